@@ -1,0 +1,1 @@
+"""The words every room speaks: tools, content, results, errors, context, extension points."""

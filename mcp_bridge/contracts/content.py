@@ -1,0 +1,59 @@
+"""Content blocks: what a tool may answer with (MCP 2025-11-25 and 2026-07-28, server/tools "Tool Result")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What every block shares: annotations (audience, priority, lastModified) and `_meta`."""
+
+    annotations: Mapping[str, Any] | None = None
+    meta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Content):
+    """Text for the model."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image(Content):
+    """A picture: raw bytes (base64 on the wire) and its media type, such as `image/png`."""
+
+    data: bytes
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audio(Content):
+    """A sound: raw bytes (base64 on the wire) and its media type, such as `audio/wav`."""
+
+    data: bytes
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedResource(Content):
+    """A resource carried inside the answer: its URI and its text or its bytes."""
+
+    uri: str
+    content: str | bytes
+    mime_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLink(Content):
+    """A resource named by URI, which the client may fetch itself; `size` is in bytes."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None

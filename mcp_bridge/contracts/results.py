@@ -1,0 +1,84 @@
+"""The tool_use API's own answers: Result, ResultStatus and ValidationResult."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class ResultStatus(Enum):
+    """How an invocation ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    PARTIAL = "partial"
+    SKIPPED = "skipped"
+    TIMEOUT = "timeout"
+
+
+@dataclass
+class Result:
+    """What `ToolRegistry.invoke` answers: status, data, a message, errors, metadata, time in milliseconds."""
+
+    status: ResultStatus
+    data: Any = None
+    message: str = ""
+    errors: list[str] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    duration_ms: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is SUCCESS; PARTIAL is not."""
+        return self.status is ResultStatus.SUCCESS
+
+    def to_dict(self) -> dict[str, Any]:
+        """This result as a plain dictionary, the status as its value."""
+        return {
+            "status": self.status.value,
+            "data": self.data,
+            "message": self.message,
+            "errors": list(self.errors),
+            "metadata": dict(self.metadata),
+            "duration_ms": self.duration_ms,
+        }
+
+    @classmethod
+    def success(cls, data: Any = None, message: str = "", **extra: Any) -> Result:
+        """A SUCCESS with this data; `extra` are further fields."""
+        return cls(ResultStatus.SUCCESS, data=data, message=message, **extra)
+
+    @classmethod
+    def failure(cls, message: str, errors: list[str] | None = None, **extra: Any) -> Result:
+        """A FAILURE with this message; `errors` defaults to the message alone."""
+        return cls(ResultStatus.FAILURE, message=message, errors=[message] if errors is None else errors, **extra)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Result:
+        """The inverse of `to_dict`. Raises KeyError without a status, ValueError for an unknown one."""
+        return cls(
+            status=ResultStatus(data["status"]),
+            data=data.get("data"),
+            message=data.get("message", ""),
+            errors=list(data.get("errors", ())),
+            metadata=dict(data.get("metadata", {})),
+            duration_ms=data.get("duration_ms"),
+        )
+
+
+@dataclass
+class ValidationResult:
+    """Whether data passed, and one line for each thing that did not."""
+
+    valid: bool = True
+    errors: list[str] = field(default_factory=list)
+
+    def merge(self, other: ValidationResult) -> ValidationResult:
+        """A new result: valid when both are, with the errors of both in order."""
+        return ValidationResult(self.valid and other.valid, [*self.errors, *other.errors])
+
+    def to_dict(self) -> dict[str, Any]:
+        """This result as a plain dictionary."""
+        return {"valid": self.valid, "errors": list(self.errors)}
