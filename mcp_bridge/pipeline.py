@@ -1,0 +1,214 @@
+"""The order of one call, written once: `Pipeline.layers` is the whole story, from the outside in."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+from uuid import uuid4
+
+import anyio
+from anyio import get_cancelled_exc_class
+
+from mcp_bridge.contracts.content import Text
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import CallError, InvalidArguments, InvalidOutput, ToolFailed, ToolTimeout
+from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge.schema.infer import context_parameter
+from mcp_bridge.schema.validator import Validator
+from mcp_bridge.threads import Threads
+from mcp_bridge.wire.outcomes import failure
+from mcp_bridge.wire.values import text_of, to_result
+
+logger = logging.getLogger("mcp_bridge.calls")
+
+Layer = Callable[[ToolCall, CallContext, CallNext], Any]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A tool made ready to be called: everything about it that can be computed once."""
+
+    entry: ToolEntry
+    composed: dict[Pipeline, CallNext] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def input(self) -> Validator:
+        """Judges arguments."""
+        return Validator(self.entry.input_schema)
+
+    @cached_property
+    def output(self) -> Validator:
+        """Judges answers."""
+        return Validator(self.entry.output_schema)
+
+    @cached_property
+    def context(self) -> str | None:
+        """The handler's parameter for the call context, if it has one."""
+        return context_parameter(self.entry.handler)
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the handler is a coroutine function, and so needs no thread."""
+        handler = self.entry.handler
+        while isinstance(handler, partial):
+            handler = handler.func
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+            getattr(handler, "__call__", None)
+        )
+
+    def bound(self, arguments: Any, ctx: CallContext) -> Callable[[], Any]:
+        """The handler with its one argument, and the context where it asks for it."""
+        if self.context is None:
+            return partial(self.entry.handler, arguments)
+        return partial(self.entry.handler, arguments, **{self.context: ctx})
+
+    async def answer(self, handler: Callable[[], Any], threads: Threads) -> Any:
+        """What the bound handler answers: awaited here when it is async, else run in a thread."""
+        answer = await handler() if self.is_async else await threads.run(handler)
+        if inspect.isawaitable(answer):  # a synchronous function that returns a coroutine
+            answer = await answer
+        return answer
+
+
+class Pipeline:
+    """What every call goes through. One pipeline serves all tools of an endpoint.
+
+    `timeout` is in seconds (None: no limit); `threads` bounds the synchronous handlers that run at once;
+    `expose_errors` shows the text of unexpected exceptions to clients.
+    """
+
+    def __init__(
+        self,
+        middleware: Sequence[Middleware] = (),
+        *,
+        timeout: float | None = 60.0,
+        threads: int = 32,
+        expose_errors: bool = False,
+    ) -> None:
+        self.timeout = timeout
+        self.threads = Threads(threads)
+        self.expose_errors = expose_errors
+        self._middleware = tuple(middleware)
+
+    def layers(self, tool: Prepared) -> list[Layer]:
+        """The order of one call of `tool`, outermost first."""
+        deciders = [*self._at(Stage.DECIDE), *self._at(Stage.ATTEMPT)]
+        validate_input = partial(_validate_input, tool)
+        return [
+            *self._at(Stage.OBSERVE),  # sees results, never exceptions
+            partial(self._map_errors, tool.entry.name),
+            *self._at(Stage.ADMIT),
+            validate_input,
+            *([partial(_recheck_output, tool)] if deciders else []),
+            *deciders,
+            *([validate_input] if deciders else []),  # again, because a decider may have changed them
+            partial(self._deadline, tool.entry.name),
+            partial(_validate_output, tool),
+            partial(self._run, tool),
+        ]
+
+    async def call(self, tool: Prepared, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """Carry out one call. Never raises, except when the call's surroundings are being cancelled."""
+        composed = tool.composed.get(self)
+        if composed is None:
+            composed = tool.composed[self] = _compose(self.layers(tool))
+        return await composed(call, ctx)
+
+    def _at(self, stage: Stage) -> list[Layer]:
+        return [middleware for middleware in self._middleware if middleware.stage is stage]
+
+    async def _map_errors(
+        self, name: str, call: ToolCall, ctx: CallContext, call_next: CallNext
+    ) -> ToolResult:
+        """The call boundary: the one place that catches, so that nothing a tool does gets any further."""
+        started = time.monotonic()
+        try:
+            result = await call_next(call, ctx)
+        except BaseException as error:
+            if _being_cancelled(error):
+                raise
+            result = self._failure(name, error)
+        return replace(result, duration_ms=(time.monotonic() - started) * 1000)
+
+    def _failure(self, name: str, error: BaseException) -> ToolResult:
+        if isinstance(error, CallError):
+            return failure(error)
+        reference = uuid4().hex[:12]
+        logger.error("tool %r failed, reference %s", name, reference, exc_info=error)
+        shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
+        return failure(ToolFailed(name, reference, shown=shown))
+
+    async def _deadline(self, name: str, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        if self.timeout is None:
+            return await call_next(call, ctx)
+        outer = ctx.deadline
+        ctx.deadline = min(anyio.current_time() + self.timeout, outer if outer is not None else float("inf"))
+        try:
+            with anyio.CancelScope(deadline=ctx.deadline):
+                return await call_next(call, ctx)
+        finally:
+            ctx.deadline = outer
+        raise ToolTimeout(name, self.timeout)  # only a scope that ended its own block gets here
+
+    async def _run(self, tool: Prepared, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
+        return to_result(await tool.answer(tool.bound(call.arguments, ctx), self.threads))
+
+
+async def _validate_input(
+    tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext
+) -> ToolResult:
+    if not tool.input.is_valid(call.arguments):
+        raise InvalidArguments(tool.input.check(call.arguments).errors, tool=tool.entry.name)
+    return await call_next(call, ctx)
+
+
+async def _validate_output(
+    tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext
+) -> ToolResult:
+    result = await call_next(call, ctx)
+    if result.success and tool.entry.output_schema and not tool.output.is_valid(result.output):
+        problems = tool.output.check(result.output).errors
+        raise InvalidOutput(problems, tool=tool.entry.name, output=result.output)
+    return result
+
+
+async def _recheck_output(
+    tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext
+) -> ToolResult:
+    """A result that a policy changed so that it no longer fits loses its structured part and stays text."""
+    result = await call_next(call, ctx)
+    if result.success and tool.entry.output_schema and not tool.output.is_valid(result.output):
+        return replace(result, output=None, content=result.content or (Text(text_of(result.output)),))
+    return result
+
+
+def _being_cancelled(error: BaseException) -> bool:
+    """Whether the call's own surroundings are being cancelled, rather than the tool raising such a thing itself."""
+    cancelled = get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        if error.subgroup(cancelled) is None:
+            return False
+    elif not isinstance(error, cancelled):
+        return False
+    return anyio.current_effective_deadline() == float("-inf")
+
+
+def _compose(layers: Sequence[Layer]) -> CallNext:
+    composed: CallNext = _nothing
+    for layer in reversed(layers):
+        composed = partial(_step, layer, composed)
+    return composed
+
+
+async def _nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
+    raise AssertionError("the innermost layer runs the tool and calls nothing")  # pragma: no cover
+
+
+def _step(layer: Layer, call_next: CallNext, call: ToolCall, ctx: CallContext) -> Any:
+    return layer(call, ctx, call_next)

@@ -1,0 +1,232 @@
+"""ToolRegistry: names to entries, and the doors through which they are called (tool_use API, seed section "ToolRegistry")."""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+import inspect
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, cast
+
+import anyio
+from anyio.lowlevel import current_token
+
+from mcp_bridge.catalog import Catalog
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import ToolNotFound
+from mcp_bridge.contracts.results import Result, ResultStatus
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge.pipeline import Pipeline, Prepared
+from mcp_bridge.wire.values import to_result
+
+
+class ToolRegistry:
+    """The tools of one endpoint.
+
+    `invoke` (synchronous) and `ainvoke` answer with the tool_use API's `Result`; `dispatch` is the governed
+    door of servers, chains and agents. All end in the same handlers and the same validator. `pipeline`
+    (keyword-only) is the policy of `dispatch`; the default has a time limit of 60 seconds and no middleware.
+    """
+
+    def __init__(self, *, pipeline: Pipeline | None = None) -> None:
+        self._pipeline = pipeline
+        self._catalog: Catalog[ToolEntry] = Catalog()
+        self._prepared: dict[str, Prepared] = {}
+
+    def __len__(self) -> int:
+        return len(self._catalog)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._catalog
+
+    def __repr__(self) -> str:
+        return f"ToolRegistry(tools={self.list_names()})"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What every dispatched call goes through; made when first needed."""
+        if self._pipeline is None:
+            self._pipeline = Pipeline()
+        return self._pipeline
+
+    @property
+    def version(self) -> int:
+        """Grows with every change of what is published."""
+        return self._catalog.version
+
+    def register(self, entry: ToolEntry) -> None:
+        """Add a tool. Raises ValueError (DuplicateTool) when the name is taken."""
+        self._catalog.add(entry)
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool by name; whether there was one."""
+        return self._catalog.remove(name)
+
+    def publish(self, owner: str, entries: Iterable[ToolEntry]) -> None:
+        """Make these the tools of `owner`, in one step. Raises DuplicateTool, naming both owners."""
+        self._catalog.replace(owner, entries)
+
+    def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after every change, in the changing thread; the answer stops that."""
+        return self._catalog.watch(listener)
+
+    def get(self, name: str) -> ToolEntry | None:
+        """The tool of exactly this name, or None."""
+        return self._catalog.get(name)
+
+    def list(self) -> builtins.list[ToolEntry]:
+        """All tools, sorted by name."""
+        return builtins.list(self._catalog.all())
+
+    def list_names(self) -> builtins.list[str]:
+        """All names, sorted."""
+        return [entry.name for entry in self._catalog.all()]
+
+    def search(
+        self,
+        *,
+        name_contains: str | None = None,
+        tags: builtins.list[str] | None = None,
+        match_all_tags: bool = False,
+    ) -> builtins.list[ToolEntry]:
+        """Tools whose name contains the text (case-insensitive) and that carry any, or all, of the tags."""
+        part = (name_contains or "").lower()
+        return [
+            entry
+            for entry in self._catalog.all()
+            if part in entry.name.lower() and has_tags(entry, tags or (), match_all=match_all_tags)
+        ]
+
+    def invoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
+        """Call a tool and wait for its answer; async handlers run to completion, inside or outside a running loop.
+
+        Answers FAILURE for an unknown tool, bad input or an exception, PARTIAL (data kept) for bad output.
+        """
+        admitted = self._admit(name, input_data, validate=validate)
+        if isinstance(admitted, Result):
+            return admitted
+        tool, handler = admitted
+        started = time.monotonic()
+        try:
+            data = handler()
+            if inspect.isawaitable(data):
+                data = _to_completion(data)
+        except Exception as error:
+            return _raised(name, error, _since(started))
+        return _judged(tool, data, _since(started), validate=validate)
+
+    async def ainvoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
+        """`invoke` for async code: async handlers are awaited here, synchronous ones run in a thread."""
+        admitted = self._admit(name, input_data, validate=validate)
+        if isinstance(admitted, Result):
+            return admitted
+        tool, handler = admitted
+        started = time.monotonic()
+        try:
+            data = await tool.answer(handler, self.pipeline.threads)
+        except Exception as error:
+            return _raised(name, error, _since(started))
+        return _judged(tool, data, _since(started), validate=validate)
+
+    async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """Carry out a call through the pipeline: the door of servers, chains and agents.
+
+        Raises ToolNotFound; everything else that goes wrong is in the result. A call made by a call stays
+        under the policy of the first, whichever registry it is made to.
+        """
+        tool = self._prepare(call.name)
+        if tool is None:
+            near = difflib.get_close_matches(call.name, self.list_names(), n=3)
+            hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+            raise ToolNotFound(f"Unknown tool: {call.name}.{hint}")
+        if ctx.caller is None:
+            ctx.caller = self
+        if ctx.pipeline is None:
+            ctx.pipeline = self.pipeline
+        return await cast("Pipeline", ctx.pipeline).call(tool, call, ctx)
+
+    def _prepare(self, name: str) -> Prepared | None:
+        entry = self._catalog.get(name)
+        if entry is None:
+            return None
+        prepared = self._prepared.get(name)
+        if prepared is None or prepared.entry is not entry:
+            prepared = self._prepared[name] = Prepared(entry)
+        return prepared
+
+    def _admit(self, name: str, data: Any, *, validate: bool) -> Result | tuple[Prepared, Callable[[], Any]]:
+        """The tool and its handler ready to run, or the refusal."""
+        tool = self._prepare(name)
+        if tool is None:
+            return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
+        if validate and not tool.input.is_valid(data):
+            return Result.failure(
+                f"Input validation failed for tool '{name}'.", tool.input.check(data).errors
+            )
+        return tool, tool.bound(data, CallContext(caller=self))
+
+
+def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool) -> bool:
+    """Whether the tool carries any of the tags, or all of them; no tags fit every tool."""
+    wanted = set(tags)
+    return not wanted or (wanted <= set(entry.tags) if match_all else bool(wanted & set(entry.tags)))
+
+
+def _since(started: float) -> float:
+    return (time.monotonic() - started) * 1000
+
+
+def _raised(name: str, error: Exception, duration_ms: float) -> Result:
+    return Result.failure(
+        f"Tool '{name}' raised an exception: {error}", [str(error)], duration_ms=duration_ms
+    )
+
+
+def _judged(tool: Prepared, data: Any, duration_ms: float, *, validate: bool) -> Result:
+    """The handler's answer as a Result: its own failure, PARTIAL when it does not fit its schema, or SUCCESS."""
+    name = tool.entry.name
+    if isinstance(data, Result):
+        return data
+    if isinstance(data, ToolResult) and data.is_error:
+        return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
+    schema = tool.entry.output_schema
+    if validate and schema and not tool.output.is_valid(seen := to_result(data).output):
+        message = f"Output validation failed for tool '{name}'."
+        errors = tool.output.check(seen).errors
+        return Result(
+            ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms
+        )
+    return Result.success(data, f"Tool '{name}' executed successfully.", duration_ms=duration_ms)
+
+
+def _to_completion(awaitable: Any) -> Any:
+    async def wait() -> Any:
+        return await awaitable
+
+    try:
+        current_token()
+    except RuntimeError:  # no event loop in this thread
+        return anyio.run(wait)
+    return _in_own_thread(partial(anyio.run, wait))
+
+
+def _in_own_thread(function: Callable[[], Any]) -> Any:
+    """Run in a new thread and wait: a running loop cannot be entered a second time."""
+    outcome: builtins.list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.extend((function(), None))
+        except BaseException as error:
+            outcome.extend((None, error))
+
+    thread = threading.Thread(target=work, name="mcp-bridge invoke")
+    thread.start()
+    thread.join()
+    answer, error = outcome
+    if error is not None:
+        raise error
+    return answer

@@ -1,0 +1,1 @@
+"""Schemas: what fits one, what to say when something does not, and how to infer one from a signature."""

@@ -1,0 +1,144 @@
+"""The tool_use API's messages for its twelve keywords, made only after validation has failed.
+
+The real validator's texts are kept to the letter; the meaning of the words is JSON Schema's (a boolean is
+not an integer, 1.0 is one). `Finding` names the place and the keyword, so that a second opinion on the same
+thing is not told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KEYWORDS = frozenset(
+    {
+        "type", "required", "properties", "items", "enum", "minimum", "maximum",
+        "minLength", "maxLength", "minItems", "maxItems", "additionalProperties",
+    }
+)  # fmt: skip
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "number": lambda value: _is_number(value),
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list | tuple),
+    "null": lambda value: value is None,
+}
+
+MAX_DEPTH = 128
+"""How deep data is described; JSON this deep is refused by the parsers long before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem: where (a JSONPath such as `$.a[0]`), which keyword, and the line that says it."""
+
+    path: str
+    keyword: str
+    text: str
+
+
+def walk(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[Finding]:
+    """What the twelve keywords find wrong with `data`, in the tool_use API's order. Never raises."""
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        return
+    if (wrong := _type_problem(data, schema.get("type"), path)) is not None:
+        yield wrong
+        return
+    yield from _enum(data, schema, path)
+    if isinstance(data, str):
+        yield from _length(data, schema, path)
+    elif _is_number(data):
+        yield from _range(data, schema, path)
+    elif isinstance(data, list | tuple):
+        yield from _array(data, schema, path, depth)
+    elif isinstance(data, dict):
+        yield from _object(data, schema, path, depth)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _type_problem(data: Any, wanted: Any, path: str) -> Finding | None:
+    """Type names nobody knows are passed over, unless a known one stands beside them."""
+    names = wanted if isinstance(wanted, list | tuple) else [wanted]
+    known = [name for name in names if isinstance(name, str) and name in _TYPES]
+    if not known or any(_TYPES[name](data) for name in known):
+        return None
+    return Finding(path, "type", f"{path}: expected type {wanted}, got {type(data).__name__}")
+
+
+def _enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    allowed = schema.get("enum")
+    if isinstance(allowed, list | tuple) and not any(_equal(data, item) for item in allowed):
+        yield Finding(path, "enum", f"{path}: value {_shown(data)} not in enum {_shown(allowed)}")
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """JSON equality at the top: a boolean is never a number."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    try:
+        return bool(left == right)
+    except Exception:  # a stranger's __eq__, or a cycle
+        return False
+
+
+def _shown(value: Any) -> str:
+    """`repr` that cannot fail: values may be anybody's objects, or endless."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    size = len(data)
+    low, high = schema.get("minLength"), schema.get("maxLength")
+    if _is_number(low) and size < low:
+        yield Finding(path, "minLength", f"{path}: string length {size} < minLength {low}")
+    if _is_number(high) and size > high:
+        yield Finding(path, "maxLength", f"{path}: string length {size} > maxLength {high}")
+
+
+def _range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if _is_number(low) and data < low:
+        yield Finding(path, "minimum", f"{path}: value {data} < minimum {low}")
+    if _is_number(high) and data > high:
+        yield Finding(path, "maximum", f"{path}: value {data} > maximum {high}")
+
+
+def _array(
+    data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int
+) -> Iterator[Finding]:
+    size = len(data)
+    low, high = schema.get("minItems"), schema.get("maxItems")
+    if _is_number(low) and size < low:
+        yield Finding(path, "minItems", f"{path}: array length {size} < minItems {low}")
+    if _is_number(high) and size > high:
+        yield Finding(path, "maxItems", f"{path}: array length {size} > maxItems {high}")
+    prefix = schema.get("prefixItems")
+    start = len(prefix) if isinstance(prefix, list) else 0
+    for index, item in enumerate(data[start:], start):
+        yield from walk(item, schema.get("items"), f"{path}[{index}]", depth + 1)
+
+
+def _object(data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[Finding]:
+    required = schema.get("required")
+    for name in required if isinstance(required, list | tuple) else ():
+        if isinstance(name, str) and name not in data:
+            yield Finding(f"{path}.{name}", "required", f"{path}.{name}: required field missing")
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    for name, inner in properties.items():
+        if name in data:
+            yield from walk(data[name], inner, f"{path}.{name}", depth + 1)
+    if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        for name in sorted(str(key) for key in data if key not in properties):
+            where = f"{path}.{name}"
+            yield Finding(where, "additionalProperties", f"{where}: additional property not allowed")

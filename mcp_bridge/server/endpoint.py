@@ -1,0 +1,136 @@
+"""One MCP endpoint: the registry behind the SDK's server kernel, for any number of connections of either era."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import anyio
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.lowlevel.server import NotificationOptions
+from mcp.server.models import InitializationOptions
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge._version import __version__
+from mcp_bridge.contracts.errors import InvalidArguments, ToolNotFound
+from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.listing import Listing
+from mcp_bridge.server.notices import Notices
+from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
+from mcp_bridge.wire.results import to_mcp
+from mcp_bridge.wire.versions import STATELESS, carries
+
+READY_PATIENCE = 20.0
+"""Seconds that a first request waits for sources that are still starting; then it sees what there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """What clients are told about this server."""
+
+    name: str = "mcp-bridge"
+    version: str = __version__
+    title: str | None = None
+    instructions: str | None = None
+
+
+class Kernel(Server[Any]):
+    """The SDK's server, which would otherwise tell HTTP clients of the handshake era that lists never change."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """The handshake's answer, with `listChanged` true."""
+        options = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+
+class Endpoint:
+    """A registry as an MCP server.
+
+    `page` is the most tools in one tools/list answer, `ttl_ms` how long clients of the stateless era may keep
+    one, `cache_scope` who may share it. `ready` is set once the sources have published.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        info: Info | None = None,
+        *,
+        page: int = 250,
+        ttl_ms: int = 60_000,
+        cache_scope: Literal["public", "private"] = "public",
+    ) -> None:
+        self.registry = registry
+        self.ready = anyio.Event()
+        self.notices = Notices()
+        self._listing = Listing(registry, page=page)
+        self._caching = {"ttlMs": ttl_ms, "cacheScope": cache_scope}
+        self.kernel = self._kernel(info or Info(), CacheHint(ttl_ms=ttl_ms, scope=cache_scope))
+
+    def _kernel(self, info: Info, hint: CacheHint) -> Kernel:
+        kernel = Kernel(
+            info.name,
+            version=info.version,
+            title=info.title,
+            instructions=info.instructions,
+            cache_hints={"server/discover": hint},
+            get_tool_input_schema=self._listing.input_schema,
+            on_list_tools=self._list_tools,  # type: ignore[arg-type]  # plain dicts: see docs/architecture.md
+            on_call_tool=self._call_tool,  # type: ignore[arg-type]
+            on_subscriptions_listen=self.notices.listen,
+        )
+        kernel.add_notification_handler("notifications/initialized", types.NotificationParams, self.notices.initialized)
+        return kernel
+
+    async def run(self) -> None:
+        """Pass change notices on until cancelled."""
+        await self.notices.run(self.registry.watch)
+
+    def end_listeners(self) -> None:
+        """End every subscriptions/listen stream with its final result."""
+        self.notices.listen.close()
+
+    async def _list_tools(
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> dict[str, Any]:
+        await self._started()
+        cursor = params.cursor if params is not None else None
+        version = ctx.protocol_version
+        try:
+            page = self._listing.page(version, cursor)
+        except ValueError as error:
+            raise MCPError(INVALID_PARAMS, "Invalid cursor: start again without one", {"cursor": cursor}) from error
+        extras = {"resultType": "complete", **self._caching} if carries(version, STATELESS) else {}
+        return {**page, **extras}
+
+    async def _call_tool(
+        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> dict[str, Any]:
+        await self._started()
+        tool = self._listing.get(params.name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}", {"name": params.name})
+        context = ServedContext(ctx, self.registry)
+        try:
+            data = tool.data(params.arguments)
+            call = ToolCall(id=context.request_id, name=tool.definition.name, arguments=data)
+            result = await self.registry.dispatch(call, context)
+        except InvalidArguments as error:
+            result = failure(error)
+        except ToolNotFound as error:
+            raise MCPError(INVALID_PARAMS, error.message, {"name": params.name}) from error
+        return to_mcp(result, tool, ctx.protocol_version)
+
+    async def _started(self) -> None:
+        if not self.ready.is_set():
+            with anyio.move_on_after(READY_PATIENCE):
+                await self.ready.wait()

@@ -1,0 +1,76 @@
+"""Change notices: whoever listens, in either era, is told when the tools change, from whichever thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio import from_thread
+from anyio.lowlevel import EventLoopToken, current_token
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+
+logger = logging.getLogger("mcp_bridge.server")
+
+PATIENCE = 5.0
+"""Seconds that one handshake client has to take a notice; the others do not wait for it."""
+
+
+class Notices:
+    """Handshake sessions by their initialized notification, stateless ones by subscriptions/listen."""
+
+    def __init__(self) -> None:
+        self._bus = InMemorySubscriptionBus()
+        self._sessions: dict[int, ServerSession] = {}
+        self._changed = anyio.Event()
+        self._token: EventLoopToken | None = None
+        self.listen = ListenHandler(self._bus)
+
+    async def initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
+        """A handshake client is ready: tell it of changes until its connection ends."""
+        # The SDK has no public sign of a connection's end; its exit stack is the one place that always runs.
+        connection = ctx.session._connection
+        key = id(connection)
+        if key not in self._sessions:
+            self._sessions[key] = ctx.session
+            connection.exit_stack.callback(self._sessions.pop, key, None)
+
+    def changed(self) -> None:
+        """The tools changed. May be called from any thread, also before `run`."""
+        token = self._token
+        if token is None:
+            return
+        try:
+            here = current_token() == token
+        except RuntimeError:  # a thread without an event loop
+            here = False
+        if here:
+            self._changed.set()
+        else:
+            from_thread.run_sync(lambda: self._changed.set(), token=token)
+
+    async def run(self, watch: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        """Pass changes on until cancelled; changes that come in a burst are told once."""
+        self._token = current_token()
+        with ExitStack() as stack:
+            stack.callback(watch(self.changed))
+            stack.callback(setattr, self, "_token", None)
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    await self._changed.wait()
+                    self._changed = anyio.Event()
+                    for session in list(self._sessions.values()):
+                        tasks.start_soon(self._tell, session)
+                    await self._bus.publish(ToolsListChanged())
+
+    async def _tell(self, session: ServerSession) -> None:
+        try:
+            with anyio.move_on_after(PATIENCE):
+                await session.send_tool_list_changed()
+        except Exception as error:  # a client that has just left
+            logger.debug("a change notice did not arrive: %r", error)

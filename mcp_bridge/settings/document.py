@@ -1,0 +1,150 @@
+"""A settings file as plain data that knows its lines.
+
+YAML 1.2, JSON and TOML give the same things: mappings with text keys, lists, text, whole numbers of 64 bits,
+finite numbers, true and false, null. A YAML date stays the text it was written as; a TOML date is refused,
+because TOML has a type for it that the other two lack: it has to be quoted.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, Step, dotted, nearest, walk
+from mcp_bridge.settings.words import is_text, kind
+
+MAX_BYTES = 1024 * 1024
+SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+
+_LARGEST = 2**64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Plain data with the file it came from (`path`, empty when there is none).
+
+    `hidden` are the places whose text came from the environment, `secrets` the values that did: neither
+    is ever shown in a message.
+    """
+
+    path: str
+    data: dict[str, Any] = field(repr=False)
+    lines: Mapping[Place, int] = field(default_factory=dict, repr=False)
+    hidden: frozenset[Place] = frozenset()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def line(self, where: Sequence[Step]) -> int | None:
+        """The line (from 1) of a key path, or of its nearest ancestor that has one."""
+        return nearest(self.lines, where)
+
+    def error(self, where: Sequence[Step], problem: str, hint: str = "") -> ConfigError:
+        """An error that says file, line and key path."""
+        return ConfigError(
+            problem, path=self.path or None, line=self.line(where), where=dotted(where), hint=hint
+        )
+
+
+def read(path: Path) -> Document:
+    """Read a settings file; its suffix says whether it is YAML, JSON or TOML.
+
+    Raises ConfigError for everything that can be wrong with a file, with the line where that is known.
+    """
+    parse = _parser(path)
+    text = _text(path)
+    data, lines = parse(text, str(path)) if text.strip() else (None, {})
+    if data is None:
+        raise ConfigError("the file is empty", path=str(path), hint="Write at least 'sources:' into it.")
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"expected a mapping of keys to values, found {kind(data)}",
+            path=str(path),
+            line=nearest(lines, ()),
+            hint="The outermost level holds keys such as 'name' and 'sources'.",
+        )
+    document = Document(path=str(path), data=data, lines=lines)
+    _check(document)
+    return document
+
+
+def combined(errors: Sequence[ConfigError]) -> ConfigError:
+    """One error that tells all of them, a line each; the first one leads."""
+    first, *others = errors
+    if not others:
+        return first
+    told = f"{first.problem}. {first.hint}" if first.hint else first.problem
+    problem = "\n".join([told, *(str(error) for error in others)])
+    return ConfigError(problem, path=first.path, line=first.line, where=first.where)
+
+
+def _parser(path: Path) -> Callable[[str, str], tuple[Any, Lines]]:
+    # Late, so that a file pays only for its own format: ruamel.yaml is 20 ms of the start.
+    match path.suffix.lower():
+        case ".yaml" | ".yml":
+            from mcp_bridge.settings.yaml_format import parse
+        case ".json":
+            from mcp_bridge.settings.json_format import parse
+        case ".toml":
+            from mcp_bridge.settings.toml_format import parse
+        case suffix:
+            found = f"the suffix '{suffix}'" if suffix else "a name without a suffix"
+            raise ConfigError(
+                f"expected a settings file ending in {', '.join(SUFFIXES)}, found {found}",
+                path=str(path),
+                hint="Rename the file after its format.",
+            )
+    return parse
+
+
+def _text(path: Path) -> str:
+    def refused(problem: str, hint: str) -> ConfigError:
+        return ConfigError(problem, path=str(path), hint=hint)
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise refused("no such file", "Create it, or give the path of another one.") from None
+    except IsADirectoryError:
+        raise refused("found a directory, expected a file", "Give the path of a file in it.") from None
+    except PermissionError:
+        raise refused("reading it is not permitted", "Check the owner and the mode of the file.") from None
+    except (OSError, ValueError) as error:
+        raise refused(f"it cannot be read: {error}", "Check the path.") from None
+    if len(content) > MAX_BYTES:
+        raise refused("larger than 1 MiB", "Move data out of the settings into files of their own.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        hint = "Save the file as UTF-8."
+        raise ConfigError("not UTF-8 text", path=str(path), line=line, hint=hint) from None
+
+
+def _check(document: Document) -> None:
+    """Hold every format to the same plain data."""
+    for place, value in walk(document.data):
+        if len(place) > MAX_DEPTH:
+            raise document.error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")
+        fault = _fault(value)
+        if fault:
+            raise document.error(place, *fault)
+
+
+def _fault(value: Any) -> tuple[str, str] | None:
+    """What is wrong with one value and what to do, or None."""
+    if isinstance(value, str) and not is_text(value):
+        return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
+    if isinstance(value, dict) and not all(map(is_text, value)):
+        return "found half of a surrogate pair in a key", "Write the character itself."
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        return "found a whole number of more than 64 bits", "Write it in quotes if it is an identifier."
+    if isinstance(value, float) and not math.isfinite(value):
+        return "found a number that is infinite or not a number", "Write a finite number."
+    if isinstance(value, datetime.date | datetime.time):
+        return "found a date or time", "Write it in quotes."
+    return None

@@ -1,0 +1,50 @@
+"""Where a value stands in a settings file: its key path and its line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Step: TypeAlias = str | int
+Place: TypeAlias = tuple[Step, ...]
+Lines: TypeAlias = dict[Place, int]
+
+MAX_DEPTH = 64
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+
+_PLAIN_KEY = re.compile(r"[\w$-]+")
+
+
+def dotted(where: Sequence[Step]) -> str:
+    """The key path as people write it: `sources[0].path`, odd keys quoted: `alias["a b"]`."""
+    text = ""
+    for step in where:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f'["{step[:60]}"]'
+    return text
+
+
+def nearest(lines: Mapping[Place, int], where: Sequence[Step]) -> int | None:
+    """The line of `where`, else of its nearest ancestor that has one."""
+    place = tuple(where)
+    for end in range(len(place), -1, -1):
+        if place[:end] in lines:
+            return lines[place[:end]]
+    return None
+
+
+def walk(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Every value with its place, parents first, in the order of the file; without recursion."""
+    waiting: list[tuple[Place, Any]] = [(place, value)]
+    while waiting:
+        here, found = waiting.pop()
+        yield here, found
+        if isinstance(found, dict):
+            waiting.extend(((*here, key), item) for key, item in reversed(found.items()))
+        elif isinstance(found, list):
+            waiting.extend(((*here, index), found[index]) for index in reversed(range(len(found))))

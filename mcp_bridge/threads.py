@@ -1,0 +1,77 @@
+"""A bounded pool for synchronous handlers: a place is taken until the thread is really done, not until we give up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TypeVar, cast
+
+import anyio
+from anyio import from_thread, to_thread
+
+T = TypeVar("T")
+
+
+class Threads:
+    """At most `size` synchronous handlers at once. A cancelled call stops waiting; its thread keeps its place."""
+
+    def __init__(self, size: int) -> None:
+        self._places = anyio.CapacityLimiter(size)
+        self._unbounded = anyio.CapacityLimiter(float("inf"))
+
+    @property
+    def busy(self) -> int:
+        """How many threads are at work now, abandoned ones included."""
+        return int(self._places.borrowed_tokens)
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        """Run `function(*args)` in a thread, with this task's context variables, and return its answer."""
+        job = object()
+        await self._places.acquire_on_behalf_of(job)
+        handover = _Handover(lambda: self._places.release_on_behalf_of(job))
+        context = copy_context()
+
+        def work() -> tuple[T, None] | tuple[None, BaseException]:
+            # Errors travel as values: a future cannot carry a StopIteration, and a SystemExit would end the loop.
+            try:
+                return context.run(function, *args), None
+            except BaseException as error:
+                return None, error
+            finally:
+                handover.thread_ends()
+
+        try:
+            answer, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
+        finally:
+            handover.waiter_leaves()
+        if error is not None:
+            raise error
+        return cast("T", answer)
+
+
+class _Handover:
+    """Who gives the place back: the waiting task if the thread has ended, else the thread when it does."""
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release = release
+        self._lock = threading.Lock()
+        self._ended = self._left = False
+
+    def thread_ends(self) -> None:
+        with self._lock:
+            self._ended = True
+            late = self._left
+        if late:
+            # The loop may be gone by now, and with it the pool.
+            try:
+                from_thread.run_sync(self._release)
+            except RuntimeError:
+                return
+
+    def waiter_leaves(self) -> None:
+        with self._lock:
+            self._left = True
+            mine = self._ended
+        if mine:
+            self._release()

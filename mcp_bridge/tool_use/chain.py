@@ -1,0 +1,180 @@
+"""ToolChain: tools in a row, each fed from what the earlier ones left (tool_use API, seed section "ToolChain")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import ToolError, ToolNotFound
+from mcp_bridge.contracts.results import Result, ValidationResult
+from mcp_bridge.contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.registry import ToolRegistry
+
+
+@dataclass
+class ChainStep:
+    """One tool of a chain. `input_mapping` maps its input keys to context keys, which may be dotted paths."""
+
+    tool_name: str
+    input_mapping: dict[str, str] = field(default_factory=dict)
+    output_key: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """This step as a plain dictionary."""
+        return {
+            "tool_name": self.tool_name,
+            "input_mapping": dict(self.input_mapping),
+            "output_key": self.output_key,
+        }
+
+    def input_from(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """This step's input: the mapped values, or a shallow copy of the whole context without a mapping."""
+        if not self.input_mapping:
+            return dict(context)
+        return {target: resolve(context, source) for target, source in self.input_mapping.items()}
+
+    def keep(self, data: Any, context: dict[str, Any]) -> None:
+        """Put this step's output into the context: under its key, or merged when it is a dict."""
+        if self.output_key:
+            context[self.output_key] = data
+        elif isinstance(data, dict):
+            context.update(data)
+
+
+@dataclass
+class ChainResult:
+    """What a chain came to; `duration_ms` is the wall-clock time of all steps in milliseconds."""
+
+    success: bool = True
+    context: dict[str, Any] = field(default_factory=dict)
+    step_results: list[Result] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    duration_ms: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """This result as a plain dictionary, its steps too."""
+        return {
+            "success": self.success,
+            "context": dict(self.context),
+            "step_results": [result.to_dict() for result in self.step_results],
+            "errors": list(self.errors),
+            "duration_ms": self.duration_ms,
+        }
+
+
+class ToolChain:
+    """A pipeline of tools of one registry. `execute` runs it here; `as_tool` publishes it as one tool."""
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry = registry
+        self._steps: list[ChainStep] = []
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __repr__(self) -> str:
+        return f"ToolChain(steps={[step.tool_name for step in self._steps]})"
+
+    @property
+    def steps(self) -> list[ChainStep]:
+        """The steps, as a copy."""
+        return list(self._steps)
+
+    def add_step(self, step: ChainStep) -> ToolChain:
+        """Append a step; answers the chain, so calls can be strung together."""
+        self._steps.append(step)
+        return self
+
+    def clear(self) -> None:
+        """Remove all steps."""
+        self._steps.clear()
+
+    def validate(self) -> ValidationResult:
+        """Whether there are steps and each names a tool of the registry."""
+        errors = [] if self._steps else ["Chain has no steps."]
+        for index, step in enumerate(self._steps):
+            if not step.tool_name:
+                errors.append(f"Step {index}: tool_name is empty.")
+            elif step.tool_name not in self._registry:
+                errors.append(f"Step {index}: tool '{step.tool_name}' not found in registry.")
+        return ValidationResult(not errors, errors)
+
+    def execute(
+        self,
+        initial_input: dict[str, Any] | None = None,
+        *,
+        stop_on_failure: bool = True,
+        validate_tools: bool = True,
+    ) -> ChainResult:
+        """Run all steps in order. Failures are in the result; only a handler's BaseException is raised."""
+        started = time.monotonic()
+        result = ChainResult(context=dict(initial_input or {}))
+        checked = self.validate() if validate_tools else ValidationResult()
+        if not checked.valid:
+            result.success, result.errors = False, checked.errors
+        else:
+            self._run(result, stop_on_failure=stop_on_failure)
+        result.duration_ms = (time.monotonic() - started) * 1000
+        return result
+
+    def _run(self, result: ChainResult, *, stop_on_failure: bool) -> None:
+        for index, step in enumerate(self._steps):
+            answer = self._registry.invoke(step.tool_name, step.input_from(result.context))
+            result.step_results.append(answer)
+            if answer.ok:
+                step.keep(answer.data, result.context)
+                continue
+            result.success = False
+            result.errors += [*answer.errors, f"Step {index} ('{step.tool_name}') failed: {answer.message}"]
+            if stop_on_failure:
+                return
+
+    def as_tool(
+        self,
+        name: str,
+        description: str = "",
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        tags: list[str] | None = None,
+    ) -> ToolEntry:
+        """The chain as one tool: its input is the first context, its answer the last one.
+
+        Each step is a call of its own under the policy of the call that runs the chain. The first step that
+        fails ends it, with a message that names the step.
+        """
+        words = description or f"Runs in order: {', '.join(step.tool_name for step in self._steps)}."
+        return ToolEntry(name, words, self._serve, input_schema or {}, output_schema or {}, list(tags or ()))
+
+    async def _serve(self, data: Any, ctx: CallContext) -> dict[str, Any]:
+        checked = self.validate()
+        if not checked.valid:
+            raise ToolError("The chain cannot run.", code="chain_invalid", details=checked.errors)
+        context = dict(data or {})
+        for index, step in enumerate(self._steps):
+            await ctx.progress(index, len(self._steps), step.tool_name)
+            await self._step(index, step, context, ctx)
+        return context
+
+    async def _step(self, index: int, step: ChainStep, context: dict[str, Any], ctx: CallContext) -> None:
+        place = f"Step {index} ('{step.tool_name}') failed"
+        call = ToolCall(id=ctx.request_id, name=step.tool_name, arguments=step.input_from(context))
+        try:
+            result = await self._registry.dispatch(call, ctx)
+        except ToolNotFound as error:  # unregistered since the chain was validated
+            raise ToolError(f"{place}: {error.message}", code=str(error.code)) from error
+        if result.is_error:
+            raise ToolError(f"{place}: {result.error_text}", code=result.code)
+        step.keep(result.output, context)
+
+
+def resolve(context: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path, or None. A literal key with dots in it is found too, the longest first."""
+    if not isinstance(context, Mapping):
+        return None
+    if path in context:
+        return context[path]
+    head, dot, tail = path.partition(".")
+    return resolve(context[head], tail) if dot and head in context else None

@@ -1,0 +1,77 @@
+"""The one table from error code to what a client gets. docs/errors.md is made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcp_bridge.contracts import errors
+from mcp_bridge.contracts.tool import ToolResult
+
+INVALID_PARAMS = -32602
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one error reaches a client: a JSON-RPC error with `rpc_code`, or (None) a result with isError."""
+
+    error: type[errors.CallError]
+    rpc_code: int | None
+    meaning: str
+    advice: str
+
+    @property
+    def code(self) -> str:
+        """The stable code, in `_meta` of the result or `data` of the error."""
+        return str(self.error.code)
+
+
+TABLE: tuple[Row, ...] = (
+    Row(errors.ToolNotFound, INVALID_PARAMS, "no tool of that name is published", "list the tools again"),
+    Row(
+        errors.InvalidArguments,
+        None,
+        "the arguments do not fit the input schema",
+        "mend each line and call again",
+    ),
+    Row(
+        errors.InvalidOutput,
+        None,
+        "the tool ran, its answer does not fit its schema",
+        "use the text; tell the author",
+    ),
+    Row(
+        errors.ToolError,
+        None,
+        "the tool says what went wrong; authors may give their own code",
+        "read the text",
+    ),
+    Row(
+        errors.ToolFailed, None, "the tool raised something unexpected", "give the reference to the operator"
+    ),
+    Row(
+        errors.ToolTimeout,
+        None,
+        "the tool did not answer in time and was stopped",
+        "ask for less, or raise the limit",
+    ),
+    Row(errors.ToolUnavailable, None, "what the tool stands on does not answer", "try again later"),
+    Row(errors.Overloaded, None, "there is no room for another call", "try again in a moment"),
+    Row(errors.RateLimited, None, "too many calls in too short a time", "wait, then call again"),
+    Row(errors.Denied, None, "a policy refuses this call", "do not repeat it unchanged"),
+    Row(errors.ApprovalDeclined, None, "a person was asked and said no", "ask the person what they want"),
+    Row(
+        errors.MissingScope, None, "the caller's token lacks a scope", "sign in with the scope that is named"
+    ),
+    Row(errors.ResultTooLarge, None, "the answer is larger than the limit", "ask for a smaller part"),
+)
+
+
+def rpc_code(error: errors.CallError) -> int | None:
+    """The JSON-RPC code of an error that is not for the model, or None."""
+    return next((row.rpc_code for row in TABLE if isinstance(error, row.error)), None)
+
+
+def failure(error: errors.CallError) -> ToolResult:
+    """An error for the model as a result; the data of an answer that does not fit its schema is kept."""
+    output = error.output if isinstance(error, errors.InvalidOutput) else None
+    return ToolResult(success=False, output=output, error=error.text, code=error.code)

@@ -1,0 +1,63 @@
+"""A ToolResult as an MCP tools/call result, for the client's protocol version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.wire.content import block, text
+from mcp_bridge.wire.tools import META, RESULT, WireTool
+from mcp_bridge.wire.values import plain, text_of
+from mcp_bridge.wire.versions import STATELESS, STRUCTURED, carries
+
+COMPLETE = {"resultType": "complete"}
+"""What every finished result of the stateless versions begins with; without it the SDK answers -32603."""
+
+
+def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
+    """The result as a JSON-ready dict: text for the model, structured content where it is an object or declared."""
+    made: dict[str, Any] = dict(COMPLETE) if carries(version, STATELESS) else {}
+    made["content"] = _failure(result, version) if result.is_error else _success(result, version)
+    if result.is_error:
+        made["isError"] = True
+    elif carries(version, STRUCTURED):
+        made |= _structured(result.output, tool, version)
+    if carries(version, STRUCTURED) and (meta := _meta(result)):
+        made["_meta"] = meta
+    return made
+
+
+def _success(result: ToolResult, version: str) -> list[dict[str, Any]]:
+    if result.content is not None:
+        return [block(item, version) for item in result.content]
+    return [] if result.output is None else [text(text_of(result.output))]
+
+
+def _failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
+    """The error for the model first, then what the tool had said before it failed."""
+    words = str(plain(result.error_text))
+    blocks = [text(words or "The tool failed and did not say why.")]
+    if result.content is not None:
+        return [*(blocks if words else []), *(block(item, version) for item in result.content)] or blocks
+    output = result.output
+    if output is None or output == words or text_of(output) == words:
+        return blocks
+    return [*(blocks if words else []), text(text_of(output))]
+
+
+def _structured(output: Any, tool: WireTool, version: str) -> dict[str, Any]:
+    if tool.definition.output_schema:
+        if tool.wraps_output and not carries(version, STATELESS):
+            return {"structuredContent": {RESULT: output}}
+        # Declared, but a content-only answer of a tool without a check: the handshake versions take objects alone.
+        if isinstance(output, dict) or carries(version, STATELESS):
+            return {"structuredContent": output}
+        return {}
+    return {"structuredContent": output} if isinstance(output, dict) else {}
+
+
+def _meta(result: ToolResult) -> dict[str, Any]:
+    meta: dict[str, Any] = plain(result.meta) if result.meta else {}
+    if result.is_error and result.code:
+        meta[f"{META}code"] = result.code
+    return meta

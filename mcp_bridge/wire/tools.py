@@ -1,0 +1,144 @@
+"""A tool as clients see it: its listing for each protocol version, and the way back from arguments to data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge.contracts.errors import InvalidArguments
+from mcp_bridge.contracts.tool import ToolDefinition
+from mcp_bridge.wire.names import client_name
+from mcp_bridge.wire.schemas import always_object, as_object, takes_object, wrapped
+from mcp_bridge.wire.values import plain
+from mcp_bridge.wire.versions import AUDIO, ICONS, STATELESS, STRUCTURED, carries
+
+logger = logging.getLogger("mcp_bridge.wire")
+
+INPUT = "input"
+"""The one argument of a tool whose input is not an object."""
+RESULT = "result"
+"""The one field of structured content that is not an object, for clients of the handshake versions."""
+META = "mcp-bridge/"
+"""What our own `_meta` keys begin with."""
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True, slots=True)
+class WireTool:
+    """One tool, ready for the wire. `wraps_input` and `wraps_output` tell that a side is not an object."""
+
+    name: str
+    definition: ToolDefinition
+    input_schema: dict[str, Any]
+    wraps_input: bool
+    wraps_output: bool
+    _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    def listing(self, version: str) -> dict[str, Any]:
+        """The tool in a tools/list answer of this protocol version; made once for each version."""
+        made = self._listings.get(version)
+        if made is None:
+            made = self._listings[version] = _listing(self, version)
+        return made
+
+    def data(self, arguments: Mapping[str, Any] | None) -> Any:
+        """The handler's data from a client's arguments. Raises InvalidArguments where a wrapped input is missing."""
+        given = {} if arguments is None else arguments
+        if not self.wraps_input:
+            return given
+        if set(given) != {INPUT}:
+            extra = [f"$.{name}: additional property not allowed" for name in sorted(set(given) - {INPUT})]
+            missing = [] if INPUT in given else [f"$.{INPUT}: required field missing"]
+            raise InvalidArguments([*missing, *extra], tool=self.definition.name)
+        return given[INPUT]
+
+
+def to_wire(definition: ToolDefinition) -> WireTool:
+    """Make a definition ready. An odd part of it is left out and logged; it never spoils the list."""
+    try:
+        wraps = not takes_object(definition.input_schema)
+        schema = wrapped(definition.input_schema, INPUT) if wraps else as_object(definition.input_schema)
+    except (ValueError, TypeError, RecursionError) as error:
+        logger.warning("tool %r is listed without its input schema: %s", definition.name, error)
+        wraps, schema = False, {"type": "object"}
+    return WireTool(
+        name=client_name(definition.name),
+        definition=definition,
+        input_schema=schema,
+        wraps_input=wraps,
+        wraps_output=bool(definition.output_schema) and not always_object(definition.output_schema),
+    )
+
+
+def _listing(tool: WireTool, version: str) -> dict[str, Any]:
+    definition = tool.definition
+    made: dict[str, Any] = {
+        "name": tool.name,
+        "description": plain(str(definition.description)),
+        "inputSchema": tool.input_schema,
+    }
+    if carries(version, STRUCTURED):
+        made |= _since_structured(tool, version)
+    if carries(version, AUDIO) and (annotations := _annotations(definition)):
+        made["annotations"] = annotations
+    if carries(version, ICONS) and (icons := [icon for icon in map(_icon, definition.icons) if icon]):
+        made["icons"] = icons
+    return made
+
+
+def _since_structured(tool: WireTool, version: str) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if isinstance(tool.definition.title, str):
+        made["title"] = plain(tool.definition.title)
+    if (schema := output_schema(tool, version)) is not None:
+        made["outputSchema"] = schema
+    if meta := _meta(tool):
+        made["_meta"] = meta
+    return made
+
+
+def output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
+    """The declared output schema in a shape that `version` can read, or None when nothing is declared."""
+    schema = tool.definition.output_schema
+    if not isinstance(schema, Mapping) or not schema:
+        return None
+    try:
+        if carries(version, STATELESS):
+            return dict(plain(schema))
+        return wrapped(schema, RESULT) if tool.wraps_output else as_object(schema)
+    except (ValueError, TypeError, RecursionError) as error:
+        logger.warning("tool %r is listed without its output schema: %s", tool.definition.name, error)
+        return None
+
+
+def _meta(tool: WireTool) -> dict[str, Any]:
+    definition = tool.definition
+    meta: dict[str, Any] = plain(definition.meta) if isinstance(definition.meta, Mapping) else {}
+    if definition.tags:
+        meta[f"{META}tags"] = [str(tag) for tag in definition.tags]
+    if tool.name != definition.name:
+        meta[f"{META}name"] = plain(definition.name)
+    return meta
+
+
+def _annotations(definition: ToolDefinition) -> dict[str, Any]:
+    given = definition.annotations if isinstance(definition.annotations, Mapping) else {}
+    kept: dict[str, Any] = {name: given[name] for name in _HINTS if isinstance(given.get(name), bool)}
+    if isinstance(title := given.get("title"), str):
+        kept["title"] = plain(title)
+    return kept
+
+
+def _icon(icon: Any) -> dict[str, Any] | None:
+    """An icon as MCP has it (https and data addresses only), or None."""
+    source = icon.get("src") if isinstance(icon, Mapping) else None
+    if not isinstance(source, str) or not source.startswith(("https://", "data:")):
+        logger.warning("an icon is left out: src must be an https: or data: address")
+        return None
+    kept = {name: icon[name] for name in ("mimeType", "theme") if isinstance(icon.get(name), str)}
+    sizes = icon.get("sizes")
+    if isinstance(sizes, list | tuple) and all(isinstance(size, str) for size in sizes):
+        kept["sizes"] = list(sizes)
+    return {"src": source, **kept}

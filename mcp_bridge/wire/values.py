@@ -1,0 +1,169 @@
+"""What a handler may answer, made into a ToolResult whose output is JSON-ready. The tool ran: nothing is refused."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, time
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge.contracts.results import Result
+from mcp_bridge.contracts.tool import ToolResult
+
+MAX_DEPTH = 100
+"""How deep an answer may be nested; deeper ones, and those that contain themselves, are refused."""
+_STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_INT64 = range(-(2**63), 2**64)
+_SIGNATURES: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"ID3", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"%PDF-", "application/pdf"),
+)
+
+
+def to_result(answer: Any) -> ToolResult:
+    """Any answer as a ToolResult.
+
+    Text, numbers, dicts, lists, dataclasses and pydantic models become `output`; bytes and content blocks
+    become `content`; a ToolResult passes, a tool_use Result is translated. Raises ValueError for an answer
+    that contains itself.
+    """
+    if isinstance(answer, str):
+        return ToolResult(success=True, output=_clean(answer))
+    if isinstance(answer, ToolResult):
+        return (
+            answer if _is_plain(answer.output) else dataclasses.replace(answer, output=plain(answer.output))
+        )
+    if isinstance(answer, Result):
+        return _from_result(answer)
+    if isinstance(answer, Content | bytes | bytearray):
+        return ToolResult(success=True, content=(_block(answer),))
+    if isinstance(answer, list | tuple) and any(
+        isinstance(item, Content | bytes | bytearray) for item in answer
+    ):
+        return ToolResult(success=True, content=tuple(_block(item) for item in answer))
+    return ToolResult(success=True, output=answer if _is_plain(answer) else plain(answer))
+
+
+def text_of(output: Any) -> str:
+    """An output as the model reads it: text verbatim, everything else as compact JSON."""
+    return output if isinstance(output, str) else orjson.dumps(output).decode()
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """`value` as JSON has it: str, int, float, bool, None, list, dict with text keys.
+
+    NaN and infinities become None, lone surrogates U+FFFD, integers beyond 64 bits and unknown objects text,
+    bytes base64. Raises ValueError beyond MAX_DEPTH levels.
+    """
+    if depth > MAX_DEPTH:
+        raise ValueError(f"the answer contains itself or is nested deeper than {MAX_DEPTH} levels")
+    if value is None or value is True or value is False:
+        return value
+    for kinds, convert in _CONVERSIONS:
+        if isinstance(value, kinds):
+            return convert(value, depth)
+    return _object(value, depth)
+
+
+def _is_plain(value: Any) -> bool:
+    """One pass in C instead of a walk. A null in it may be a NaN, so it is looked at by hand."""
+    try:
+        return b"null" not in orjson.dumps(value, option=_STRICT)
+    except (TypeError, RecursionError):
+        return False
+
+
+def _clean(text: str) -> str:
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace" if _lone(text) else "strict").decode()
+
+
+def _lone(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _integer(value: int, _: int) -> int | str:
+    return int(value) if int(value) in _INT64 else str(int(value))
+
+
+def _float(value: float, _: int) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    return {_key(key): plain(item, depth + 1) for key, item in value.items()}
+
+
+def _key(key: Any) -> str:
+    return _clean(key) if isinstance(key, str) and not isinstance(key, Enum) else text_of(plain(key))
+
+
+def _items(value: Iterable[Any], depth: int) -> list[Any]:
+    return [plain(item, depth + 1) for item in value]
+
+
+_CONVERSIONS: tuple[tuple[Any, Any], ...] = (
+    (Enum, lambda value, depth: plain(value.value, depth + 1)),
+    (str, lambda value, _: _clean(str(value))),
+    (int, _integer),
+    (float, _float),
+    (Mapping, _mapping),
+    (Content, lambda value, depth: plain(dataclasses.asdict(value), depth + 1)),
+    ((bytes, bytearray, memoryview), lambda value, _: base64.b64encode(bytes(value)).decode()),
+    ((datetime, date, time), lambda value, _: value.isoformat()),
+    ((Sequence, AbstractSet), _items),
+)
+
+
+def _object(value: Any, depth: int) -> Any:
+    """Models and dataclasses by their fields; anything else by its own text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
+    dump = getattr(type(value), "model_dump", None)
+    if callable(dump):
+        return plain(dump(value, mode="json", by_alias=True), depth + 1)
+    return _clean(str(value))
+
+
+def _block(item: Any) -> Content:
+    if isinstance(item, Content):
+        return item
+    if isinstance(item, bytes | bytearray):
+        return from_bytes(bytes(item))
+    return Text(text_of(plain(item)))
+
+
+def from_bytes(data: bytes) -> Content:
+    """Bytes as the content block that their first bytes tell: image, audio, or an embedded resource."""
+    kind = next((mime for start, mime in _SIGNATURES if data.startswith(start)), "application/octet-stream")
+    if data[:4] == b"RIFF":
+        kind = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], kind)
+    if kind.startswith("image/"):
+        return Image(data, kind)
+    if kind.startswith("audio/"):
+        return Audio(data, kind)
+    return EmbeddedResource(f"data:{kind}", data, kind)
+
+
+def _from_result(result: Result) -> ToolResult:
+    lines = [result.message, *(f"- {error}" for error in result.errors if error != result.message)]
+    return ToolResult(
+        success=result.ok,
+        output=plain(result.data),
+        error=None if result.ok else "\n".join(line for line in lines if line) or result.status.value,
+        code=None if result.ok else result.status.value,
+        meta=plain(result.metadata) or None,
+    )

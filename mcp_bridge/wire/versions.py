@@ -1,0 +1,19 @@
+"""Which protocol version can carry what. Versions are dates, so they compare as text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AUDIO: Final = "2025-03-26"
+"""The first version with audio content and tool annotations."""
+STRUCTURED: Final = "2025-06-18"
+"""The first version with outputSchema, structuredContent, titles, resource links and `_meta` on tools."""
+ICONS: Final = "2025-11-25"
+"""The first version with icons."""
+STATELESS: Final = "2026-07-28"
+"""The first version without a handshake: resultType, caching hints, any JSON value as structuredContent."""
+
+
+def carries(version: str, feature: str) -> bool:
+    """Whether `version` has a feature that came with `feature`. In process (an empty version) everything is there."""
+    return not version or version >= feature
