@@ -58,9 +58,7 @@ class Prepared:
         handler = self.entry.handler
         while isinstance(handler, partial):
             handler = handler.func
-        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-            getattr(handler, "__call__", None)
-        )
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
     def bound(self, arguments: Any, ctx: CallContext) -> Callable[[], Any]:
         """The handler with its one argument, and the context where it asks for it."""
@@ -123,9 +121,7 @@ class Pipeline:
     def _at(self, stage: Stage) -> list[Layer]:
         return [middleware for middleware in self._middleware if middleware.stage is stage]
 
-    async def _map_errors(
-        self, name: str, call: ToolCall, ctx: CallContext, call_next: CallNext
-    ) -> ToolResult:
+    async def _map_errors(self, name: str, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """The call boundary: the one place that catches, so that nothing a tool does gets any further."""
         started = time.monotonic()
         try:
@@ -160,17 +156,13 @@ class Pipeline:
         return to_result(await tool.answer(tool.bound(call.arguments, ctx), self.threads))
 
 
-async def _validate_input(
-    tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext
-) -> ToolResult:
+async def _validate_input(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     if not tool.input.is_valid(call.arguments):
         raise InvalidArguments(tool.input.check(call.arguments).errors, tool=tool.entry.name)
     return await call_next(call, ctx)
 
 
-async def _validate_output(
-    tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext
-) -> ToolResult:
+async def _validate_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
     if result.success and tool.entry.output_schema and not tool.output.is_valid(result.output):
         problems = tool.output.check(result.output).errors
@@ -178,9 +170,7 @@ async def _validate_output(
     return result
 
 
-async def _recheck_output(
-    tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext
-) -> ToolResult:
+async def _recheck_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     """A result that a policy changed so that it no longer fits loses its structured part and stays text."""
     result = await call_next(call, ctx)
     if result.success and tool.entry.output_schema and not tool.output.is_valid(result.output):

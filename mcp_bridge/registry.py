@@ -1,4 +1,4 @@
-"""ToolRegistry: names to entries, and the doors through which they are called (tool_use API, seed section "ToolRegistry")."""
+"""ToolRegistry: names to entries, and the doors through which they are called (tool_use API, "ToolRegistry")."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from mcp_bridge.contracts.errors import ToolNotFound
 from mcp_bridge.contracts.results import Result, ResultStatus
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.pipeline import Pipeline, Prepared
+from mcp_bridge.selection import has_tags
 from mcp_bridge.wire.values import to_result
 
 
@@ -163,16 +164,8 @@ class ToolRegistry:
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
         if validate and not tool.input.is_valid(data):
-            return Result.failure(
-                f"Input validation failed for tool '{name}'.", tool.input.check(data).errors
-            )
+            return Result.failure(f"Input validation failed for tool '{name}'.", tool.input.check(data).errors)
         return tool, tool.bound(data, CallContext(caller=self))
-
-
-def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool) -> bool:
-    """Whether the tool carries any of the tags, or all of them; no tags fit every tool."""
-    wanted = set(tags)
-    return not wanted or (wanted <= set(entry.tags) if match_all else bool(wanted & set(entry.tags)))
 
 
 def _since(started: float) -> float:
@@ -180,9 +173,7 @@ def _since(started: float) -> float:
 
 
 def _raised(name: str, error: Exception, duration_ms: float) -> Result:
-    return Result.failure(
-        f"Tool '{name}' raised an exception: {error}", [str(error)], duration_ms=duration_ms
-    )
+    return Result.failure(f"Tool '{name}' raised an exception: {error}", [str(error)], duration_ms=duration_ms)
 
 
 def _judged(tool: Prepared, data: Any, duration_ms: float, *, validate: bool) -> Result:
@@ -196,9 +187,7 @@ def _judged(tool: Prepared, data: Any, duration_ms: float, *, validate: bool) ->
     if validate and schema and not tool.output.is_valid(seen := to_result(data).output):
         message = f"Output validation failed for tool '{name}'."
         errors = tool.output.check(seen).errors
-        return Result(
-            ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms
-        )
+        return Result(ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms)
     return Result.success(data, f"Tool '{name}' executed successfully.", duration_ms=duration_ms)
 
 

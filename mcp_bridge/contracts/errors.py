@@ -89,9 +89,7 @@ class InvalidArguments(CallError):
 
     def __init__(self, problems: Sequence[str], *, tool: str = "") -> None:
         of_tool = f" for tool '{tool}'" if tool else ""
-        super().__init__(
-            f"Input validation failed{of_tool}. Mend the arguments and call again.", details=problems
-        )
+        super().__init__(f"Input validation failed{of_tool}. Mend the arguments and call again.", details=problems)
 
 
 class InvalidOutput(CallError):

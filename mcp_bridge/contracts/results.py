@@ -53,9 +53,7 @@ class Result:
     @classmethod
     def failure(cls, message: str, errors: list[str] | None = None, **extra: Any) -> Result:
         """A FAILURE with this message; `errors` defaults to the message alone."""
-        return cls(
-            ResultStatus.FAILURE, message=message, errors=[message] if errors is None else errors, **extra
-        )
+        return cls(ResultStatus.FAILURE, message=message, errors=[message] if errors is None else errors, **extra)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:

@@ -121,6 +121,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a source publishes, all of it at once; publishing again replaces it."""
+    """What a source publishes, all of it at once; publishing again replaces it.
+
+    `problems` has a line for each thing that the source would have published but could not.
+    """
 
     tools: Sequence[ToolEntry] = ()
+    problems: Sequence[str] = ()

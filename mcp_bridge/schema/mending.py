@@ -35,9 +35,7 @@ def mend(schema: Mapping[str, Any], judge: Judge) -> tuple[dict[str, Any], list[
     return mended, dropped
 
 
-def _mend(
-    schema: Mapping[str, Any], judge: Judge, path: str, dropped: list[str], depth: int
-) -> dict[str, Any]:
+def _mend(schema: Mapping[str, Any], judge: Judge, path: str, dropped: list[str], depth: int) -> dict[str, Any]:
     mended: dict[str, Any] = {}
     for keyword, value in schema.items():
         place = f"{path}/{keyword}"

@@ -22,7 +22,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
-    "number": lambda value: _is_number(value),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list | tuple),
     "null": lambda value: value is None,
@@ -113,9 +113,7 @@ def _range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[Findin
         yield Finding(path, "maximum", f"{path}: value {data} > maximum {high}")
 
 
-def _array(
-    data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int
-) -> Iterator[Finding]:
+def _array(data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[Finding]:
     size = len(data)
     low, high = schema.get("minItems"), schema.get("maxItems")
     if _is_number(low) and size < low:

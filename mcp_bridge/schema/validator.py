@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema_rs
 
 from mcp_bridge.contracts.results import ValidationResult
-from mcp_bridge.schema.messages import KEYWORDS, MAX_DEPTH, Finding, walk
 from mcp_bridge.schema.mending import mend
+from mcp_bridge.schema.messages import KEYWORDS, MAX_DEPTH, Finding, walk
 
 
 class Validator:

@@ -57,7 +57,7 @@ class Endpoint:
     """A registry as an MCP server.
 
     `page` is the most tools in one tools/list answer, `ttl_ms` how long clients of the stateless era may keep
-    one, `cache_scope` who may share it. `ready` is set once the sources have published.
+    one, `cache_scope` who may share it. `started` is set once the sources have published (None: they have).
     """
 
     def __init__(
@@ -68,9 +68,10 @@ class Endpoint:
         page: int = 250,
         ttl_ms: int = 60_000,
         cache_scope: Literal["public", "private"] = "public",
+        started: anyio.Event | None = None,
     ) -> None:
         self.registry = registry
-        self.ready = anyio.Event()
+        self._ready = started
         self.notices = Notices()
         self._listing = Listing(registry, page=page)
         self._caching = {"ttlMs": ttl_ms, "cacheScope": cache_scope}
@@ -131,6 +132,6 @@ class Endpoint:
         return to_mcp(result, tool, ctx.protocol_version)
 
     async def _started(self) -> None:
-        if not self.ready.is_set():
+        if self._ready is not None and not self._ready.is_set():
             with anyio.move_on_after(READY_PATIENCE):
-                await self.ready.wait()
+                await self._ready.wait()

@@ -50,9 +50,12 @@ class Notices:
         except RuntimeError:  # a thread without an event loop
             here = False
         if here:
-            self._changed.set()
+            self._wake()
         else:
-            from_thread.run_sync(lambda: self._changed.set(), token=token)
+            from_thread.run_sync(self._wake, token=token)
+
+    def _wake(self) -> None:
+        self._changed.set()
 
     async def run(self, watch: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Pass changes on until cancelled; changes that come in a burst are told once."""

@@ -44,9 +44,7 @@ class Document:
 
     def error(self, where: Sequence[Step], problem: str, hint: str = "") -> ConfigError:
         """An error that says file, line and key path."""
-        return ConfigError(
-            problem, path=self.path or None, line=self.line(where), where=dotted(where), hint=hint
-        )
+        return ConfigError(problem, path=self.path or None, line=self.line(where), where=dotted(where), hint=hint)
 
 
 def read(path: Path) -> Document:

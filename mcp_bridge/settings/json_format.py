@@ -11,7 +11,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, dotted
 from mcp_bridge.settings.words import shortened
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 
 
 def parse(text: str, path: str) -> tuple[Any, Lines]:
@@ -47,29 +47,32 @@ def _locate(text: str, path: str) -> Lines:
     lines: Lines = {}
     stack: list[_Open] = []
     line = 1
-    for match in _TOKEN.finditer(text):
-        token = match.group()
+    for match in _PIECE.finditer(text):
+        piece = match.group()
         top = stack[-1] if stack else None
-        if token == "\n":
+        if piece == "\n":
             line += 1
-        elif token in ("}", "]"):
+        elif piece in ("}", "]"):
             stack.pop()
-        elif token == "," and top:
+        elif piece == "," and top:
             top.step = top.step + 1 if isinstance(top.step, int) else None
         elif top and top.step is None:
-            top.step = _key(token, top, lines, line, path)
-        elif token != ":":
+            top.step = _key(piece, top, lines, line, path)
+        elif piece != ":":
             place: Place = () if top is None or top.step is None else (*top.place, top.step)
             lines.setdefault(place, line)
-            if token in ("{", "["):
-                stack.append(_Open(place, token == "[", 0 if token == "[" else None))
+            if piece in ("{", "["):
+                stack.append(_Open(place, piece == "[", 0 if piece == "[" else None))
             if len(stack) > MAX_DEPTH:
                 raise ConfigError(TOO_DEEP, path=path, line=line, where=dotted(place), hint="Flatten it.")
     return lines
 
 
-def _key(token: str, top: _Open, lines: Lines, line: int, path: str) -> str:
-    key = str(json.loads(token))
+def _key(piece: str, top: _Open, lines: Lines, line: int, path: str) -> str:
+    key = str(json.loads(piece))
     place = (*top.place, key)
-    first = lines.setdefault(place, line)
+    if place in lines:
+        problem = f"key {shortened(key)} stands twice, first in line {lines[place]}"
+        raise ConfigError(problem, path=path, line=line, where=dotted(place), hint="Keep one of them.")
+    lines[place] = line
     return key

@@ -13,6 +13,7 @@ Lines: TypeAlias = dict[Place, int]
 MAX_DEPTH = 64
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 
+_MAX_DOTTED = 200
 _PLAIN_KEY = re.compile(r"[\w$-]+")
 
 
@@ -26,7 +27,7 @@ def dotted(where: Sequence[Step]) -> str:
             text += f".{step}" if text else step
         else:
             text += f'["{step[:60]}"]'
-    return text
+    return text if len(text) <= _MAX_DOTTED else f"{text[:_MAX_DOTTED]}…"
 
 
 def nearest(lines: Mapping[Place, int], where: Sequence[Step]) -> int | None:

@@ -34,7 +34,7 @@ MAX_COPIED = 100_000
 
 _CORE = "tag:yaml.org,2002:"
 _UNFINISHED = object()
-_WORDS = {word: None for word in ("", "~", "null", "Null", "NULL")} | {
+_WORDS: dict[str, bool | None] = dict.fromkeys(("", "~", "null", "Null", "NULL")) | {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
@@ -177,9 +177,7 @@ class _Builder:
         if value in top.data:
             first = self.lines[place]
             problem = f"key {shortened(value)} stands twice, first in line {first}"
-            raise ConfigError(
-                problem, path=self.path, line=line, where=dotted(place), hint="Keep one of them."
-            )
+            raise ConfigError(problem, path=self.path, line=line, where=dotted(place), hint="Keep one of them.")
         top.key, top.is_merge = value, is_merge
         self.lines[place] = line
 

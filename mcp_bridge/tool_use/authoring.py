@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast, overload
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.schema.infer import Signature, infer
+from mcp_bridge.schema.infer import Signature, infer, is_context
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,22 +104,15 @@ def takes_one_dict(function: Callable[..., Any]) -> bool:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some builtins have no signature
         return True
-    data = [item for item in parameters if not _is_context(item.annotation)]
+    data = [item for item in parameters if not is_context(item.annotation)]
     if len(data) != 1 or data[0].kind in (data[0].KEYWORD_ONLY, data[0].VAR_KEYWORD):
         return not data
     return data[0].annotation is inspect.Parameter.empty or _is_plain_dict(data[0].annotation)
 
 
-def _is_context(annotation: Any) -> bool:
-    words = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    return annotation is CallContext or "CallContext" in words
-
-
 def _is_plain_dict(annotation: Any) -> bool:
     """`dict`, `dict[str, Any]`, `Mapping[str, Any]` or `Any`, as such or as text."""
-    words = (
-        annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
-    )
+    words = annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
     return words.split("[")[0].rsplit(".", 1)[-1] in {"dict", "Dict", "Mapping", "MutableMapping", "Any"}
 
 

@@ -45,9 +45,7 @@ TABLE: tuple[Row, ...] = (
         "the tool says what went wrong; authors may give their own code",
         "read the text",
     ),
-    Row(
-        errors.ToolFailed, None, "the tool raised something unexpected", "give the reference to the operator"
-    ),
+    Row(errors.ToolFailed, None, "the tool raised something unexpected", "give the reference to the operator"),
     Row(
         errors.ToolTimeout,
         None,
@@ -59,9 +57,7 @@ TABLE: tuple[Row, ...] = (
     Row(errors.RateLimited, None, "too many calls in too short a time", "wait, then call again"),
     Row(errors.Denied, None, "a policy refuses this call", "do not repeat it unchanged"),
     Row(errors.ApprovalDeclined, None, "a person was asked and said no", "ask the person what they want"),
-    Row(
-        errors.MissingScope, None, "the caller's token lacks a scope", "sign in with the scope that is named"
-    ),
+    Row(errors.MissingScope, None, "the caller's token lacks a scope", "sign in with the scope that is named"),
     Row(errors.ResultTooLarge, None, "the answer is larger than the limit", "ask for a smaller part"),
 )
 

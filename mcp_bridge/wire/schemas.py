@@ -102,7 +102,11 @@ def _moved(node: Any, prefix: str) -> Any:
         return node
     moved = {name: _moved(value, prefix) for name, value in node.items()}
     reference = moved.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-        if not reference.startswith(("#/$defs/", "#/definitions/")):
-            moved["$ref"] = prefix + reference[1:]
+    if isinstance(reference, str) and _is_rooted(reference):
+        moved["$ref"] = prefix + reference[1:]
     return moved
+
+
+def _is_rooted(reference: str) -> bool:
+    """Whether a reference points into the old root, definitions apart."""
+    return reference == "#" or (reference.startswith("#/") and not reference.startswith(("#/$defs/", "#/definitions/")))

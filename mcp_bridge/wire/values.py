@@ -42,16 +42,12 @@ def to_result(answer: Any) -> ToolResult:
     if isinstance(answer, str):
         return ToolResult(success=True, output=_clean(answer))
     if isinstance(answer, ToolResult):
-        return (
-            answer if _is_plain(answer.output) else dataclasses.replace(answer, output=plain(answer.output))
-        )
+        return answer if _is_plain(answer.output) else dataclasses.replace(answer, output=plain(answer.output))
     if isinstance(answer, Result):
         return _from_result(answer)
     if isinstance(answer, Content | bytes | bytearray):
         return ToolResult(success=True, content=(_block(answer),))
-    if isinstance(answer, list | tuple) and any(
-        isinstance(item, Content | bytes | bytearray) for item in answer
-    ):
+    if isinstance(answer, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in answer):
         return ToolResult(success=True, content=tuple(_block(item) for item in answer))
     return ToolResult(success=True, output=answer if _is_plain(answer) else plain(answer))
 

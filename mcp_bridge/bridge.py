@@ -1,0 +1,236 @@
+"""The composition root: sources, registry and pipeline put together; settings in, a running bridge out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_bridge._version import __version__
+from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
+from mcp_bridge.contracts.extension import ToolSource
+from mcp_bridge.contracts.tool import Offer, ToolEntry
+from mcp_bridge.pipeline import Pipeline
+from mcp_bridge.plugins import source_type
+from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.schema.validator import complaints
+from mcp_bridge.selection import Selection
+
+if TYPE_CHECKING:
+    from mcp_bridge.server.endpoint import Endpoint
+    from mcp_bridge.settings import Settings, SourceSettings
+
+logger = logging.getLogger("mcp_bridge.bridge")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attached:
+    """A source, and which of its tools are published under which names."""
+
+    source: ToolSource
+    selection: Selection = field(default_factory=Selection)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What clients are told about this server, and how its lists are cut and kept."""
+
+    name: str = "mcp-bridge"
+    version: str = __version__
+    title: str | None = None
+    instructions: str | None = None
+    page: int = 250
+    ttl_ms: int = 60_000
+    private: bool = False
+
+
+class Bridge:
+    """A registry, the sources that fill it, and the endpoint that serves it.
+
+    `problems` has, by source, a line for each thing that could not be published.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry | None = None,
+        sources: Sequence[Attached] = (),
+        identity: Identity | None = None,
+    ) -> None:
+        self.registry = registry if registry is not None else ToolRegistry()
+        self.identity = identity or Identity()
+        self.problems: dict[str, list[str]] = {}
+        self._sources = tuple(sources)
+        self._refused: ConfigError | None = None
+        self._alive = {attached.source.name for attached in sources}
+        self._waiting = {attached.source.name for attached in sources}
+        self._started = anyio.Event()
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        """The MCP server; made when first needed, because it imports the SDK."""
+        from mcp_bridge.server.endpoint import Endpoint, Info
+
+        who = self.identity
+        return Endpoint(
+            self.registry,
+            Info(name=who.name, version=who.version, title=who.title, instructions=who.instructions),
+            page=who.page,
+            ttl_ms=who.ttl_ms,
+            cache_scope="private" if who.private else "public",
+            started=self._started,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the sources for the length of the block, which begins at once: requests wait for `started`."""
+        failed: list[Exception] = []
+        async with anyio.create_task_group() as tasks:
+            for attached in self._sources:
+                tasks.start_soon(self._live, attached)
+            if not self._waiting:
+                self._started.set()
+            try:
+                yield
+            except Exception as error:  # sources never raise: the group would only wrap the block's own error
+                failed.append(error)
+            finally:
+                tasks.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
+
+    async def started(self) -> None:
+        """Wait until each source has published or given up.
+
+        Raises ConfigError when two tools have one name, SourceError when every source has ended without a tool.
+        """
+        await self._started.wait()
+        if self._refused is not None:
+            raise self._refused
+        lines = [line for problems in self.problems.values() for line in problems]
+        if lines and not len(self.registry) and not self._alive:
+            raise SourceError("\n".join(lines))
+
+    async def _live(self, attached: Attached) -> None:
+        """One source's life: what it raises takes away its own tools and nothing else."""
+        name = attached.source.name
+        try:
+            await attached.source.run(lambda offer: self._publish(attached, offer))
+        except Exception as error:
+            logger.error("source %r ended: %s", name, error)
+            self.problems[name] = [*self.problems.get(name, []), *str(error).splitlines()]
+            self.registry.publish(name, ())
+        finally:
+            self._alive.discard(name)
+            self._has_spoken(name)
+
+    def _publish(self, attached: Attached, offer: Offer) -> None:
+        name, selection = attached.source.name, attached.selection
+        problems = [*offer.problems, *selection.unknown(offer.tools)]
+        entries = []
+        for entry in selection.of(offer.tools, name):
+            wrong = _wrong_schemas(entry)
+            problems += wrong
+            if not wrong:
+                entries.append(entry)
+        try:
+            self.registry.publish(name, entries)
+        except DuplicateTool as error:
+            problems.append(str(error))
+            if not self._started.is_set():
+                self._refused = ConfigError(str(error))
+        for problem in problems:
+            logger.error("source %r: %s", name, problem)
+        self.problems[name] = problems
+        self._has_spoken(name)
+
+    def _has_spoken(self, name: str) -> None:
+        self._waiting.discard(name)
+        if not self._waiting:
+            self._started.set()
+
+
+def _wrong_schemas(entry: ToolEntry) -> list[str]:
+    """An author's own schema is refused where it cannot be checked, rather than quietly not checked."""
+    sides = (("input", entry.input_schema), ("output", entry.output_schema))
+    return [
+        f"tool '{entry.name}' is not published: {side} schema {wrong}"
+        for side, schema in sides
+        for wrong in complaints(schema)
+    ]
+
+
+def from_file(path: Path, *, watch: bool = False) -> Bridge:
+    """A bridge that serves one Python file or folder, with default settings."""
+    from mcp_bridge.sources.python import PythonSource
+
+    source = PythonSource(path.stem, path=path, watch=watch)
+    return Bridge(sources=[Attached(source=source)], identity=Identity(ttl_ms=_ttl(watch)))
+
+
+def from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
+    """A bridge as the settings say. Raises ConfigError with file and line for what is wrong in a source's options."""
+    watch = watch or settings.reload
+    limits = settings.limits
+    pipeline = Pipeline(timeout=limits.timeout, threads=limits.threads, expose_errors=settings.expose_errors)
+    identity = Identity(
+        name=settings.name,
+        version=settings.version or __version__,
+        title=settings.title,
+        instructions=settings.instructions,
+        page=limits.page,
+        ttl_ms=_ttl(watch),
+        private=private,
+    )
+    return Bridge(ToolRegistry(pipeline=pipeline), _attached(settings, watch=watch), identity)
+
+
+def _ttl(watch: bool) -> int:
+    """How long clients may keep a list: not at all while somebody is editing."""
+    return 0 if watch else 60_000
+
+
+def _attached(settings: Settings, *, watch: bool) -> list[Attached]:
+    attached: list[Attached] = []
+    names: set[str] = set()
+    for index, source in enumerate(settings.sources):
+        made = _attach(source, settings.directory, watch=watch)
+        if made.source.name in names:
+            hint = "Give each source a name of its own"
+            raise _at(source, ConfigError(f"two sources are named '{made.source.name}'", hint=hint), index)
+        names.add(made.source.name)
+        attached.append(made)
+    return attached
+
+
+def _attach(source: SourceSettings, directory: Path, *, watch: bool) -> Attached:
+    from mcp_bridge.settings import options
+
+    try:
+        model = source_type(source.type)
+    except ConfigError as error:
+        raise _at(source, error, "type") from error
+    chosen = options(model, source)
+    selection = Selection(
+        include=source.include,
+        exclude=source.exclude,
+        tags=source.tags,
+        match_all_tags=source.match_all_tags,
+        prefix=source.prefix or "",
+        alias=source.alias,
+    )
+    built: ToolSource = chosen.build(source.name or chosen.default_name(), directory, watch=watch)
+    return Attached(source=built, selection=selection)
+
+
+def _at(source: SourceSettings, error: ConfigError, key: str | int) -> ConfigError:
+    """The error with the place in the file where the source stands."""
+    if source.origin is None:
+        return error
+    where = (*source.origin.where, key) if isinstance(key, str) else source.origin.where
+    return source.origin.document.error(where, error.problem, error.hint)

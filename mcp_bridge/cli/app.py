@@ -1,0 +1,133 @@
+"""The commands and their options. Each body imports what it needs, so that `--help` costs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mcp_bridge._version import __version__
+from mcp_bridge.cli.exits import errors_for_people
+
+app = typer.Typer(
+    name="mcp-bridge",
+    help="Give the tools you already have to any MCP client.",
+    rich_markup_mode=None,  # with rich, --help costs three times as much
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+WHAT = "A Python file, a folder of them, or settings (YAML, JSON, TOML). Default: mcp-bridge.yaml or tools.py here."
+File = Annotated[Path | None, typer.Argument(help=WHAT, show_default=False)]
+FileOption = Annotated[Path | None, typer.Option("--file", "-f", help=WHAT, show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON on stdout.")]
+Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+LogFile = Annotated[Path | None, typer.Option("--log-file", help="Log to this file too; it is rotated at 5 MB.")]
+
+
+def run() -> None:
+    """Run the command line."""
+    with errors_for_people():
+        app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"mcp-bridge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def serve(
+    file: File = None,
+    http: Annotated[
+        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve over HTTP there instead of stdio.")
+    ] = None,
+    token_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="HTTP clients must send the bearer token in this variable.")
+    ] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Import edited files again, and tell the clients.")] = False,
+    log_level: Level = "warning",
+    log_file: LogFile = None,
+) -> None:
+    """Serve tools to MCP clients: over stdio, or over HTTP with --http."""
+    from mcp_bridge.cli.serving import over
+
+    over(file, http=http, token_env=token_env, reload=reload, level=log_level, file=log_file)
+
+
+@app.command("list")
+def list_tools(
+    file: File = None,
+    as_json: AsJson = False,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only tools with this tag; may be repeated.")] = None,
+    all_tags: Annotated[bool, typer.Option("--all-tags", help="Only tools with all the tags.")] = False,
+    log_level: Level = "error",
+) -> None:
+    """List the tools that would be served."""
+    from mcp_bridge.cli import logs, showing
+
+    logs.configure(log_level)
+    showing.show_list(file, as_json=as_json, tags=tag or [], match_all=all_tags)
+
+
+@app.command()
+def call(
+    name: Annotated[str, typer.Argument(help="The tool's name.")],
+    given: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments.")] = None,
+    file: FileOption = None,
+    arguments: Annotated[
+        str | None, typer.Option(metavar="JSON", help="The arguments as JSON instead; - reads standard input.")
+    ] = None,
+    as_json: AsJson = False,
+    log_level: Level = "error",
+) -> None:
+    """Call one tool and print what it answers."""
+    from mcp_bridge.cli import calling, logs
+
+    logs.configure(log_level)
+    calling.call(name, given or [], file, arguments=arguments, as_json=as_json)
+
+
+@app.command()
+def validate(file: File = None, as_json: AsJson = False, log_level: Level = "error") -> None:
+    """Check settings and sources without serving; exit code 1 when something is wrong."""
+    from mcp_bridge.cli import logs, showing
+
+    logs.configure(log_level)
+    showing.validate(file, as_json=as_json)
+
+
+@app.command()
+def doctor(
+    file: File = None,
+    command: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Check this server command instead, as a client has it.")
+    ] = None,
+    as_json: AsJson = False,
+    timeout: Annotated[float, typer.Option(help="Seconds for each step.")] = 20.0,
+) -> None:
+    """Start the server as a client would, speak to it, and name the cause of what fails."""
+    from mcp_bridge.cli import diagnosis
+
+    diagnosis.doctor(file, command, as_json=as_json, patience=timeout)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings file, for editors."""
+    from mcp_bridge.cli import showing
+
+    showing.settings_schema()

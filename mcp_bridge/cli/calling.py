@@ -1,0 +1,119 @@
+"""`call`: one tool, once, through the same pipeline as any client's call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.cli.exits import Exit, say
+from mcp_bridge.cli.target import load
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.transports.pipes import private
+from mcp_bridge.wire.content import block
+from mcp_bridge.wire.values import text_of
+
+
+class ShownContext(CallContext):
+    """A call whose progress is a bar on the terminal; the bar appears with the first progress."""
+
+    __slots__ = ("_bar", "_task")
+
+    def __init__(self) -> None:
+        super().__init__(request_id="cli")
+        self._bar: Any = None
+        self._task: Any = None
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Draw the bar."""
+        if self._bar is None:
+            self._bar = _bar()
+            self._task = self._bar.add_task("")
+        self._bar.update(self._task, completed=progress, total=total, description=message or "")
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def call(name: str, given: Sequence[str], path: Path | None, *, arguments: str | None, as_json: bool) -> None:
+    """Call a tool and print its answer (stdout); a failure goes to stderr with exit code 1."""
+    data = _json(arguments) if arguments is not None else None
+    with private():  # stdout is for the answer alone
+        result = anyio.run(_call, load(path).bridge, name, given, data)
+    if as_json:
+        print(json.dumps(_report(result), indent=2, ensure_ascii=False))
+    elif result.is_error:
+        say(result.error_text)
+    else:
+        _print(result)
+    raise SystemExit(Exit.FAILED if result.is_error else Exit.OK)
+
+
+async def _call(bridge: Bridge, name: str, given: Sequence[str], arguments: Any) -> ToolResult:
+    async with bridge.running():
+        await bridge.started()
+        entry = bridge.registry.get(name)
+        properties = entry.input_schema.get("properties", {}) if entry is not None else {}
+        data = arguments if arguments is not None else dict(_pair(item, properties) for item in given)
+        with contextlib.closing(ShownContext()) as ctx:
+            return await bridge.registry.dispatch(ToolCall(id="cli", name=name, arguments=data), ctx)
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True)
+    bar.start()
+    return bar
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(sys.stdin.read() if text == "-" else text)
+    except ValueError as error:
+        hint = 'Write --arguments \'{"name": "value"}\', or - to read standard input'
+        raise ConfigError(f"not JSON: {error}", where="--arguments", hint=hint) from error
+
+
+def _pair(item: str, properties: Any) -> tuple[str, Any]:
+    """`key=value`: text where the schema says text, else JSON where it is JSON, else text."""
+    key, equals, value = item.partition("=")
+    if not equals or not key:
+        hint = "Write key=value, or all of them as --arguments JSON"
+        raise ConfigError(f"'{item}' is not key=value", where="arguments", hint=hint)
+    schema = properties.get(key) if isinstance(properties, dict) else None
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return key, value
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _report(result: ToolResult) -> dict[str, Any]:
+    report: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
+    if result.content is not None:
+        report["content"] = [block(item, "") for item in result.content]
+    if result.is_error:
+        report |= {"error": result.error_text, "code": result.code}
+    return report | {"duration_ms": result.duration_ms}
+
+
+def _print(result: ToolResult) -> None:
+    if result.content is not None:
+        for item in result.content:
+            made = block(item, "")
+            print(made["text"] if made["type"] == "text" else json.dumps(made))
+    elif result.output is not None:
+        print(text_of(result.output))

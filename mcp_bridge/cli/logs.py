@@ -1,0 +1,67 @@
+"""The log: stderr, and a rotating file where asked for; one line a record, secrets left out."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from mcp_bridge.contracts.errors import ConfigError
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+FILE_BYTES = 5 * 1024 * 1024
+FILES = 3
+SHORTEST_SECRET = 4
+"""Shorter values are too common to be told from ordinary text."""
+
+
+class OneLine(logging.Formatter):
+    """A record cannot pose as several: control characters are escaped, except in the traceback's own lines."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__(FORMAT)
+        self._secrets = sorted((text for text in secrets if len(text) >= SHORTEST_SECRET), key=len, reverse=True)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The record's line, its control characters escaped."""
+        return "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode()
+            for char in super().formatMessage(record)
+        )
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record with its traceback, without secrets."""
+        text = super().format(record)
+        for secret in self._secrets:
+            text = text.replace(secret, "[secret]")
+        return text
+
+
+def configure(level: str, file: Path | None = None, secrets: Iterable[str] = ()) -> None:
+    """Set up the log of this process. Raises ConfigError for an unknown level or a file that cannot be written."""
+    if level.lower() not in LEVELS:
+        raise ConfigError(f"unknown log level '{level}'", where="--log-level", hint=f"One of: {', '.join(LEVELS)}")
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if file is not None:
+        handlers.append(_rotating(file))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    formatter = OneLine(secrets)
+    for handler in handlers:
+        handler.setFormatter(formatter)
+        root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("mcp_bridge").setLevel(level.upper())
+
+
+def _rotating(file: Path) -> logging.Handler:
+    from logging.handlers import RotatingFileHandler
+
+    try:
+        return RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8")
+    except OSError as error:
+        problem = f"cannot write the log to {file}: {error.strerror}"
+        raise ConfigError(problem, where="--log-file", hint="Name a file in a folder that exists") from error

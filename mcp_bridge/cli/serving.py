@@ -1,0 +1,122 @@
+"""`serve`: over stdio, or over HTTP."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_bridge.cli import logs
+from mcp_bridge.cli.exits import Exit, code_of, say
+from mcp_bridge.cli.target import Target, load
+from mcp_bridge.contracts.errors import BridgeError, ConfigError
+from mcp_bridge.serving import over_http, over_stdio, run, split_address
+from mcp_bridge.transports.pipes import private
+
+if TYPE_CHECKING:
+    from mcp_bridge.transports.http.app import HttpOptions
+
+
+def over(
+    path: Path | None,
+    *,
+    http: str | None,
+    token_env: str | None,
+    reload: bool,
+    level: str,
+    file: Path | None,
+) -> None:
+    """Serve until the client leaves or a signal comes, then exit. What a tool left running cannot hold us."""
+    code = Exit.OK
+    try:
+        logs.configure(level, file)
+        if http is None:
+            with private() as pipes:  # before any tool is imported: its prints must not reach the client
+                target = _ready(path, token_env, reload=reload, level=level, file=file)
+                run(over_stdio, target.bridge, pipes)
+        else:
+            target = _ready(path, token_env, reload=reload, level=level, file=file)
+            _over_http(target, http, token_env)
+    except BridgeError as error:
+        say(f"mcp-bridge: {error}")
+        code = code_of(error)
+    _leave(code)
+
+
+def _ready(path: Path | None, token_env: str | None, *, reload: bool, level: str, file: Path | None) -> Target:
+    target = load(path, watch=reload, token_env=token_env)
+    if target.settings is not None and target.settings.secrets:
+        logs.configure(level, file, target.settings.secrets)
+    return target
+
+
+def _over_http(target: Target, http: str, token_env: str | None) -> None:
+    host, port, options = _options(target, http, token_env)
+
+    def announce(url: str) -> None:
+        tools = len(target.bridge.registry)
+        say(f"Serving {tools} tools on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
+
+    run(over_http, target.bridge, host, port, options, announce)
+
+
+def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
+    """The command's word before the settings', the settings' before the default."""
+    from mcp_bridge.transports.http.app import BODY, HttpOptions
+    from mcp_bridge.transports.http.guard import Access
+
+    settings = target.settings.http if target.settings is not None else None
+    if http:
+        host, port = _address(http)
+    else:
+        host, port = (settings.host, settings.port) if settings is not None else ("127.0.0.1", 8808)
+    token = _token(token_env or (settings.token_env if settings is not None else None))
+    access = Access.to(
+        host,
+        hosts=settings.allowed_hosts if settings is not None else (),
+        origins=settings.allowed_origins if settings is not None else (),
+        token=token,
+    )
+    return host, port, HttpOptions(access=access, body=settings.body if settings is not None else BODY)
+
+
+def _address(http: str) -> tuple[str, int]:
+    try:
+        return split_address(http)
+    except ValueError as error:
+        raise ConfigError(str(error), where="--http", hint="Write --http 8808 or --http 127.0.0.1:8808") from error
+
+
+def _token(name: str | None) -> str | None:
+    if name is None:
+        return None
+    token = os.environ.get(name, "")
+    if not token:
+        hint = f"Put the token into {name} before the start"
+        raise ConfigError(f"the environment variable {name} is not set", where="--token-env", hint=hint)
+    return token
+
+
+def _leave(code: int) -> None:
+    """Exit now: a tool's thread that never ends would otherwise keep the process."""
+    logging_shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    if threads_left():
+        os._exit(code)
+    raise SystemExit(code)
+
+
+def logging_shutdown() -> None:
+    """Write out what the log still holds."""
+    import logging
+
+    logging.shutdown()
+
+
+def threads_left() -> bool:
+    """Whether threads that the interpreter would wait for are still at work."""
+    import threading
+
+    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())

@@ -1,0 +1,96 @@
+"""`list`, `validate` and `schema`: what would be served, without serving it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.cli.exits import Exit, say
+from mcp_bridge.cli.target import load
+from mcp_bridge.contracts.errors import ConfigError, SourceError
+from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.wire.names import client_name
+
+
+def data(value: Any) -> None:
+    """A value as JSON on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+async def started(bridge: Bridge) -> None:
+    """Run the sources until each has said what it has. Raises ConfigError and SourceError as a start would."""
+    async with bridge.running():
+        await bridge.started()
+
+
+def show_list(path: Path | None, *, as_json: bool, tags: list[str], match_all: bool) -> None:
+    """The tools as a table for a person (stderr), and their names (stdout, when that is not a terminal)."""
+    bridge = load(path).bridge
+    anyio.run(started, bridge)
+    entries = bridge.registry.search(tags=tags, match_all_tags=match_all)
+    if as_json:
+        data([_row(entry) for entry in entries])
+        return
+    if not sys.stdout.isatty():
+        print("\n".join(entry.name for entry in entries))
+    _table(entries)
+    _warn(bridge)
+
+
+def _row(entry: ToolEntry) -> dict[str, Any]:
+    row = {**entry.to_dict(), "client_name": client_name(entry.name), "source": entry.owner}
+    extras = {"title": entry.title, "annotations": entry.annotations, "icons": entry.icons, "meta": entry.meta}
+    return row | {key: value for key, value in extras.items() if value}
+
+
+def _table(entries: list[ToolEntry]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("tool", "description", "tags", "source", box=None, header_style="bold")
+    for entry in entries:
+        lines = entry.description.strip().splitlines()
+        table.add_row(entry.name, lines[0] if lines else "", ", ".join(entry.tags), entry.owner)
+    console = Console(stderr=True, highlight=False, markup=False)
+    console.print(table if entries else "no tools")
+
+
+def _warn(bridge: Bridge) -> None:
+    for source, problems in bridge.problems.items():
+        for problem in problems:
+            say(f"source '{source}': {problem}")
+
+
+def validate(path: Path | None, *, as_json: bool) -> None:
+    """Check settings and sources: everything that a start would report, and exit 1 if there is anything."""
+    bridge = load(path).bridge
+    refused: list[str] = []
+    try:
+        anyio.run(started, bridge)
+    except (ConfigError, SourceError) as error:
+        refused = str(error).splitlines()
+    known = {line for problems in bridge.problems.values() for line in problems}
+    extra = [line for line in refused if line not in known]
+    sound = not known and not extra
+    if as_json:
+        report = {"ok": sound, "tools": bridge.registry.list_names(), "problems": bridge.problems, "errors": extra}
+        data(report)
+    else:
+        _warn(bridge)
+        for line in extra:
+            say(line)
+        say(f"{len(bridge.registry)} tools, {'no problems' if sound else 'see above'}")
+    raise SystemExit(Exit.OK if sound else Exit.FAILED)
+
+
+def settings_schema() -> None:
+    """The JSON Schema of the settings file, for editors."""
+    from mcp_bridge.plugins import SOURCES, source_type
+    from mcp_bridge.settings import json_schema
+
+    data(json_schema({name: source_type(name) for name in SOURCES}))

@@ -1,0 +1,57 @@
+"""What the command is pointed at: a Python file, a folder, or a settings file; found where nothing is named."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_bridge.contracts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcp_bridge.bridge import Bridge
+    from mcp_bridge.settings import Settings
+
+SETTINGS = (".yaml", ".yml", ".json", ".toml")
+DEFAULTS = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS), "tools.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A bridge that is not running yet, and its settings where it has a file of them."""
+
+    path: Path
+    bridge: Bridge
+    settings: Settings | None = None
+
+
+def find(path: Path | None) -> Path:
+    """The given path, or the default one of this folder. Raises ConfigError when there is none."""
+    if path is not None:
+        return path
+    for name in DEFAULTS:
+        if Path(name).is_file():
+            return Path(name)
+    raise ConfigError("no file is given and none is here", hint=f"Name one, or make one of: {', '.join(DEFAULTS)}")
+
+
+def load(path: Path | None, *, watch: bool = False, token_env: str | None = None) -> Target:
+    """The bridge that a path stands for. Raises ConfigError for settings that cannot be used."""
+    from mcp_bridge.bridge import from_file, from_settings
+
+    path = find(path)
+    if path.suffix.lower() in SETTINGS:
+        from mcp_bridge.settings import load as load_settings
+
+        settings = load_settings(path, os.environ)
+        secured = token_env is not None or settings.http.token_env is not None
+        return Target(path=path, bridge=from_settings(settings, watch=watch, private=secured), settings=settings)
+    if path.exists() and path.suffix != ".py" and not path.is_dir():
+        hint = "Serve a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)"
+        raise ConfigError("nothing here can be served", path=str(path), hint=hint)
+    if not path.exists():
+        raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
+    bridge = from_file(path, watch=watch)
+    bridge.identity = replace(bridge.identity, private=token_env is not None)
+    return Target(path=path, bridge=bridge)

@@ -1,0 +1,53 @@
+"""Which of a source's tools are published, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from mcp_bridge.contracts.tool import ToolEntry
+
+SEPARATOR = "__"
+"""Between a prefix and a name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Patterns and tags that let tools in, and what they are called. Names in it are the tools' own."""
+
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    match_all_tags: bool = False
+    prefix: str = ""
+    alias: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, entries: Iterable[ToolEntry], owner: str) -> Iterator[ToolEntry]:
+        """The chosen entries, renamed and marked as `owner`'s; the originals stay as they are."""
+        for entry in entries:
+            if self._takes(entry):
+                yield replace(entry, name=self._name(entry.name), owner=owner)
+
+    def unknown(self, entries: Iterable[ToolEntry]) -> list[str]:
+        """Aliases for tools that are not there."""
+        names = {entry.name for entry in entries}
+        return [f"alias: there is no tool '{name}'" for name in self.alias if name not in names]
+
+    def _takes(self, entry: ToolEntry) -> bool:
+        if self.include and not any(fnmatchcase(entry.name, pattern) for pattern in self.include):
+            return False
+        if any(fnmatchcase(entry.name, pattern) for pattern in self.exclude):
+            return False
+        return has_tags(entry, self.tags, match_all=self.match_all_tags)
+
+    def _name(self, name: str) -> str:
+        if name in self.alias:
+            return self.alias[name]
+        return f"{self.prefix}{SEPARATOR}{name}" if self.prefix else name
+
+
+def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool) -> bool:
+    """Whether the tool carries any of the tags, or all of them; no tags fit every tool."""
+    wanted = set(tags)
+    return not wanted or (wanted <= set(entry.tags) if match_all else bool(wanted & set(entry.tags)))

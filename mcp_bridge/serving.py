@@ -1,0 +1,120 @@
+"""Serving a bridge: over stdio, over HTTP, or as an ASGI app inside somebody's own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.transports.pipes import Pipes, private
+
+if TYPE_CHECKING:
+    from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
+
+Announce = Callable[[str], None]
+
+
+def serve(
+    tools: ToolRegistry | Bridge,
+    *,
+    http: str | int | None = None,
+    token: str | None = None,
+) -> None:
+    """Serve a registry (or a bridge) and return when it is over: over stdio, or with `http` over HTTP.
+
+    `http` is a port on 127.0.0.1, or `HOST:PORT`; `token` is the bearer token that clients must send, and must
+    be given for addresses beyond this machine. Raises ConfigError for an address that cannot be had.
+    """
+    if http is None:
+        with private() as pipes:
+            run(over_stdio, as_bridge(tools), pipes)
+        return
+    from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.guard import Access
+
+    host, port = split_address(http)
+    options = HttpOptions(access=Access.to(host, token=token))
+    run(over_http, as_bridge(tools), host, port, options, _to_stderr)
+
+
+def asgi_app(tools: ToolRegistry | Bridge, *, token: str | None = None, host: str = "127.0.0.1") -> BridgeApp:
+    """An ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
+
+    `host` is the name that clients use (the Host header is checked). Mounted in another app, give that one
+    `lifespan=app.lifespan`.
+    """
+    from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
+    from mcp_bridge.transports.http.guard import Access
+
+    bridge = as_bridge(tools)
+    return BridgeApp(bridge.endpoint, HttpOptions(access=Access.to(host, token=token)), around=bridge.running)
+
+
+async def over_stdio(bridge: Bridge, pipes: Pipes) -> None:
+    """Serve one client over private pipes. Raises ConfigError or SourceError when there is nothing to serve."""
+    from mcp_bridge.transports import stdio
+
+    async with _started(bridge):
+        await stdio.serve(bridge.endpoint, pipes)
+
+
+async def over_http(bridge: Bridge, host: str, port: int, options: HttpOptions, announce: Announce) -> None:
+    """Serve over HTTP; `announce` gets the base URL once connections are taken. Raises as `over_stdio` does."""
+    from mcp_bridge.transports.http.app import BridgeApp
+    from mcp_bridge.transports.http.serve import address, listen
+    from mcp_bridge.transports.http.serve import serve as serve_http
+
+    bound = listen(host, port, token=options.access.token)
+    async with _started(bridge):
+        app = BridgeApp(bridge.endpoint, options)
+        await serve_http(app, bound, started=lambda: announce(address(bound)))
+
+
+@contextlib.asynccontextmanager
+async def _started(bridge: Bridge) -> AsyncIterator[None]:
+    """Run the sources; a start that must be refused ends the block, and is raised after it."""
+    refused: list[BridgeError] = []
+
+    async def watch(scope: anyio.CancelScope) -> None:
+        try:
+            await bridge.started()
+        except BridgeError as error:
+            refused.append(error)
+            scope.cancel()
+
+    async with bridge.running(), anyio.create_task_group() as tasks:
+        tasks.start_soon(watch, tasks.cancel_scope)
+        yield
+        tasks.cancel_scope.cancel()
+    if refused:
+        raise refused[0]
+
+
+def run(main: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    """Run on asyncio, with uvloop where there is one."""
+    fast = sys.platform != "win32" and importlib.util.find_spec("uvloop") is not None
+    return anyio.run(main, *args, backend="asyncio", backend_options={"use_uvloop": fast})
+
+
+def as_bridge(tools: ToolRegistry | Bridge) -> Bridge:
+    """A bridge around a registry; a bridge as it is."""
+    return tools if isinstance(tools, Bridge) else Bridge(tools)
+
+
+def split_address(given: str | int) -> tuple[str, int]:
+    """`8808`, `127.0.0.1:8808` or `[::1]:8808` as host and port. Raises ValueError for anything else."""
+    host, _, port = str(given).rpartition(":")
+    if not port.isdecimal():
+        raise ValueError(f"'{given}' is not a port or HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _to_stderr(url: str) -> None:
+    print(f"Serving on {url}/mcp", file=sys.stderr, flush=True)

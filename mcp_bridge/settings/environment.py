@@ -1,0 +1,79 @@
+"""References to environment variables in the settings: `${NAME}` and `${NAME:-default}`.
+
+A default is taken when the variable is unset or empty, and ends at the first `}`. `$${` is a literal `${`. Only
+values are expanded, never keys, and what came out is never expanded again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings.document import Document, combined
+from mcp_bridge.settings.positions import Place
+from mcp_bridge.settings.words import is_text
+
+_REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
+
+
+def expand(document: Document, environ: Mapping[str, str]) -> Document:
+    """The document with its references replaced.
+
+    `secrets` of the answer holds the values that came from `environ` (none of them empty), `hidden` their places.
+
+    Raises ConfigError that names every variable that is not set, and no value.
+    """
+    expansion = _Expansion(document=document, environ=environ)
+    data = {key: expansion.value(item, (key,)) for key, item in document.data.items()}
+    if expansion.errors:
+        raise combined(expansion.errors)
+    hidden = document.hidden | expansion.hidden
+    secrets = document.secrets | expansion.secrets
+    return replace(document, data=data, hidden=hidden, secrets=secrets)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Expansion:
+    """One walk over the data, and what it gathers."""
+
+    document: Document
+    environ: Mapping[str, str]
+    errors: list[ConfigError] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=set)
+    hidden: set[Place] = field(default_factory=set)
+
+    def value(self, value: Any, place: Place) -> Any:
+        """A copy of the value with its references replaced."""
+        if isinstance(value, dict):
+            return {key: self.value(item, (*place, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item, (*place, index)) for index, item in enumerate(value)]
+        if isinstance(value, str) and "${" in value:
+            return _REFERENCE.sub(lambda match: self._replaced(match, place), value)
+        return value
+
+    def _replaced(self, match: re.Match[str], place: Place) -> str:
+        name, default = match["name"], match["default"]
+        if match["literal"]:
+            return "${"
+        if name is None:
+            hint = "Write ${NAME} or ${NAME:-default}; for a literal '${' write '$${'."
+            return self._fail(place, "a '${' that is not a reference to a variable", hint)
+        found = self.environ.get(name)
+        if found is None and default is None:
+            hint = f"Set it, or give a default: ${{{name}:-default}}."
+            return self._fail(place, f"the environment variable {name} is not set", hint)
+        if not found:
+            return default or ""
+        if not is_text(found):
+            return self._fail(place, f"the environment variable {name} is not UTF-8 text", "Set it anew.")
+        self.secrets.add(found)
+        self.hidden.add(place)
+        return found
+
+    def _fail(self, place: Place, problem: str, hint: str) -> str:
+        self.errors.append(self.document.error(place, problem, hint))
+        return ""

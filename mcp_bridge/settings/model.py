@@ -1,0 +1,218 @@
+"""The frame of the settings file as pydantic models; the descriptions are the settings reference.
+
+This file alone imports pydantic, and is imported late: pydantic is most of the cost of reading settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PrivateAttr,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.json_schema import SkipJsonSchema, models_json_schema
+from pydantic_core import ErrorDetails
+
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings.document import Document
+from mcp_bridge.settings.positions import Place
+
+M = TypeVar("M", bound=BaseModel)
+
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES = {"": 1, "b": 1} | {
+    f"{letter}{suffix}": base**power
+    for suffix, base in (("b", 1000), ("ib", 1024))
+    for power, letter in enumerate("kmg", start=1)
+}
+_DURATION_PATTERN = r"^\s*\d{1,9}(\.\d{1,9})?\s*(ms|s|m|h)?\s*$"
+_SIZE_PATTERN = r"^\s*\d{1,15}(\.\d{1,9})?\s*([kKmMgG]?[iI]?[bB])?\s*$"
+_AMOUNT = re.compile(r"\s*(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[A-Za-z]*)\s*")
+
+
+def _amount(value: Any, units: Mapping[str, float], expected: str) -> Any:
+    """The number that text with a unit stands for; numbers pass."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match["unit"].lower() not in units:
+        raise ValueError(f"expected {expected}")
+    return float(match["number"]) * units[match["unit"].lower()]
+
+
+def _seconds(value: Any) -> Any:
+    return _amount(value, _SECONDS, "seconds, or text such as '90s', '5m' or '1h'")
+
+
+def _bytes(value: Any) -> Any:
+    amount = _amount(value, _BYTES, "bytes, or text such as '512 KiB', '1 MiB' or '2MB'")
+    return int(amount) if isinstance(value, str) else amount
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number")  # noqa: TRY004 - pydantic gathers only ValueError
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0, allow_inf_nan=False),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}
+    ),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(_bytes),
+    Field(ge=1),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _SIZE_PATTERN}]}),
+]
+
+
+class Frame(BaseModel):
+    """What every model here shares: frozen, unknown keys refused, no values in pydantic's own texts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a part of the settings was written, for errors that are found later."""
+
+    document: Document
+    where: Place
+
+
+class SourceSettings(Frame):
+    """One place where tools come from."""
+
+    type: str = Field(min_length=1, description="The type of the source, such as `python`; it decides the options.")
+    name: str | None = Field(default=None, min_length=1, description="The name of the source in logs and errors.")
+    prefix: str | None = Field(default=None, description="Put before the name of each tool, joined by two underscores.")
+    alias: dict[str, str] = Field(default={}, description="Published names of tools: tool name to published name.")
+    include: tuple[str, ...] = Field(
+        default=(), description="Patterns (`*`, `?`) of the names of tools to publish; none means all."
+    )
+    exclude: tuple[str, ...] = Field(
+        default=(), description="Patterns (`*`, `?`) of the names of tools to leave out; they win over `include`."
+    )
+    tags: tuple[str, ...] = Field(default=(), description="Publish only tools with one of these tags; none means all.")
+    match_all_tags: bool = Field(default=False, description="Publish only tools that have all of `tags`.")
+    options: SkipJsonSchema[dict[str, Any]] = Field(
+        default={}, repr=False, description="The other keys: the raw options of this type, see `options()`."
+    )
+    origin: SkipJsonSchema[InstanceOf[Origin] | None] = Field(
+        default=None, repr=False, exclude=True, description="Where this source was written."
+    )
+
+
+class LimitSettings(Frame):
+    """How much one call, and all of them, may take."""
+
+    timeout: Duration = Field(
+        default=60.0, description="How long one call may take, in seconds or as text such as `90s` or `5m`."
+    )
+    threads: Whole = Field(
+        default=32,
+        ge=1,
+        le=1024,
+        description="The number of threads for synchronous tools, so many of them run at once.",
+    )
+    page: Whole = Field(
+        default=250,
+        ge=1,
+        le=1000,
+        description="The number of entries on one page of a list of tools, resources or prompts.",
+    )
+
+
+class HttpSettings(Frame):
+    """Where and for whom the HTTP endpoint listens."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="The address to listen on.")
+    port: Whole = Field(default=8808, ge=0, le=65535, description="The TCP port to listen on; 0 takes a free one.")
+    token_env: str | None = Field(
+        default=None, min_length=1, description="The environment variable that holds the bearer token of clients."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="Values of the Host header to accept besides `host`."
+    )
+    allowed_origins: tuple[str, ...] = Field(default=(), description="Values of the Origin header to accept.")
+    body: Size = Field(
+        default=4 * 1024 * 1024, description="The largest request body, in bytes or as text such as `1 MiB`."
+    )
+
+
+class Settings(Frame):
+    """The settings file."""
+
+    name: str = Field(default="mcp-bridge", min_length=1, description="The name that clients see.")
+    version: str | None = Field(
+        default=None, description="The version that clients see; none means that of mcp-bridge."
+    )
+    title: str | None = Field(default=None, description="The name that people see in clients.")
+    instructions: str | None = Field(default=None, description="What a model should know about these tools as a whole.")
+    sources: tuple[SourceSettings, ...] = Field(default=(), description="Where tools come from, one entry each.")
+    limits: LimitSettings = Field(default=LimitSettings(), description="How much calls may take.")
+    http: HttpSettings = Field(default=HttpSettings(), description="Where the HTTP endpoint listens.")
+    expose_errors: bool = Field(
+        default=False, description="Show unexpected errors of tools to clients instead of a reference alone."
+    )
+    reload: bool = Field(
+        default=False, description="Import edited files of a source again, and tell connected clients."
+    )
+
+    _directory: Path = PrivateAttr(default_factory=Path)
+    _secrets: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keep what came with the document that is given as validation context."""
+        if isinstance(context, Document):
+            self._directory = Path(context.path).absolute().parent if context.path else Path.cwd()
+            self._secrets = context.secrets
+
+    @property
+    def directory(self) -> Path:
+        """The folder of the settings file: relative paths in it start there."""
+        return self._directory
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values that came from the environment, none of them empty: not for logs."""
+        return self._secrets
+
+
+def validate(
+    model: type[M], data: Any, document: Document, report: Callable[[Sequence[ErrorDetails]], ConfigError]
+) -> M:
+    """An instance of `model`. Unknown keys are errors, in nested models too, unless its config has `extra`.
+
+    Raises what `report` makes of pydantic's errors, without their text, which may hold secrets.
+    """
+    extra: Literal["forbid"] | None = None if "extra" in model.model_config else "forbid"
+    try:
+        return model.model_validate(data, context=document, extra=extra)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    raise report(found)
+
+
+def schemas(models: Sequence[type[BaseModel]]) -> tuple[list[str], dict[str, Any]]:
+    """The name of each model's JSON Schema, and all definitions by name."""
+    mapping, shared = models_json_schema([(model, "validation") for model in models])
+    names = [mapping[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
+    return names, shared["$defs"]

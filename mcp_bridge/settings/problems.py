@@ -1,0 +1,160 @@
+"""What pydantic found, in plain words: file, line, place, what was found, what is expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings.document import Document, combined
+from mcp_bridge.settings.positions import Place, Step, walk
+from mcp_bridge.settings.words import kind, shortened, shown
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
+
+_SENSITIVE = ("token", "secret", "pass", "key", "auth", "credential")
+_SHORTEST_SECRET = 4
+"""Shorter texts are not searched for in the messages of others: they would hit ordinary words."""
+
+_MAPPING, _LIST, _NUMBER = "a mapping of keys to values", "a list", "a number"
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "set_type": _LIST,
+    "frozen_set_type": _LIST,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "dataclass_type": _MAPPING,
+    "none_required": "nothing (null)",
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "string_too_short": "text of {min_length} or more characters",
+    "string_too_long": "text of {max_length} or fewer characters",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "too_short": "{min_length} or more entries",
+    "too_long": "{max_length} or fewer entries",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Tells the errors of one validation: of `model`, whose data stands at `base` of the document.
+
+    `also_known` are keys that are right at `base` besides those of the model.
+    """
+
+    document: Document
+    model: type[BaseModel]
+    base: Place = ()
+    also_known: Sequence[str] = ()
+
+    def __call__(self, errors: Sequence[ErrorDetails]) -> ConfigError:
+        """One error that tells all of them, in the order of the file."""
+        told = {str(error): error for error in map(self._told, errors)}
+        return combined(sorted(told.values(), key=lambda error: error.line or 0))
+
+    def _told(self, error: ErrorDetails) -> ConfigError:
+        where = self._where(error)
+        if error["type"] == "extra_forbidden":
+            problem, hint = self._unknown(where)
+        elif error["type"] == "missing":
+            problem, hint = "this key is required", "Add it."
+        else:
+            hidden = is_hidden(self.document, where)
+            problem, hint = _expectation(error, self.document, hidden=hidden), ""
+        return self.document.error(where, problem, hint)
+
+    def _where(self, error: ErrorDetails) -> Place:
+        """The steps of pydantic's `loc` that are written in the file; names of union members are not."""
+        value: Any = self.document.data
+        for step in self.base:
+            value = value[step]
+        where: list[Step] = [*self.base]
+        for step in error["loc"]:
+            if _has(value, step):
+                value = value[step]
+                where.append(step)
+        if error["type"] == "missing":
+            where.append(error["loc"][-1])
+        return tuple(where)
+
+    def _unknown(self, where: Place) -> tuple[str, str]:
+        inside, key = where[len(self.base) : -1], str(where[-1])
+        known = sorted({*known_keys(self.model, inside), *(() if inside else self.also_known)})
+        problem = f"unknown key {shortened(key)}"
+        near = difflib.get_close_matches(key[:100], known, n=1)
+        if near:
+            return f"{problem}, did you mean '{near[0]}'?", ""
+        return problem, f"Known keys: {', '.join(known)}."
+
+
+def known_keys(model: type[BaseModel], inside: Sequence[Step]) -> set[str]:
+    """The keys that may stand at a place of the model's data."""
+    models = [model]
+    for step in inside:
+        annotations = [
+            info.annotation for one in models for name, info in one.model_fields.items() if step in (name, info.alias)
+        ]
+        # Steps that are no field are indexes of lists and keys of mappings: the models stay.
+        models = [found for one in annotations for found in _models(one)] or models
+    return {info.alias or name for one in models for name, info in one.model_fields.items()}
+
+
+def is_hidden(document: Document, where: Place) -> bool:
+    """Whether the value of a place may not be shown: from the environment, or under a name such as `token`."""
+    if any(word in step.lower() for step in where if isinstance(step, str) for word in _SENSITIVE):
+        return True
+    return any(place[: len(where)] == where for place in document.hidden)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models anywhere in an annotation."""
+    if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _has(value: Any, step: Step) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
+
+
+def _expectation(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
+    value = error["input"]
+    found = f"{kind(value)} (not shown)" if hidden else shown(value)
+    template = _EXPECTED.get(error["type"])
+    if template:
+        return f"expected {template.format(**error.get('ctx', {}))}, found {found}"
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
+    own = [value] if hidden and isinstance(value, str) else []
+    return f"{_redacted(message, document, own)}, found {found}"
+
+
+def _redacted(message: str, document: Document, own: Sequence[str]) -> str:
+    """The text of somebody else's check without the values that may not be shown."""
+    private = {
+        *document.secrets,
+        *(value for place, value in walk(document.data) if isinstance(value, str) and is_hidden(document, place)),
+    }
+    longest_first = sorted({*own, *(text for text in private if len(text) >= _SHORTEST_SECRET)}, key=len)[::-1]
+    for text in filter(None, longest_first):
+        message = message.replace(text, "***").replace(repr(text)[1:-1], "***")
+    return message

@@ -1,0 +1,5 @@
+"""Tools from Python: a module, a file, or a folder of files."""
+
+from mcp_bridge.sources.python.source import PythonSource
+
+__all__ = ["PythonSource"]

@@ -1,0 +1,95 @@
+"""Importing somebody's Python: files and modules, with errors that name file and line, and again after an edit."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+
+from mcp_bridge.contracts.errors import SourceError
+
+
+def files(target: Path) -> list[Path]:
+    """The files that a path stands for: itself, or a folder's Python files that do not begin with `_`."""
+    if target.is_file():
+        return [target]
+    return sorted(path for path in target.glob("*.py") if not path.name.startswith("_"))
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a file. Its folder is importable, as for a script. Raises SourceError with file and line."""
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SourceError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _reported(path):
+            spec.loader.exec_module(module)
+    except SourceError:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def load_module(name: str, directory: Path) -> ModuleType:
+    """Import a module by its dotted name; `directory` is importable. Raises SourceError with file and line."""
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+    with _reported(name):
+        return importlib.import_module(name)
+
+
+def forget(root: Path) -> None:
+    """Forget every module under `root`, so that it is read again; installed packages stay."""
+    importlib.invalidate_caches()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and "site-packages" not in file and Path(file).is_relative_to(root) and name != "__main__":
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def fresh() -> object:
+    """Write no bytecode: an edit within the same second would be mistaken for the old file."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+@contextlib.contextmanager
+def _reported(what: Path | str) -> object:
+    """Run somebody's module: what it prints goes to stderr, what it raises becomes a SourceError."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (Exception, SystemExit) as error:
+        place = _place(error) or str(what)
+        raise SourceError(f"{place}: {type(error).__name__}: {_text(error)}") from error
+
+
+def _text(error: BaseException) -> str:
+    return (error.msg if isinstance(error, SyntaxError) else str(error)) or "no message"
+
+
+def _place(error: BaseException) -> str:
+    """File and line: where the syntax is wrong, else the innermost line outside the import machinery."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename and frame.filename != __file__
+    ]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""

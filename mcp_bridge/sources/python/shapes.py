@@ -1,0 +1,148 @@
+"""Tools found in a module by their shape, so that nobody has to inherit from us or import us.
+
+Entries, registries, chains, functions marked with `tool_entry`, and functions that carry codomyrmex's
+`_mcp_tool_meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from mcp_bridge.contracts.errors import SourceError, ToolError
+from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.tool_use import tool
+
+
+def find(module: ModuleType, named: Iterable[str] = ()) -> list[ToolEntry]:
+    """The module's tools, each once, in the order of their definition; functions in `named` are inferred.
+
+    Raises SourceError for a name that is not there or cannot be a tool.
+    """
+    found: dict[int, ToolEntry] = {}
+    for name, value in list(vars(module).items()):
+        if not name.startswith("__") and not isinstance(value, type | ModuleType):
+            for entry in _entries(name, value):
+                found.setdefault(id(entry.handler), entry)
+    for name in named:
+        entry = _named(module, name)
+        found.setdefault(id(entry.handler), entry)
+    return list(found.values())
+
+
+def _entries(name: str, value: Any) -> Iterator[ToolEntry]:
+    for fits, make in _SHAPES:
+        if fits(value):
+            yield from make(name, value)
+            return
+
+
+def _has(value: Any, *names: str) -> bool:
+    """Whether the object's own class or instance has these; objects that answer to every name do not count."""
+    try:
+        return all(hasattr(value, name) for name in names) and not hasattr(value, "no_such_attribute_anywhere")
+    except Exception:  # a stranger's __getattr__
+        return False
+
+
+def _is_entry(value: Any) -> bool:
+    return _has(value, "name", "description", "handler", "input_schema") and callable(value.handler)
+
+
+def _is_registry(value: Any) -> bool:
+    return _has(value, "list", "list_names", "register", "get") and callable(value.list)
+
+
+def _is_chain(value: Any) -> bool:
+    return _has(value, "steps", "execute", "add_step") and callable(value.execute)
+
+
+def _is_marked(value: Any) -> bool:
+    return callable(value) and _has(value, "tool_entry") and _is_entry(value.tool_entry)
+
+
+def _is_codomyrmex(value: Any) -> bool:
+    return callable(value) and _has(value, "_mcp_tool_meta") and isinstance(value._mcp_tool_meta, Mapping)
+
+
+def _from_entry(_: str, value: Any) -> Iterator[ToolEntry]:
+    """Ours as it is; another package's entry by its fields."""
+    if isinstance(value, ToolEntry):
+        yield value
+        return
+    yield ToolEntry(
+        str(value.name),
+        str(value.description or ""),
+        value.handler,
+        value.input_schema or {},
+        getattr(value, "output_schema", None) or {},
+        list(getattr(value, "tags", None) or ()),
+    )
+
+
+def _from_registry(name: str, value: Any) -> Iterator[ToolEntry]:
+    for entry in value.list():
+        yield from _from_entry(name, entry)
+
+
+def _from_chain(name: str, value: Any) -> Iterator[ToolEntry]:
+    """One tool, by the variable's name."""
+    if hasattr(value, "as_tool"):
+        yield value.as_tool(name)
+    else:
+        steps = ", ".join(str(getattr(step, "tool_name", step)) for step in value.steps)
+        yield ToolEntry(name, f"Runs in order: {steps}.", partial(_execute, value))
+
+
+def _execute(chain: Any, data: Any) -> Any:
+    """Run another package's chain; its errors are for the model."""
+    result = chain.execute(dict(data or {}))
+    if not result.success:
+        raise ToolError(f"Chain failed: {'; '.join(result.errors)}", code="chain_failed")
+    return result.context
+
+
+def _from_marked(name: str, value: Any) -> Iterator[ToolEntry]:
+    yield from _from_entry(name, value.tool_entry)
+
+
+def _from_codomyrmex(name: str, value: Any) -> Iterator[ToolEntry]:
+    meta = value._mcp_tool_meta
+    schema = meta.get("schema") or {}
+    yield ToolEntry(
+        str(meta.get("name") or name),
+        str(meta.get("description") or value.__doc__ or ""),
+        _with_keywords(value),
+        schema.get("inputSchema", schema) if isinstance(schema, dict) else {},
+        {},
+        [str(tag) for tag in meta.get("tags") or ()],
+    )
+
+
+def _with_keywords(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda data: function(**(data or {}))
+
+
+def _named(module: ModuleType, name: str) -> ToolEntry:
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise SourceError(f"{module.__file__}: there is no function '{name}', which the settings name as a tool")
+    entry = getattr(function, "tool_entry", None)
+    if isinstance(entry, ToolEntry):
+        return entry
+    try:
+        made: Any = tool()(partial(function) if isinstance(function, type) else function)
+    except TypeError as error:
+        raise SourceError(f"{module.__file__}: '{name}' cannot be a tool: {error}") from error
+    return made.tool_entry  # type: ignore[no-any-return]
+
+
+_SHAPES: tuple[tuple[Callable[[Any], bool], Callable[[str, Any], Iterator[ToolEntry]]], ...] = (
+    (_is_marked, _from_marked),
+    (_is_codomyrmex, _from_codomyrmex),
+    (_is_entry, _from_entry),
+    (_is_registry, _from_registry),
+    (_is_chain, _from_chain),
+)

@@ -1,0 +1,109 @@
+"""PythonSource: imports, finds, publishes, and with `watch` does it again after every edit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.contracts.tool import Offer, ToolEntry
+from mcp_bridge.sources.python.loading import files, forget, fresh, load_file, load_module
+from mcp_bridge.sources.python.shapes import find
+
+logger = logging.getLogger("mcp_bridge.sources.python")
+
+
+class PythonSource:
+    """Tools from a file or folder (`path`) or from a module (`module`, importable from `directory`).
+
+    `tools` names functions that become tools by their signature. With `watch`, an edited file is imported
+    again; an edit that cannot be imported is reported and leaves the tools as they were.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        path: Path | None = None,
+        module: str | None = None,
+        directory: Path | None = None,
+        tools: Sequence[str] = (),
+        watch: bool = False,
+    ) -> None:
+        if (path is None) == (module is None):
+            raise ValueError("a Python source has either a path or a module")
+        self.name = name
+        self._path = path.resolve() if path is not None else None
+        self._module = module
+        self._directory = (directory or Path.cwd()).resolve()
+        self._tools = tuple(tools)
+        self._watch = watch
+
+    async def run(self, publish: Publish) -> None:
+        """Publish what is found; then wait for edits, if asked to. Raises SourceError when nothing can be imported."""
+        offer = self.load()
+        if offer.problems and not offer.tools and not self._watch:
+            raise SourceError("\n".join(offer.problems))
+        publish(offer)
+        if self._watch:
+            await self._follow(publish)
+
+    def load(self) -> Offer:
+        """Import everything and find its tools; what cannot be imported is among the problems."""
+        problems: list[str] = []
+        entries: list[ToolEntry] = []
+        with fresh():
+            for module in self._modules(problems):
+                try:
+                    entries += find(module, self._named(module))
+                except SourceError as error:
+                    problems.append(str(error))
+        if not entries and not problems:
+            problems.append(f"{self._path or self._module}: no tools found. Mark a function with @tool, or name it")
+        return Offer(tools=entries, problems=problems)
+
+    def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
+        if self._module is not None:
+            loads = [lambda: load_module(str(self._module), self._directory)]
+        else:
+            loads = [lambda path=path: load_file(path) for path in self._files(problems)]
+        for load in loads:
+            try:
+                yield load()
+            except SourceError as error:
+                problems.append(str(error))
+
+    def _files(self, problems: list[str]) -> list[Path]:
+        assert self._path is not None
+        if not self._path.exists():
+            problems.append(f"{self._path}: no such file or folder")
+            return []
+        return files(self._path)
+
+    def _named(self, module: ModuleType) -> Sequence[str]:
+        """In a folder each named function is looked for where it is."""
+        if self._path is not None and self._path.is_dir():
+            return [name for name in self._tools if hasattr(module, name)]
+        return self._tools
+
+    async def _follow(self, publish: Publish) -> None:
+        import watchfiles  # 30 ms, and only for --reload
+
+        root = self._root()
+        async for _ in watchfiles.awatch(root, watch_filter=watchfiles.PythonFilter(), debounce=200, step=20):
+            forget(root)
+            offer = self.load()
+            for problem in offer.problems:
+                logger.error("%s: the tools stay as they were", problem)
+            if not offer.problems:
+                publish(offer)
+                logger.info("source %r reloaded: %d tools", self.name, len(offer.tools))
+
+    def _root(self) -> Path:
+        """The folder whose files count as this source's own."""
+        if self._path is not None:
+            return self._path if self._path.is_dir() else self._path.parent
+        return self._directory

@@ -1,0 +1,101 @@
+"""Newline-framed JSON-RPC: bytes to lines, lines to messages, messages to bytes (MCP, transports "stdio")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import mcp_types as types
+import orjson
+from pydantic import ValidationError
+
+LIMIT = 4 * 1024 * 1024
+"""The longest line, in bytes; longer ones are answered and dropped, whatever their length, in constant memory."""
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
+
+Message = types.JSONRPCMessage
+
+
+class Lines:
+    """Cuts bytes into lines. None stands for a line that was too long."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> Iterator[bytes | None]:
+        """The lines that `data` completes."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            yield from self._line(data[start:end])
+            start = end + 1
+        self._keep(data[start:])
+
+    def end(self) -> Iterator[bytes | None]:
+        """What is left when no more bytes come: a last line without its newline."""
+        if self._rest:
+            yield from self._line(b"")
+
+    def _line(self, tail: bytes) -> Iterator[bytes | None]:
+        if self._skipping:
+            self._skipping = False
+            yield None
+            return
+        line = bytes(self._rest + tail) if self._rest else tail
+        self._rest.clear()
+        if len(line) > self._limit:
+            yield None
+        elif line.strip():
+            yield line
+
+    def _keep(self, tail: bytes) -> None:
+        if self._skipping:
+            return
+        self._rest += tail
+        if len(self._rest) > self._limit:
+            self._rest.clear()
+            self._skipping = True
+
+
+def parse(line: bytes | None) -> Message | bytes:
+    """A line as a message, or the error to answer with: -32700 for what is not JSON, -32600 for what is no request."""
+    if line is None:
+        return error(None, INVALID_REQUEST, f"Invalid Request: a message may have {LIMIT} bytes")
+    try:
+        data = orjson.loads(line)
+    except ValueError:
+        return error(None, PARSE_ERROR, "Parse error: a line must be one JSON object in UTF-8")
+    try:
+        return types.jsonrpc_message_adapter.validate_python(data, by_name=False)
+    except ValidationError:
+        return error(_id(data), INVALID_REQUEST, "Invalid Request: not a JSON-RPC 2.0 message")
+
+
+def _id(data: Any) -> str | int | None:
+    """The id of something that is nearly a request, where it can be read."""
+    given = data.get("id") if isinstance(data, dict) else None
+    return given if isinstance(given, str | int) and not isinstance(given, bool) else None
+
+
+def error(request: str | int | None, code: int, message: str) -> bytes:
+    """A JSON-RPC error as a line."""
+    return orjson.dumps({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}}) + b"\n"
+
+
+def dump(message: Message) -> bytes:
+    """A message as a line. Never raises: a reply that cannot be written becomes an error with its id."""
+    try:
+        return orjson.dumps(_plain(message)) + b"\n"
+    except (TypeError, RecursionError):
+        return error(
+            getattr(message, "id", None), INTERNAL_ERROR, "Internal error: the reply cannot be written as JSON"
+        )
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    if isinstance(message, types.JSONRPCResponse):  # most of them; its result is plain already
+        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+    return message.model_dump(by_alias=True, exclude_unset=True, mode="json")

@@ -1,0 +1,122 @@
+"""The ASGI app: routes, guard, lifespan. Serve it, or mount it in an app of your own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.ends import Ledger
+from mcp_bridge.transports.http.guard import Access, Guard, refused
+from mcp_bridge.transports.http.sse import MESSAGES, Sse
+
+BODY = 4 * 1024 * 1024
+MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate")
+_LISTEN = (b"mcp-method", b"subscriptions/listen")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpOptions:
+    """What the app lets in: see `Access`; `body` is the largest request in bytes."""
+
+    access: Access = field(default_factory=Access)
+    body: int = BODY
+
+
+class BridgeApp(Starlette):
+    """An endpoint over HTTP. Mounted in another app, give that one `lifespan=app.lifespan`, or it answers 503.
+
+    `around` is entered with the app: whatever must run beside it. `ledger` has the requests that are
+    unanswered, listen streams apart.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        options: HttpOptions | None = None,
+        *,
+        around: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        options = options or HttpOptions()
+        self.endpoint = endpoint
+        self._around = around
+        self.ledger = Ledger()
+        self.ending = False
+        self._running = False
+        self._manager = StreamableHTTPSessionManager(app=endpoint.kernel, max_request_body_size=options.body)
+        sse = Sse(endpoint, self.ledger, body=options.body)
+        routes = [
+            Route("/mcp", endpoint=Door(self, self._manager.asgi_app)),
+            Route("/sse", endpoint=Door(self, sse, counted=False), methods=["GET"]),
+            Route(MESSAGES, endpoint=Door(self, sse.messages)),
+            Route("/health", self._health, methods=["GET"]),
+        ]
+        super().__init__(routes=routes, middleware=_middleware(options.access), lifespan=self.lifespan)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """Run the endpoint for as long as the app is up."""
+        async with self._around(), self._manager.run(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self.endpoint.run)
+            self._running = True
+            try:
+                yield
+            finally:
+                self._running = False
+                tasks.cancel_scope.cancel()
+
+    def refusal(self) -> Response | None:
+        """Why no request can be taken now, if so."""
+        if not self._running:
+            return refused(503, "The bridge is not running: give the outer app lifespan=app.lifespan.")
+        return refused(503, "The bridge is shutting down.") if self.ending else None
+
+    async def _health(self, _: Request) -> Response:
+        up = self._running and not self.ending
+        return JSONResponse({"status": "ok" if up else "unavailable"}, status_code=200 if up else 503)
+
+
+class Door:
+    """An ASGI endpoint that is open while the bridge runs. Requests behind it are counted until answered."""
+
+    def __init__(self, bridge: BridgeApp, app: ASGIApp, *, counted: bool = True) -> None:
+        self._bridge = bridge
+        self._app = app
+        self._counted = counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through."""
+        if (refusal := self._bridge.refusal()) is not None:
+            await refusal(scope, receive, send)
+        elif not self._counted or scope["method"] != "POST" or _LISTEN in scope["headers"]:
+            await self._app(scope, receive, send)
+        else:
+            self._bridge.ledger.opened()
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                await self._bridge.ledger.settled()
+
+
+def _middleware(access: Access) -> list[Middleware]:
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=sorted(access.origins),
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["*"],
+        expose_headers=MCP_HEADERS,
+    )
+    return [*([cors] if access.origins else []), Middleware(Guard, access)]

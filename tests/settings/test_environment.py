@@ -1,0 +1,103 @@
+"""Values of the settings may come from the environment, and stay secret."""
+
+import pytest
+
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings import Document, expand, read
+
+LINES = {(): 1, ("a",): 2, ("b",): 3}
+
+
+def expanded(value, /, **environ):
+    return expand(Document(path="s.yaml", data={"a": value}), environ).data["a"]
+
+
+def failure(data, **environ):
+    with pytest.raises(ConfigError) as caught:
+        expand(Document(path="s.yaml", data=data, lines=LINES), environ)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("${X}", "value"),
+        ("a ${X} b ${X}", "a value b value"),
+        ("${X:-other}", "value"),
+        ("${UNSET:-other}", "other"),
+        ("${UNSET:-}", ""),
+        ("${EMPTY}", ""),
+        ("${EMPTY:-other}", "other"),
+        ("${UNSET:-a:-b}", "a:-b"),
+        ("$${X}", "${X}"),
+        ("$${X} ${X}", "${X} value"),
+        ("$$${X}", "$${X}"),
+        ("$X $ {X} $$", "$X $ {X} $$"),
+        ("plain", "plain"),
+    ],
+)
+def test_references_in_text(text, result):
+    assert expanded(text, X="value", EMPTY="") == result
+
+
+def test_references_work_at_any_depth_and_other_values_stay():
+    assert expanded([{"b": ["${X}", 1, None, True]}], X="x") == [{"b": ["x", 1, None, True]}]
+
+
+def test_keys_are_not_expanded():
+    assert expanded({"${X}": 1}, X="x") == {"${X}": 1}
+
+
+def test_a_value_is_never_expanded_twice():
+    assert expanded("${X}", X="${Y}", Y="no") == "${Y}"
+    assert expanded("${X}{Y}", X="$", Y="no") == "${Y}"
+    assert expanded("${UNSET:-$}{Y}", Y="no") == "${Y}"
+
+
+def test_the_document_that_was_given_stays_as_it_is():
+    document = Document(path="", data={"a": ["${X}"]})
+    expand(document, {"X": "x"})
+    assert document.data == {"a": ["${X}"]}
+
+
+def test_an_unset_variable_is_named_with_its_place_and_a_way_out():
+    error = failure({"a": "x", "b": {"c": ["${NAME}"]}})
+    assert (error.path, error.line, error.where) == ("s.yaml", 3, "b.c[0]")
+    assert error.problem == "the environment variable NAME is not set"
+    assert "${NAME:-default}" in error.hint
+
+
+def test_all_unset_variables_are_told_at_once():
+    text = str(failure({"a": "${ONE}", "b": "${TWO}"}))
+    assert text.splitlines()[0].startswith("s.yaml:2: a: the environment variable ONE is not set. Set it")
+    assert text.splitlines()[1].startswith("s.yaml:3: b: the environment variable TWO is not set")
+
+
+def test_an_error_shows_no_other_value():
+    text = str(failure({"a": "${SET} between ${UNSET}", "b": "beside"}, SET="hunter2"))
+    assert not [word for word in ("hunter2", "between", "beside") if word in text]
+
+
+@pytest.mark.parametrize("text", ["${", "${}", "${1A}", "${A", "${A B}", "${A:?no}", "${A-b}", "${ÄA}"])
+def test_a_broken_reference_is_an_error_that_tells_the_literal_form(text):
+    error = failure({"a": text}, A="x")
+    assert "not a reference" in error.problem
+    assert "$${" in error.hint
+
+
+def test_a_variable_that_is_not_text_is_an_error():
+    assert "NAME is not UTF-8" in failure({"a": "${NAME}"}, NAME="\udcff").problem
+
+
+def test_what_came_from_the_environment_is_secret_and_hidden():
+    data = {"a": "Bearer ${X}", "b": ["${E}", "${U:-default}", "${Y}", "$${X}"]}
+    document = expand(Document(path="", data=data), {"X": "x1", "Y": "y1", "E": "", "Z": "z1"})
+    assert document.secrets == {"x1", "y1"}
+    assert document.hidden == {("a",), ("b", 2)}
+    assert "x1" not in repr(document)
+
+
+def test_lines_survive_the_expansion(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("a: 1\nb: ${X}\n")
+    assert expand(read(path), {"X": "x"}).line(["b"]) == 2

@@ -1,0 +1,446 @@
+"""A settings file becomes checked settings, or one error that tells everything that is wrong."""
+
+import json
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+import mcp_bridge.settings
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings import Document, Frame, Settings, SourceSettings, json_schema, load, options, parse
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Basic(Frame):
+    kind: Literal["basic"]
+    user: str
+
+
+class Bearer(Frame):
+    kind: Literal["bearer"]
+    bearer_value: str
+
+
+class WebOptions(BaseModel):
+    """Options of a source in these tests."""
+
+    url: str = Field(pattern="^https?://", description="Where it is.")
+    retries: int = 3
+    login: Annotated[Basic | Bearer, Field(discriminator="kind")] | None = None
+    peers: list[Basic] = []
+    headers: dict[str, str] = {}
+    colour: Colour = Colour.RED
+    from_: str | None = Field(None, alias="from")
+    either: int | list[int] = 0
+
+    @field_validator("url")
+    @classmethod
+    def _reachable(cls, value: str) -> str:
+        if "bad" in value:
+            raise ValueError(f"{value} is not a place")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> "WebOptions":
+        if self.retries == 13:
+            raise ValueError(f"13 retries of {self.url} with {self.headers}.")
+        return self
+
+
+class OpenOptions(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    path: str
+
+
+def write(folder: Path, text: str, name: str = "settings.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """The settings that a YAML text becomes."""
+    return lambda text, **environ: load(write(tmp_path, text), environ)
+
+
+@pytest.fixture
+def problems(tmp_path):
+    """What is wrong with a YAML text: `line: where: problem`, a line each."""
+
+    def tell(text: str, model: type[BaseModel] | None = None, /, **environ: str) -> list[str]:
+        path = write(tmp_path, text)
+        with pytest.raises(ConfigError) as caught:
+            found = load(path, environ)
+            assert model is not None
+            options(model, found.sources[0])
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+        return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
+
+    return tell
+
+
+# What is loaded.
+
+
+def test_a_file_that_says_little_gets_the_defaults(settings):
+    found = settings("sources: []")
+    assert (found.name, found.version, found.title, found.instructions) == ("mcp-bridge", None, None, None)
+    assert (found.limits.timeout, found.limits.threads, found.limits.page) == (60, 32, 250)
+    assert (found.http.host, found.http.port, found.http.token_env, found.http.body) == (
+        "127.0.0.1",
+        8808,
+        None,
+        4 * 2**20,
+    )
+    assert (found.http.allowed_hosts, found.http.allowed_origins) == ((), ())
+    assert (found.expose_errors, found.reload, found.sources) == (False, False, ())
+
+
+def test_a_source_keeps_the_keys_of_the_frame_apart_from_its_own_options(settings):
+    source = settings("""
+sources:
+  - type: python
+    name: mine
+    prefix: p
+    alias: {a: b}
+    include: [x*]
+    exclude: [y]
+    tags: [t]
+    match_all_tags: true
+    path: tools.py
+    options: {deep: 1}
+    origin: here
+""").sources[0]
+    assert (source.type, source.name, source.prefix, source.alias) == ("python", "mine", "p", {"a": "b"})
+    assert (source.include, source.exclude, source.tags, source.match_all_tags) == (("x*",), ("y",), ("t",), True)
+    assert source.options == {"path": "tools.py", "options": {"deep": 1}, "origin": "here"}
+
+
+def test_json_and_toml_load_as_yaml_does(tmp_path):
+    yaml = load(write(tmp_path, "name: x\nsources: [{type: python, path: a}]"), {})
+    other = load(write(tmp_path, '{"name": "x", "sources": [{"type": "python", "path": "a"}]}', "s.json"), {})
+    third = load(write(tmp_path, 'name = "x"\n[[sources]]\ntype = "python"\npath = "a"\n', "s.toml"), {})
+    assert yaml.model_dump() == other.model_dump() == third.model_dump()
+
+
+def test_settings_know_their_folder_and_their_secrets(tmp_path, monkeypatch):
+    write(tmp_path, "name: x\ntitle: ${T}")
+    monkeypatch.chdir(tmp_path)
+    found = load(Path("settings.yaml"), {"T": "hunter2"})
+    assert found.directory == tmp_path
+    assert found.secrets == {"hunter2"}
+
+
+def test_settings_made_in_memory_stand_in_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert parse(Document(path="", data={}), {}).directory == tmp_path
+    assert Settings().secrets == frozenset()
+
+
+def test_settings_are_frozen(settings):
+    with pytest.raises(ValidationError):
+        settings("name: x").name = "y"
+
+
+def test_options_are_not_in_the_repr_of_a_source(settings):
+    assert "hunter2" not in repr(settings("sources: [{type: web, url: '${U}'}]", U="hunter2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1.5", 1.5), ("'90'", 90), ("90s", 90), ("5m", 300), ("1h", 3600), ("250ms", 0.25), ("1.5 m", 90)],
+)
+def test_a_timeout_is_seconds_or_text_with_a_unit(settings, text, seconds):
+    assert settings(f"limits: {{timeout: {text}}}").limits.timeout == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("100", 100),
+        ("'100'", 100),
+        ("100B", 100),
+        ("1 MiB", 2**20),
+        ("512 KiB", 2**19),
+        ("2MB", 2_000_000),
+        ("1.5kib", 1536),
+        ("1GiB", 2**30),
+    ],
+)
+def test_a_size_is_bytes_or_text_with_a_unit(settings, text, size):
+    assert settings(f"http: {{body: {text}}}").http.body == size
+
+
+def test_numbers_and_truth_values_may_come_from_the_environment(settings):
+    found = settings("http: {port: '${P}'}\nreload: ${R}\nlimits: {threads: '${N:-4}'}", P="9000", R="true")
+    assert (found.http.port, found.reload, found.limits.threads) == (9000, True, 4)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: 5", "1: name: expected text, found the number 5"),
+        ("name: ''", "1: name: expected text of 1 or more characters, found text ''"),
+        ("name:", "1: name: expected text, found nothing (null)"),
+        ("reload: 7", "1: reload: expected true or false, found the number 7"),
+        ("limits: 5", "1: limits: expected a mapping of keys to values, found the number 5"),
+        ("limits: {timeout: 0}", "1: limits.timeout: expected more than 0, found the number 0"),
+        (
+            "limits: {timeout: .5x}",
+            "1: limits.timeout: expected seconds, or text such as '90s', '5m' or '1h', found text '.5x'",
+        ),
+        (
+            "limits: {timeout: 5 MiB}",
+            "1: limits.timeout: expected seconds, or text such as '90s', '5m' or '1h', found text '5 MiB'",
+        ),
+        (
+            "limits: {timeout: true}",
+            "1: limits.timeout: expected seconds, or text such as '90s', '5m' or '1h', found true",
+        ),
+        ("limits: {threads: 0}", "1: limits.threads: expected 1 or more, found the number 0"),
+        ("limits: {threads: 1025}", "1: limits.threads: expected 1024 or less, found the number 1025"),
+        ("limits: {threads: false}", "1: limits.threads: expected a whole number, found false"),
+        ("limits: {page: 1.5}", "1: limits.page: expected a whole number, found the number 1.5"),
+        ("limits: {page: many}", "1: limits.page: expected a whole number, found text 'many'"),
+        ("http: {port: 65536}", "1: http.port: expected 65535 or less, found the number 65536"),
+        ("http: {body: 0}", "1: http.body: expected 1 or more, found the number 0"),
+        (
+            "http: {body: 1 M}",
+            "1: http.body: expected bytes, or text such as '512 KiB', '1 MiB' or '2MB', found text '1 M'",
+        ),
+        (
+            "http: {body: [1]}",
+            "1: http.body: expected bytes, or text such as '512 KiB', '1 MiB' or '2MB', found a list",
+        ),
+        ("http: {allowed_hosts: a}", "1: http.allowed_hosts: expected a list, found text 'a'"),
+        ("sources: {a: 1}", "1: sources: expected a list, found a mapping"),
+        ("sources: [python]", "1: sources[0]: expected a mapping of keys to values, found text 'python'"),
+        ("sources:\n- name: x", "2: sources[0].type: this key is required. Add it."),
+        ("sources:\n- type: x\n  alias: {a: 1}", "3: sources[0].alias.a: expected text, found the number 1"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(problems, text, problem):
+    assert problems(text) == [problem]
+
+
+def test_long_text_is_shortened(problems):
+    assert problems(f"reload: {'x' * 500}") == [f"1: reload: expected true or false, found text '{'x' * 60}…'"]
+
+
+def test_an_unknown_key_is_answered_with_the_nearest_known_one(problems):
+    assert problems("name: x\nsorces: []") == ["2: sorces: unknown key 'sorces', did you mean 'sources'?"]
+
+
+def test_an_unknown_key_in_a_part_is_compared_with_the_keys_of_that_part(problems):
+    text = "http:\n  prot: 1\n"
+    assert problems(text) == ["2: http.prot: unknown key 'prot', did you mean 'port'?"]
+
+
+def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
+    assert problems("limits: {zzz: 1}") == ["1: limits.zzz: unknown key 'zzz'. Known keys: page, threads, timeout."]
+
+
+@pytest.mark.parametrize(
+    "key", ["mcpServers", "session", "policy", "state", "directory", "secrets", "_secrets", "origin"]
+)
+def test_keys_that_are_not_of_the_file_are_unknown(problems, key):
+    assert f"unknown key '{key}'" in problems(f"{key}: {{}}")[0]
+
+
+def test_all_problems_are_told_in_the_order_of_the_file(problems):
+    told = problems("zzz: 1\nlimits:\n  page: 0\nsources:\n  - type: 1\nname: 2\n")
+    assert [line.split(": ")[:2] for line in told] == [
+        ["1", "zzz"],
+        ["3", "limits.page"],
+        ["5", "sources[0].type"],
+        ["6", "name"],
+    ]
+
+
+def test_the_first_problem_leads_the_error(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, "name: 1\ntitle: 2"), {})
+    assert (caught.value.line, caught.value.where) == (1, "name")
+
+
+def test_a_value_from_the_environment_is_never_shown(problems):
+    told = problems("http: {port: 'x${P}'}\nname: 1", P="hunter2")
+    assert told == [
+        "1: http.port: expected a whole number, found text (not shown)",
+        "2: name: expected text, found the number 1",
+    ]
+
+
+@pytest.mark.parametrize("key", ["api_token", "clientSecret", "PASSWORD", "api-key", "Authorization"])
+def test_a_value_under_a_telling_key_is_never_shown(problems, key):
+    told = problems(f"sources: [{{type: web, url: 'http://a', headers: {{{key}: 123456}}}}]", WebOptions)
+    assert told[0].endswith("expected text, found a whole number (not shown)")
+
+
+# The options of a source.
+
+
+def test_options_become_an_instance_of_the_model_of_the_source(settings):
+    source = settings("sources: [{type: web, name: n, url: 'http://a', from: b}]").sources[0]
+    found = options(WebOptions, source)
+    assert isinstance(found, WebOptions)
+    assert (found.url, found.from_, found.retries) == ("http://a", "b", 3)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("retries: 1", ["2: sources[0].url: this key is required. Add it."]),
+        ("url: ftp://x", ["3: sources[0].url: expected text that matches ^https?://, found text 'ftp://x'"]),
+        ("url: http://a\n  retires: 1", ["4: sources[0].retires: unknown key 'retires', did you mean 'retries'?"]),
+        ("url: http://a\n  form: 1", ["4: sources[0].form: unknown key 'form', did you mean 'from'?"]),
+        ("url: http://a\n  prefx: 1", ["4: sources[0].prefx: unknown key 'prefx', did you mean 'prefix'?"]),
+        ("url: http://a\n  colour: green", ["4: sources[0].colour: expected one of 'red' or 'blue', found text 'green'"]),
+        ("url: http://a\n  peers:\n  - {kind: basic, usr: x}", ["5: sources[0].peers[0].user: this key is required. Add it.", "5: sources[0].peers[0].usr: unknown key 'usr', did you mean 'user'?"]),
+        ("url: http://a\n  login: {kind: bearer}", ["4: sources[0].login.bearer_value: this key is required. Add it."]),
+        ("url: http://a\n  login: {kind: basic, user: u, bearer_valu: x}", ["4: sources[0].login.bearer_valu: unknown key 'bearer_valu', did you mean 'bearer_value'?"]),
+        ("url: http://a\n  either: x", ["4: sources[0].either: expected a whole number, found text 'x'", "4: sources[0].either: expected a list, found text 'x'"]),
+        ("url: http://a\n  either: [1, x]", ["4: sources[0].either: expected a whole number, found a list", "4: sources[0].either[1]: expected a whole number, found text 'x'"]),
+        ("url: http://bad", ["3: sources[0].url: http://bad is not a place, found text 'http://bad'"]),
+    ],
+)  # fmt: skip
+def test_problems_of_options_are_told_at_their_line(problems, entry, told):
+    assert problems(f"sources:\n- type: web\n  {entry}\n", WebOptions) == told
+
+
+def test_an_unknown_option_like_no_other_lists_the_keys_of_frame_and_options(problems):
+    told = problems("sources: [{type: web, url: 'http://a', zzzzzz: 1}]", WebOptions)
+    assert "alias, colour, either, exclude, from, headers" in told[0]
+    assert "from_" not in told[0]
+
+
+def test_a_check_of_a_source_may_not_tell_a_secret(problems):
+    told = problems("sources: [{type: web, url: 'http://bad/${S}'}]", WebOptions, S="it's me")
+    assert told == ["1: sources[0].url: *** is not a place, found text (not shown)"]
+
+
+def test_a_check_of_all_options_may_not_tell_a_secret(problems):
+    text = "sources: [{type: web, url: 'http://x/${S}/y', retries: 13, headers: {token: pass\\word}}]"
+    told = problems(text, WebOptions, S="hunter2")
+    assert told == ["1: sources[0]: 13 retries of *** with {'token': '***'}, found a mapping"]
+
+
+def test_a_union_tag_from_the_environment_is_not_told(problems):
+    told = problems("sources: [{type: web, url: 'http://a', login: {kind: '${K}'}}]", WebOptions, K="hunter2")
+    assert "hunter2" not in "".join(told)
+
+
+def test_a_model_that_allows_other_keys_gets_them(settings):
+    found: Any = options(OpenOptions, settings("sources: [{type: any, path: p, other: 1}]").sources[0])
+    assert found.other == 1
+
+
+def test_options_of_a_source_made_in_code_have_errors_without_a_file():
+    with pytest.raises(ConfigError) as caught:
+        options(WebOptions, SourceSettings(type="web", options={"url": 3}))
+    assert str(caught.value) == "url: expected text, found the number 3"
+
+
+# The schema for editors.
+
+MODELS = {"web": WebOptions, "any": OpenOptions}
+
+
+def accepted(data: Any) -> bool:
+    return jsonschema.Draft202012Validator(json_schema(MODELS)).is_valid(data)
+
+
+def test_the_exported_schema_is_a_schema_of_2020_12():
+    schema = json_schema(MODELS)
+    assert schema["$schema"].endswith("2020-12/schema")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {
+            "name": "x",
+            "limits": {"timeout": "5m", "page": 3},
+            "http": {"body": "1 MiB", "port": "${PORT}"},
+            "reload": "${R:-no}",
+        },
+        {"sources": [{"type": "web", "url": "http://a", "prefix": "p", "from": "b", "retries": "${N}"}]},
+        {"sources": [{"type": "web", "url": "http://a", "login": {"kind": "basic", "user": "u"}}]},
+        {"sources": [{"type": "any", "path": "p", "other": 1}, {"type": "my.plugin:Source", "what": 1}]},
+    ],
+)
+def test_the_schema_accepts_what_loads(data):
+    assert accepted(data)
+    parse(Document(path="", data=data), {"PORT": "1", "N": "2"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"sorces": []},
+        {"directory": "x"},
+        {"limits": {"timeout": 0}},
+        {"limits": {"timeout": "5 MiB"}},
+        {"http": {"port": 65536}},
+        {"http": {"port": "8808x"}},
+        {"sources": [{"name": "x"}]},
+        {"sources": [{"type": "wbe"}]},
+        {"sources": [{"type": "web"}]},
+        {"sources": [{"type": "web", "url": "http://a", "retires": 1}]},
+        {"sources": [{"type": "web", "url": "http://a", "options": {}}]},
+        {"sources": [{"type": "web", "url": "http://a", "login": {"kind": "basic"}}]},
+    ],
+)
+def test_the_schema_refuses_what_does_not_load(data):
+    assert not accepted(data)
+
+
+def test_a_schema_without_source_types_takes_plugins_alone():
+    validator = jsonschema.Draft202012Validator(json_schema({}))
+    assert validator.is_valid({"sources": [{"type": "a:b"}]})
+    assert not validator.is_valid({"sources": [{"type": "web"}]})
+
+
+def test_every_key_of_the_file_is_described_in_the_schema():
+    schema = json_schema(MODELS)
+    parts = [schema, *(schema["$defs"][name] for name in ("LimitSettings", "HttpSettings"))]
+    properties = [item for part in parts for item in part["properties"].items()]
+    frame = set(SourceSettings.model_fields) - {"options", "origin"}
+    properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
+    assert len(properties) == 26
+    assert [key for key, item in properties if not item.get("description", "").endswith(".")] == []
+
+
+# The room itself.
+
+
+def test_importing_the_room_imports_neither_pydantic_nor_yaml():
+    code = (
+        "import sys, mcp_bridge.settings; print([m for m in ('pydantic', 'ruamel.yaml', 'ruamel') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_all_that_is_listed_is_there():
+    assert [name for name in mcp_bridge.settings.__all__ if not hasattr(mcp_bridge.settings, name)] == []
+    with pytest.raises(AttributeError, match="nothing"):
+        mcp_bridge.settings.nothing  # noqa: B018

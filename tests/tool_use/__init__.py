@@ -1,0 +1,1 @@
+"""The tool_use API, tested from its specification."""
