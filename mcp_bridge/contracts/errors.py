@@ -16,7 +16,7 @@ BridgeError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 
 class BridgeError(Exception):
@@ -63,7 +63,7 @@ class DuplicateTool(RegistryError, ValueError):
 class CallError(BridgeError):
     """A call that did not succeed, told to the model that made it: `code` is stable, `message` is for reading."""
 
-    code: ClassVar[str] | str = "call_error"
+    code: str = "call_error"
 
     def __init__(self, message: str, *, details: Sequence[str] = ()) -> None:
         super().__init__(message)

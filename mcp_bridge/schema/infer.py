@@ -104,7 +104,9 @@ def _inner(function: Callable[..., Any]) -> Any:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     target = _inner(function)
     try:
-        return typing.get_type_hints(target.__init__ if isinstance(target, type) else target, include_extras=True)
+        return typing.get_type_hints(
+            vars(target).get("__init__", target) if isinstance(target, type) else target, include_extras=True
+        )
     except NameError as error:
         raise TypeError(
             f"{_called(function)}: the annotation '{error.name}' cannot be resolved. "
@@ -147,8 +149,10 @@ def _model(
     fields: dict[str, Any] = {
         field: _field(by_name[name], hints.get(name, Any), notes.get(name)) for field, name in names.items()
     }
-    extra = "allow" if any(item.kind is item.VAR_KEYWORD for item in parameters) else "forbid"
-    config = ConfigDict(extra=extra, arbitrary_types_allowed=False, protected_namespaces=())
+    open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters)
+    config = ConfigDict(
+        extra="allow" if open_ended else "forbid", arbitrary_types_allowed=False, protected_namespaces=()
+    )
     try:
         model = create_model("Arguments", __config__=config, **fields)
         model.model_json_schema()

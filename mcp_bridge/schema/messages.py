@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 KEYWORDS = frozenset(
     {
@@ -59,7 +59,7 @@ def walk(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[Fi
         yield from _object(data, schema, path, depth)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

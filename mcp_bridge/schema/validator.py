@@ -95,7 +95,7 @@ def complaints(schema: Any) -> list[str]:
 
 def _compile(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
     with contextlib.suppress(Exception):
-        return jsonschema_rs.validator_for(schema, offline=True, pattern_options=jsonschema_rs.RegexOptions())
+        return jsonschema_rs.validator_for(dict(schema), offline=True, pattern_options=jsonschema_rs.RegexOptions())
     return None
 
 
@@ -119,7 +119,7 @@ def _findings(error: jsonschema_rs.ValidationError) -> Iterable[Finding]:
         name = getattr(error.kind, "property", "")
         yield Finding(f"{path}.{name}", keyword, f"{path}.{name}: required field missing")
     elif keyword == "additionalProperties":
-        for name in sorted(error.kind.unexpected):
+        for name in sorted(getattr(error.kind, "unexpected", ())):
             yield Finding(f"{path}.{name}", keyword, f"{path}.{name}: additional property not allowed")
     elif keyword in KEYWORDS and (own := _in_own_words(error, path, keyword)):
         yield own

@@ -139,7 +139,8 @@ def _has(value: Any, step: Step) -> bool:
 
 def _expectation(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
     value = error["input"]
-    found = f"{kind(value)} (not shown)" if hidden else shown(value)
+    is_kept_back = hidden and isinstance(value, str | int | float)
+    found = f"{kind(value)} (not shown)" if is_kept_back else shown(value)
     template = _EXPECTED.get(error["type"])
     if template:
         return f"expected {template.format(**error.get('ctx', {}))}, found {found}"

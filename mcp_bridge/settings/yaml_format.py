@@ -139,7 +139,7 @@ class _Builder:
 
     def _scalar(self, event: ScalarEvent, line: int) -> None:
         self._refuse_tag(event.tag, "str", line)
-        is_plain = bool(event.implicit[0])
+        is_plain = bool(event.implicit[0]) and event.tag is None
         value = self._meaning(event.value, line) if is_plain else event.value
         weight = 1 + len(event.value) // 64
         self.weight += weight

@@ -170,7 +170,7 @@ class ToolChain:
         step.keep(result.output, context)
 
 
-def resolve(context: Mapping[str, Any], path: str) -> Any:
+def resolve(context: Any, path: str) -> Any:
     """The value at a dotted path, or None. A literal key with dots in it is found too, the longest first."""
     if not isinstance(context, Mapping):
         return None

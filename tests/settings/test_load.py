@@ -80,10 +80,14 @@ def problems(tmp_path):
 
     def tell(text: str, model: type[BaseModel] | None = None, /, **environ: str) -> list[str]:
         path = write(tmp_path, text)
-        with pytest.raises(ConfigError) as caught:
+
+        def attempt() -> None:
             found = load(path, environ)
-            assert model is not None
+            assert model is not None, "the settings are right"
             options(model, found.sources[0])
+
+        with pytest.raises(ConfigError) as caught:
+            attempt()
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
         return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
@@ -310,15 +314,39 @@ def test_options_become_an_instance_of_the_model_of_the_source(settings):
         ("url: http://a\n  retires: 1", ["4: sources[0].retires: unknown key 'retires', did you mean 'retries'?"]),
         ("url: http://a\n  form: 1", ["4: sources[0].form: unknown key 'form', did you mean 'from'?"]),
         ("url: http://a\n  prefx: 1", ["4: sources[0].prefx: unknown key 'prefx', did you mean 'prefix'?"]),
-        ("url: http://a\n  colour: green", ["4: sources[0].colour: expected one of 'red' or 'blue', found text 'green'"]),
-        ("url: http://a\n  peers:\n  - {kind: basic, usr: x}", ["5: sources[0].peers[0].user: this key is required. Add it.", "5: sources[0].peers[0].usr: unknown key 'usr', did you mean 'user'?"]),
+        (
+            "url: http://a\n  colour: green",
+            ["4: sources[0].colour: expected one of 'red' or 'blue', found text 'green'"],
+        ),
+        (
+            "url: http://a\n  peers:\n  - {kind: basic, usr: x}",
+            [
+                "5: sources[0].peers[0].user: this key is required. Add it.",
+                "5: sources[0].peers[0].usr: unknown key 'usr', did you mean 'user'?",
+            ],
+        ),
         ("url: http://a\n  login: {kind: bearer}", ["4: sources[0].login.bearer_value: this key is required. Add it."]),
-        ("url: http://a\n  login: {kind: basic, user: u, bearer_valu: x}", ["4: sources[0].login.bearer_valu: unknown key 'bearer_valu', did you mean 'bearer_value'?"]),
-        ("url: http://a\n  either: x", ["4: sources[0].either: expected a whole number, found text 'x'", "4: sources[0].either: expected a list, found text 'x'"]),
-        ("url: http://a\n  either: [1, x]", ["4: sources[0].either: expected a whole number, found a list", "4: sources[0].either[1]: expected a whole number, found text 'x'"]),
+        (
+            "url: http://a\n  login: {kind: basic, user: u, bearer_valu: x}",
+            ["4: sources[0].login.bearer_valu: unknown key 'bearer_valu', did you mean 'bearer_value'?"],
+        ),
+        (
+            "url: http://a\n  either: x",
+            [
+                "4: sources[0].either: expected a whole number, found text 'x'",
+                "4: sources[0].either: expected a list, found text 'x'",
+            ],
+        ),
+        (
+            "url: http://a\n  either: [1, x]",
+            [
+                "4: sources[0].either: expected a whole number, found a list",
+                "4: sources[0].either[1]: expected a whole number, found text 'x'",
+            ],
+        ),
         ("url: http://bad", ["3: sources[0].url: http://bad is not a place, found text 'http://bad'"]),
     ],
-)  # fmt: skip
+)
 def test_problems_of_options_are_told_at_their_line(problems, entry, told):
     assert problems(f"sources:\n- type: web\n  {entry}\n", WebOptions) == told
 
@@ -443,4 +471,4 @@ def test_importing_the_room_imports_neither_pydantic_nor_yaml():
 def test_all_that_is_listed_is_there():
     assert [name for name in mcp_bridge.settings.__all__ if not hasattr(mcp_bridge.settings, name)] == []
     with pytest.raises(AttributeError, match="nothing"):
-        mcp_bridge.settings.nothing  # noqa: B018
+        mcp_bridge.settings.nothing

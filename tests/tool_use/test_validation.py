@@ -282,7 +282,9 @@ def test_booleans_and_numbers_are_different_members_of_an_enum(data, enum):
     assert errors_of(data, {"enum": enum}) == [f"$: value {data!r} not in enum {enum}"]
 
 
-@pytest.mark.parametrize(("data", "enum"), [(1.0, [1]), (1, [1.0]), (True, [True]), ([1], [[1]]), ({"a": 1}, [{"a": 1}])])
+@pytest.mark.parametrize(
+    ("data", "enum"), [(1.0, [1]), (1, [1.0]), (True, [True]), ([1], [[1]]), ({"a": 1}, [{"a": 1}])]
+)
 def test_equal_json_values_are_the_same_member_of_an_enum(data, enum):
     assert errors_of(data, {"enum": enum}) == []
 
@@ -434,7 +436,11 @@ def test_the_schema_of_additional_properties_is_checked_under_the_name_of_each()
 
 
 def test_errors_of_both_kinds_stand_side_by_side():
-    schema = {"type": "object", "required": ["b"], "properties": {"a": {"type": "string", "maxLength": 1, "pattern": "^z"}}}
+    schema = {
+        "type": "object",
+        "required": ["b"],
+        "properties": {"a": {"type": "string", "maxLength": 1, "pattern": "^z"}},
+    }
     found = errors_of({"a": "xy"}, schema)
     assert found[:1] == ["$.b: required field missing"]
     assert "$.a: string length 2 > maxLength 1" in found
@@ -508,7 +514,9 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("schema", [*BROKEN, 12, "string", [], [1], ["type"], (), b"x", 1.5, True, False, object()], ids=repr)
+@pytest.mark.parametrize(
+    "schema", [*BROKEN, 12, "string", [], [1], ["type"], (), b"x", 1.5, True, False, object()], ids=repr
+)
 @pytest.mark.parametrize("data", [None, 1, 1.5, "abc", "", [1, "a"], {}, {"a": 1}, {"b": {"c": []}}, (1,)], ids=repr)
 def test_no_schema_makes_validation_raise(schema, data):
     errors_of(data, schema)

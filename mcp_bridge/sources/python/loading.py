@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -59,7 +60,7 @@ def forget(root: Path) -> None:
 
 
 @contextlib.contextmanager
-def fresh() -> object:
+def fresh() -> Iterator[None]:
     """Write no bytecode: an edit within the same second would be mistaken for the old file."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
@@ -69,7 +70,7 @@ def fresh() -> object:
 
 
 @contextlib.contextmanager
-def _reported(what: Path | str) -> object:
+def _reported(what: Path | str) -> Iterator[None]:
     """Run somebody's module: what it prints goes to stderr, what it raises becomes a SourceError."""
     try:
         with contextlib.redirect_stdout(sys.stderr):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -67,9 +68,9 @@ class PythonSource:
 
     def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
-            loads = [lambda: load_module(str(self._module), self._directory)]
+            loads: list[Callable[[], ModuleType]] = [partial(load_module, self._module, self._directory)]
         else:
-            loads = [lambda path=path: load_file(path) for path in self._files(problems)]
+            loads = [partial(load_file, path) for path in self._files(problems)]
         for load in loads:
             try:
                 yield load()

@@ -1,0 +1,1 @@
+"""Benchmarks against named rivals: see README.md beside this file."""

@@ -1,0 +1,109 @@
+"""What is compared: every case of a run, and the goals that their ratios must meet."""
+
+import itertools
+from dataclasses import dataclass, replace
+
+from benchmarks.process import Command
+from benchmarks.wire import Era
+
+TOOLS, MANY_TOOLS = 10, 1000
+SERVERS = ("bridge", "sdk", "fastmcp")
+TRANSPORTS = ("stdio", "http")
+KINDS = ("calls", "start")
+BRIDGE_FILE = "benchmarks/servers/tools.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One server in one situation. `kind` says what is measured: calls, or the start."""
+
+    kind: str = "calls"
+    server: str
+    transport: str
+    era: Era = Era.MODERN
+    tools: int = TOOLS
+
+    def __str__(self):
+        return f"{self.server} {self.transport} {self.era} {self.tools} tools"
+
+    @property
+    def words(self):
+        return (self.kind, self.server, self.transport, str(self.era), str(self.tools))
+
+    def command(self, *, json_replies=False):
+        """How the server of this case is started."""
+        http = self.transport == "http"
+        if self.server == "bridge":
+            address = ("--http", "127.0.0.1:0") if http else ()
+            arguments = ("-m", "mcp_bridge", "serve", BRIDGE_FILE, *address)
+        else:
+            port = ("--http", "PORT") if http else ()
+            json = ("--json-response",) if http and json_replies and self.server == "sdk" else ()
+            arguments = ("-m", f"benchmarks.servers.{self.server}_server", *port, *json)
+        return Command(arguments=arguments, http=http, names_its_port=self.server == "bridge", tools=self.tools)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """`case` may cost at most `limit` times `base` in server CPU per call (less, when `strict`)."""
+
+    name: str
+    case: Case
+    base: Case
+    limit: float
+    strict: bool = False
+
+    def met(self, ratio):
+        return ratio < self.limit if self.strict else ratio <= self.limit
+
+    @property
+    def condition(self):
+        return f"{'<' if self.strict else '<='} {self.limit}"
+
+
+def all_cases():
+    """Every case, those that are compared with each other side by side."""
+    situations = itertools.product(TRANSPORTS, Era)
+    calls = [Case(server=server, transport=transport, era=era) for transport, era in situations for server in SERVERS]
+    many = [Case(server="bridge", transport=transport, tools=MANY_TOOLS) for transport in TRANSPORTS]
+    starts = [Case(kind="start", server=server, transport="stdio") for server in SERVERS]
+    start_many = Case(kind="start", server="bridge", transport="stdio", tools=MANY_TOOLS)
+    return [*calls, *many, *starts, start_many]
+
+
+def chosen(only):
+    """The cases that match `only`: words of one kind are alternatives, words of two kinds both count."""
+    cases = all_cases()
+    for choices in zip(*(case.words for case in cases), strict=True):
+        if wanted := set(only) & set(choices):
+            cases = [case for case in cases if wanted & set(case.words)]
+    return cases
+
+
+def known_words():
+    """Every word that `--only` understands."""
+    return sorted({word for case in all_cases() for word in case.words})
+
+
+def base_of(case):
+    """The case that `case` is set in relation to: the SDK's server in the same situation."""
+    return replace(case, server="sdk", tools=TOOLS)
+
+
+def all_goals():
+    """What the bridge has to reach."""
+    for transport, era in itertools.product(TRANSPORTS, Era):
+        bridge = Case(server="bridge", transport=transport, era=era)
+        stdio = transport == "stdio"
+        yield Goal(
+            name=f"{transport} {era}: bridge / sdk",
+            case=bridge,
+            base=base_of(bridge),
+            limit=1.0 if stdio else 1.15,
+            strict=stdio,
+        )
+    for transport in TRANSPORTS:
+        few = Case(server="bridge", transport=transport)
+        many = replace(few, tools=MANY_TOOLS)
+        name = f"{transport}: bridge with {MANY_TOOLS:,} tools / with {TOOLS}"
+        yield Goal(name=name, case=many, base=few, limit=1.3)

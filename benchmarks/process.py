@@ -1,0 +1,128 @@
+"""A server as a process: start it, read its cost, end it with everything it started."""
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+URL = re.compile(rb"http://127\.0\.0\.1:(\d+)(/\S*)?")
+
+
+class ServerFailed(Exception):
+    """A server that did not start, died or went silent; the message carries the end of its stderr."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """How a server is started: its arguments, and whether it names its own port on stderr."""
+
+    arguments: tuple[str, ...]
+    http: bool = False
+    names_its_port: bool = False
+    tools: int = 10
+
+
+class ServerProcess:
+    """One running server. Its stderr goes to a file, so that it can neither block nor get lost."""
+
+    def __init__(self, command):
+        self.port = free_port() if command.http and not command.names_its_port else 0
+        self._command = command
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        arguments = [sys.executable, *(word.replace("PORT", str(self.port)) for word in command.arguments)]
+        pipe = subprocess.DEVNULL if command.http else subprocess.PIPE
+        self.spawned = time.perf_counter()
+        self.popen = subprocess.Popen(
+            arguments,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self._stderr,
+            cwd=ROOT,
+            env={**os.environ, "BENCH_TOOLS": str(command.tools), "PYTHONWARNINGS": "ignore"},
+            start_new_session=True,
+        )
+        self._handle = psutil.Process(self.popen.pid)
+
+    async def listening(self, timeout):
+        """Host and path of the endpoint, once it accepts connections. Raises ServerFailed."""
+        deadline = time.monotonic() + timeout
+        path = "/mcp"
+        while time.monotonic() < deadline and self.popen.poll() is None:
+            if not self.port and (found := URL.search(self._stderr_bytes())):
+                self.port, path = int(found[1]), (found[2] or b"/mcp").decode()
+            if self.port and await accepts(self.port):
+                return f"127.0.0.1:{self.port}", path
+            await asyncio.sleep(0.02)
+        raise self.failed("does not listen")
+
+    def failed(self, what):
+        """The error to raise when this server `what`."""
+        state = "still running" if self.popen.poll() is None else f"exit code {self.popen.returncode}"
+        tail = self._stderr_bytes().decode(errors="replace").strip()[-2000:] or "(nothing)"
+        return ServerFailed(f"{what} ({state}); its stderr ends:\n{tail}")
+
+    def cpu_seconds(self):
+        """User and system time so far, of the server and of the processes it started."""
+        own = self._handle.cpu_times()
+        total = own.user + own.system + own.children_user + own.children_system
+        for child in self._handle.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                times = child.cpu_times()
+                total += times.user + times.system
+        return total
+
+    def peak_rss(self):
+        """The largest resident size so far in bytes (the present size where no peak is kept)."""
+        try:
+            status = Path(f"/proc/{self.popen.pid}/status").read_text()
+            return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+        except (OSError, TypeError):
+            memory = self._handle.memory_info()
+            return getattr(memory, "peak_wset", memory.rss)
+
+    def end(self):
+        """End the process and its children: politely, then not. Never raises."""
+        with contextlib.suppress(psutil.Error):
+            family = [*self._handle.children(recursive=True), self._handle]
+            for member in family:
+                with contextlib.suppress(psutil.Error):
+                    member.terminate()
+            _, alive = psutil.wait_procs(family, timeout=3)
+            for member in alive:
+                with contextlib.suppress(psutil.Error):
+                    member.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.popen.wait(timeout=3)
+        self._stderr.close()
+
+    def _stderr_bytes(self):
+        # pread leaves the offset alone, which the server shares.
+        size = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), size, 0)
+
+
+def free_port():
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def accepts(port):
+    """Whether something accepts connections on the loopback port."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True

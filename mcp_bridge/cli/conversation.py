@@ -1,0 +1,148 @@
+"""A raw conversation with a server process: one line out, one line in, and a cause for every silence."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "TEMP")
+"""The variables that clients hand on; others must be named in the client's own settings."""
+TAIL = 2_000
+"""Characters of stderr that are shown."""
+METHOD_NOT_FOUND = -32601
+
+
+class Fault(Exception):
+    """What went wrong, and what to do."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.advice = advice
+
+
+class Conversation:
+    """A server process and the lines exchanged with it; `patience` is in seconds for each answer."""
+
+    def __init__(self, argv: Sequence[str], folder: Path, patience: float) -> None:
+        self._patience = patience
+        self._ids = itertools.count(1)
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._errors: list[str] = []
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the person's own command, no shell
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env={name: os.environ[name] for name in KEPT if name in os.environ},
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            advice = "Give the full path of the command: clients do not have your shell's PATH."
+            raise Fault(f"cannot start '{argv[0]}': {error.strerror}", advice) from error
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._keep, args=(self._process.stderr,), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the process: end of input first, as a client does; then by force."""
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+        try:
+            self._process.wait(self._patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for reader in self._readers:
+            reader.join()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def tell(self, method: str) -> None:
+        """Send a notification."""
+        self._send({"jsonrpc": "2.0", "method": method})
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its result. Raises Fault."""
+        number = next(self._ids)
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        while True:
+            message = self._next(method)
+            if message.get("id") != number:
+                continue
+            if "error" in message:
+                raise _refused(method, message["error"])
+            result: dict[str, Any] = message.get("result") or {}
+            return result
+
+    @property
+    def _stdin(self) -> IO[str]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def _send(self, message: dict[str, Any]) -> None:
+        # A process that has ended is found out about by the missing answer, which says more.
+        with contextlib.suppress(OSError):
+            self._stdin.write(json.dumps(message) + "\n")
+            self._stdin.flush()
+
+    def _next(self, method: str) -> dict[str, Any]:
+        try:
+            line = self._lines.get(timeout=self._patience)
+        except queue.Empty:
+            advice = "It may wait for something at its start, or not be an MCP server over stdio." + self._tail()
+            raise Fault(f"no answer to {method} within {self._patience:g} seconds", advice) from None
+        if line is None:
+            code = self._process.wait()
+            raise Fault(f"the process ended with exit code {code} before it answered {method}", self._tail().strip())
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if isinstance(message, dict):
+            return message
+        advice = "Only MCP messages may go to standard output: print to stderr instead."
+        raise Fault(f"a line on stdout is not a message: {line.strip()[:200]!r}", advice)
+
+    def _tail(self) -> str:
+        """The end of what the process wrote to stderr."""
+        self._readers[1].join(0.2)
+        said = "".join(self._errors).strip()[-TAIL:]
+        return f" It said:\n{said}" if said else " It said nothing on stderr."
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            if line.strip():
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def _keep(self, stream: IO[str]) -> None:
+        self._errors.extend(stream)
+
+
+def _refused(method: str, error: dict[str, Any]) -> Fault:
+    if error.get("code") == METHOD_NOT_FOUND:
+        return Fault(f"the server does not know {method}", "It does not speak this era of the protocol.")
+    return Fault(f"{method} was refused: {error.get('message')} ({error.get('code')})", "See the server's own log.")
