@@ -31,7 +31,7 @@ class Run:
                     server = await stack.enter_async_context(Running.open(case, **self._options))
                     await server.window(self._load)  # warms up, thrown away
                     running[case] = server
-            for number in range(1, rounds + 1):
+            for number in range(1, rounds + 1 if running else 1):
                 progress(f"calls: round {number} of {rounds}")
                 for case in self._left("calls"):
                     async with self._noting(case):
@@ -39,7 +39,7 @@ class Run:
 
     async def starts(self, rounds):
         """Start a fresh server of each case a round, in turn; round 0 fills the caches."""
-        for number in range(rounds + 1):
+        for number in range(rounds + 1 if self._left("start") else 0):
             progress(f"starts: round {number} of {rounds}")
             for case in self._left("start"):
                 async with self._noting(case):

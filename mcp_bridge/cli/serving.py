@@ -17,6 +17,9 @@ from mcp_bridge.transports.pipes import private
 if TYPE_CHECKING:
     from mcp_bridge.transports.http.app import HttpOptions
 
+SETTINGS_ADDRESS = "settings"
+"""What `--http` says for the address that the settings name."""
+
 
 def over(
     path: Path | None,
@@ -67,7 +70,7 @@ def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int
     from mcp_bridge.transports.http.guard import Access
 
     settings = target.settings.http if target.settings is not None else None
-    if http:
+    if http != SETTINGS_ADDRESS:
         host, port = _address(http)
     else:
         host, port = (settings.host, settings.port) if settings is not None else ("127.0.0.1", 8808)
@@ -85,7 +88,7 @@ def _address(http: str) -> tuple[str, int]:
     try:
         return split_address(http)
     except ValueError as error:
-        raise ConfigError(str(error), where="--http", hint="Write --http 8808 or --http 127.0.0.1:8808") from error
+        raise ConfigError(str(error), where="--http", hint="Write --http 8808, --http 127.0.0.1:8808, or --http settings") from error
 
 
 def _token(name: str | None) -> str | None:

@@ -103,10 +103,10 @@ def _inner(function: Callable[..., Any]) -> Any:
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     target = _inner(function)
+    if isinstance(target, type):
+        target = vars(target).get("__init__", target)
     try:
-        return typing.get_type_hints(
-            vars(target).get("__init__", target) if isinstance(target, type) else target, include_extras=True
-        )
+        return typing.get_type_hints(target, include_extras=True)
     except NameError as error:
         raise TypeError(
             f"{_called(function)}: the annotation '{error.name}' cannot be resolved. "

@@ -50,6 +50,13 @@ class WebOptions(BaseModel):
             raise ValueError(f"{value} is not a place")
         return value
 
+    @field_validator("from_")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if len(value) == 2:
+            raise ValueError(f"no place {value}")
+        return value
+
     @model_validator(mode="after")
     def _whole(self) -> "WebOptions":
         if self.retries == 13:
@@ -360,6 +367,11 @@ def test_an_unknown_option_like_no_other_lists_the_keys_of_frame_and_options(pro
 def test_a_check_of_a_source_may_not_tell_a_secret(problems):
     told = problems("sources: [{type: web, url: 'http://bad/${S}'}]", WebOptions, S="it's me")
     assert told == ["1: sources[0].url: *** is not a place, found text (not shown)"]
+
+
+def test_a_check_of_a_source_may_not_tell_even_a_short_secret(problems):
+    told = problems("sources: [{type: web, url: 'http://a', from: '${S}'}]", WebOptions, S="xy")
+    assert told == ["1: sources[0].from: no place ***, found text (not shown)"]
 
 
 def test_a_check_of_all_options_may_not_tell_a_secret(problems):

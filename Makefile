@@ -1,0 +1,44 @@
+# Everything from a bare machine: python3 (3.11 or newer), pip, make, git; node and npm for some of the tests.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check docs bench clean
+
+demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: do not serve)
+	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
+
+test: .venv/.test       ## all tests, with coverage
+	$(BIN)/python -m pytest -n 2 --dist loadscope --cov --cov-report=term
+
+check: .venv/.test      ## lint, formatting, types, import rules, generated pages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python docs/generate.py --check
+
+docs: .venv/.test       ## make the generated pages and the settings' JSON Schema again
+	$(BIN)/python docs/generate.py
+
+bench: .venv/.bench     ## measure against the SDK's server and FastMCP, in one run
+	$(BIN)/python -m benchmarks.run $(BENCH)
+
+clean:
+	rm -rf .venv .node .coverage* build dist
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mcp-bridge needs Python 3.11 or newer: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+
+.venv/.demo: pyproject.toml | .venv/bin/python
+	$(PIP) -e .
+	@touch $@
+
+.venv/.test: pyproject.toml | .venv/bin/python
+	$(PIP) -e '.[test]'
+	@touch $@ .venv/.demo
+
+.venv/.bench: pyproject.toml | .venv/bin/python
+	$(PIP) -e '.[bench]'
+	@touch $@

@@ -1,0 +1,564 @@
+"""ToolRegistry: registering, finding and invoking tools inside the process."""
+
+import functools
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcp_bridge.tool_use import Result, ResultStatus, ToolDefinition, ToolEntry, ToolRegistry
+
+NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+
+
+def entry(name="a", handler=lambda data: data, **fields):
+    return ToolEntry(name, fields.pop("description", f"Tool {name}."), handler, **fields)
+
+
+def registry_of(*entries):
+    registry = ToolRegistry()
+    for one in entries:
+        registry.register(one)
+    return registry
+
+
+def recording():
+    seen = []
+
+    def handler(*args, **kwargs):
+        seen.append((args, kwargs))
+        return "done"
+
+    return seen, handler
+
+
+# Entries
+
+
+def test_an_entry_as_a_dictionary_leaves_out_the_handler():
+    one = ToolEntry("a", "Does a.", print, {"type": "object"}, {"type": "string"}, ["x"])
+    assert one.to_dict() == {
+        "name": "a",
+        "description": "Does a.",
+        "input_schema": {"type": "object"},
+        "output_schema": {"type": "string"},
+        "tags": ["x"],
+    }
+
+
+def test_an_entry_becomes_a_definition_of_the_tool_use_module():
+    one = ToolEntry("a", "Does a.", print, {"type": "object"}, {"type": "string"}, ["x"])
+    assert one.to_tool_definition() == ToolDefinition(
+        "a", "Does a.", "tool_use", {"type": "object"}, {"type": "string"}, ["x"]
+    )
+
+
+def test_the_module_of_a_definition_can_be_named():
+    assert entry().to_tool_definition("weather").module == "weather"
+    assert entry().to_tool_definition(module="weather").module == "weather"
+
+
+def test_a_definition_shares_the_schemas_and_copies_the_tags():
+    one = entry(input_schema={"type": "object"}, output_schema={"type": "string"}, tags=["x"])
+    definition = one.to_tool_definition()
+    assert definition.input_schema is one.input_schema
+    assert definition.output_schema is one.output_schema
+    definition.tags.append("y")
+    assert one.tags == ["x"]
+
+
+# Registering and finding
+
+
+def test_a_new_registry_is_empty():
+    registry = ToolRegistry()
+    assert len(registry) == 0
+    assert registry.list() == []
+    assert registry.list_names() == []
+    assert "a" not in registry
+
+
+def test_a_registered_entry_is_found_by_its_exact_name():
+    registry, one = ToolRegistry(), entry("a")
+    assert registry.register(one) is None
+    assert registry.get("a") is one
+    assert registry.get("A") is None
+    assert registry.get("missing") is None
+
+
+def test_a_second_tool_of_one_name_is_refused_and_the_first_stays():
+    first = entry("a")
+    registry = registry_of(first)
+    with pytest.raises(ValueError, match="already registered") as caught:
+        registry.register(entry("a"))
+    assert str(caught.value) == "Tool 'a' is already registered. Unregister it first or use a different name."
+    assert registry.get("a") is first
+    assert len(registry) == 1
+
+
+def test_unregistering_says_whether_the_name_was_there():
+    registry = registry_of(entry("a"))
+    assert registry.unregister("a") is True
+    assert registry.unregister("a") is False
+    assert registry.get("a") is None
+    assert "a" not in registry
+
+
+def test_a_name_is_free_again_once_unregistered():
+    registry = registry_of(entry("a"))
+    registry.unregister("a")
+    second = entry("a")
+    registry.register(second)
+    assert registry.get("a") is second
+
+
+def test_registries_do_not_share_their_tools():
+    registry_of(entry("a"))
+    assert len(ToolRegistry()) == 0
+
+
+def test_listings_are_sorted_by_name():
+    registry = registry_of(entry("c"), entry("a"), entry("B"), entry("b"))
+    assert registry.list_names() == ["B", "a", "b", "c"]
+    assert [one.name for one in registry.list()] == ["B", "a", "b", "c"]
+
+
+def test_a_listing_holds_the_entries_and_changing_it_does_not_change_the_registry():
+    one = entry("a")
+    registry = registry_of(one)
+    listing, names = registry.list(), registry.list_names()
+    assert listing[0] is one
+    assert isinstance(listing, list)
+    assert isinstance(names, list)
+    listing.clear()
+    names.clear()
+    assert registry.list_names() == ["a"]
+
+
+def test_length_and_membership_follow_the_tools():
+    registry = registry_of(entry("a"), entry("b"))
+    assert len(registry) == 2
+    assert "a" in registry
+    assert "c" not in registry
+    assert 5 not in registry
+    assert None not in registry
+
+
+def test_the_representation_lists_the_sorted_names():
+    assert repr(registry_of(entry("b"), entry("a"))) == "ToolRegistry(tools=['a', 'b'])"
+    assert repr(ToolRegistry()) == "ToolRegistry(tools=[])"
+
+
+# Searching
+
+
+@pytest.fixture
+def shop():
+    return registry_of(
+        entry("read_file", tags=["io", "safe"]),
+        entry("write_file", tags=["io"]),
+        entry("Read_Web", tags=["net", "safe"]),
+        entry("add"),
+    )
+
+
+def names(found):
+    assert isinstance(found, list)
+    return [one.name for one in found]
+
+
+def test_a_search_without_filters_finds_everything_sorted(shop):
+    assert names(shop.search()) == ["Read_Web", "add", "read_file", "write_file"]
+
+
+@pytest.mark.parametrize("text", ["read", "READ", "rEaD_"])
+def test_a_search_by_name_ignores_case(shop, text):
+    assert names(shop.search(name_contains=text)) == ["Read_Web", "read_file"]
+
+
+def test_a_search_by_name_looks_anywhere_in_the_name_and_nowhere_else(shop):
+    assert names(shop.search(name_contains="file")) == ["read_file", "write_file"]
+    assert names(shop.search(name_contains="Tool")) == []
+    assert names(shop.search(name_contains=".*")) == []
+
+
+def test_any_tag_will_do_by_default(shop):
+    assert names(shop.search(tags=["net", "io"])) == ["Read_Web", "read_file", "write_file"]
+    assert names(shop.search(tags=["io", "nope"])) == ["read_file", "write_file"]
+    assert names(shop.search(tags=["nope"])) == []
+
+
+def test_every_tag_must_match_when_asked(shop):
+    assert names(shop.search(tags=["io", "safe"], match_all_tags=True)) == ["read_file"]
+    assert names(shop.search(tags=["io", "nope"], match_all_tags=True)) == []
+
+
+def test_tags_are_compared_exactly(shop):
+    assert names(shop.search(tags=["IO"])) == []
+    assert names(shop.search(tags=["saf"])) == []
+
+
+@pytest.mark.parametrize("match_all_tags", [True, False])
+@pytest.mark.parametrize("tags", [None, []])
+def test_no_tags_are_no_filter(shop, tags, match_all_tags):
+    assert len(shop.search(tags=tags, match_all_tags=match_all_tags)) == 4
+
+
+def test_name_and_tags_must_both_match(shop):
+    assert names(shop.search(name_contains="read", tags=["io"])) == ["read_file"]
+    assert names(shop.search(name_contains="write", tags=["net"])) == []
+
+
+def test_the_filters_of_a_search_are_keywords_only(shop):
+    with pytest.raises(TypeError):
+        shop.search("read")
+
+
+# Invoking. Every rule holds for both doors: `invoke` and `await ainvoke`.
+
+
+async def through_invoke(registry, *args, **kwargs):
+    return registry.invoke(*args, **kwargs)
+
+
+async def through_ainvoke(registry, *args, **kwargs):
+    return await registry.ainvoke(*args, **kwargs)
+
+
+@pytest.fixture(params=[through_invoke, through_ainvoke], ids=["invoke", "ainvoke"])
+def door(request):
+    return request.param
+
+
+async def test_a_successful_call_gives_the_data_and_a_message(door):
+    result = await door(registry_of(entry("double", lambda data: data["n"] * 2)), "double", {"n": 21})
+    assert isinstance(result, Result)
+    assert result.status is ResultStatus.SUCCESS
+    assert result.ok
+    assert result.data == 42
+    assert result.message == "Tool 'double' executed successfully."
+    assert result.errors == []
+
+
+async def test_a_call_is_timed_in_milliseconds(door):
+    result = await door(registry_of(entry()), "a", {})
+    assert isinstance(result.duration_ms, float)
+    assert 0 <= result.duration_ms < 60_000
+
+
+@pytest.mark.parametrize("data", [{"n": 1}, [1, 2], "text", 5, 0, "", {}, [], None, True])
+async def test_the_handler_gets_the_data_as_its_one_positional_argument(door, data):
+    seen, handler = recording()
+    result = await door(registry_of(entry("a", handler)), "a", data)
+    assert result.ok
+    assert seen == [((data,), {})]
+
+
+async def test_without_data_the_handler_gets_none(door):
+    seen, handler = recording()
+    await door(registry_of(entry("a", handler)), "a")
+    assert seen == [((None,), {})]
+
+
+async def test_the_data_can_be_given_by_keyword(door):
+    result = await door(registry_of(entry()), name="a", input_data={"n": 1}, validate=True)
+    assert result.data == {"n": 1}
+
+
+@pytest.mark.parametrize("value", [None, 0, False, "", [], {}, [1], b"raw", (1, 2), float("inf")])
+async def test_what_the_handler_returns_is_the_data_unchanged(door, value):
+    result = await door(registry_of(entry("a", lambda data: value)), "a", {})
+    assert result.ok
+    assert result.data is value
+
+
+async def test_an_unknown_tool_is_a_failure(door):
+    result = await door(registry_of(entry("a")), "zzz", {})
+    assert result == Result(
+        ResultStatus.FAILURE, None, "Tool 'zzz' not found in registry.", ["Unknown tool: zzz"], {}, None
+    )
+
+
+async def test_an_unregistered_tool_is_unknown(door):
+    registry = registry_of(entry("a"))
+    assert (await door(registry, "a", {})).ok
+    registry.unregister("a")
+    assert (await door(registry, "a", {})).errors == ["Unknown tool: a"]
+
+
+async def test_a_replaced_tool_answers_with_its_new_handler_and_schema(door):
+    registry = registry_of(entry("a", lambda data: "old", input_schema={"type": "string"}))
+    assert (await door(registry, "a", "x")).data == "old"
+    registry.unregister("a")
+    registry.register(entry("a", lambda data: "new", input_schema={"type": "integer"}))
+    assert (await door(registry, "a", 1)).data == "new"
+    assert (await door(registry, "a", "x")).errors == ["$: expected type integer, got str"]
+
+
+async def test_bad_input_is_a_failure_and_never_reaches_the_handler(door):
+    seen, handler = recording()
+    result = await door(registry_of(entry("s", handler, input_schema=NUMBER)), "s", {"n": "x"})
+    assert result == Result(
+        ResultStatus.FAILURE,
+        None,
+        "Input validation failed for tool 's'.",
+        ["$.n: expected type integer, got str"],
+        {},
+        None,
+    )
+    assert seen == []
+
+
+async def test_every_problem_of_the_input_is_reported(door):
+    schema = NUMBER | {"additionalProperties": False}
+    result = await door(registry_of(entry("s", input_schema=schema)), "s", {"b": 1, "a": 2})
+    assert result.errors == [
+        "$.n: required field missing",
+        "$.a: additional property not allowed",
+        "$.b: additional property not allowed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "data"),
+    [({"pattern": "^a"}, "b"), ({"anyOf": [{"type": "string"}]}, 1), ({"properties": {"a": False}}, {"a": 1})],
+)
+async def test_keywords_beyond_the_seeds_also_keep_input_from_the_handler(door, schema, data):
+    seen, handler = recording()
+    result = await door(registry_of(entry("s", handler, input_schema=schema)), "s", data)
+    assert result.status is ResultStatus.FAILURE
+    assert len(result.errors) == 1
+    assert seen == []
+
+
+async def test_an_exception_is_a_failure_with_its_text(door):
+    def explode(data):
+        raise RuntimeError("boom")
+
+    result = await door(registry_of(entry("x", explode)), "x", {})
+    assert result.status is ResultStatus.FAILURE
+    assert result.data is None
+    assert result.message == "Tool 'x' raised an exception: boom"
+    assert result.errors == ["boom"]
+    assert isinstance(result.duration_ms, float)
+
+
+async def test_the_text_of_an_exception_is_what_str_gives(door):
+    result = await door(registry_of(entry("x", lambda data: {}["k"])), "x", {})
+    assert result.message == "Tool 'x' raised an exception: 'k'"
+    assert result.errors == ["'k'"]
+
+
+async def test_an_exception_without_text_is_still_a_failure(door):
+    def explode(data):
+        raise ValueError
+
+    result = await door(registry_of(entry("x", explode)), "x", {})
+    assert result.status is ResultStatus.FAILURE
+    assert result.errors == [""]
+
+
+async def test_a_handler_that_cannot_take_the_argument_is_a_failure(door):
+    result = await door(registry_of(entry("x", lambda: None)), "x", {})
+    assert result.status is ResultStatus.FAILURE
+    assert result.message.startswith("Tool 'x' raised an exception: ")
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_an_exit_or_interrupt_in_a_handler_propagates(kind):
+    def leave(data):
+        raise kind("bye")
+
+    with pytest.raises(kind, match="bye"):
+        registry_of(entry("x", leave)).invoke("x", {})
+
+
+async def test_bad_output_is_partial_and_keeps_the_data(door):
+    registry = registry_of(entry("out", lambda data: {"n": "x"}, output_schema=NUMBER))
+    result = await door(registry, "out", {})
+    assert result.status is ResultStatus.PARTIAL
+    assert not result.ok
+    assert result.data == {"n": "x"}
+    assert result.message == "Output validation failed for tool 'out'."
+    assert result.errors == ["$.n: expected type integer, got str"]
+    assert isinstance(result.duration_ms, float)
+
+
+async def test_good_output_is_a_success(door):
+    registry = registry_of(entry("out", lambda data: {"n": 1}, output_schema=NUMBER))
+    assert (await door(registry, "out", {})).status is ResultStatus.SUCCESS
+
+
+async def test_without_validation_neither_input_nor_output_is_checked(door):
+    one = entry("s", lambda data: "not a number", input_schema=NUMBER, output_schema=NUMBER)
+    result = await door(registry_of(one), "s", "bad", validate=False)
+    assert result.status is ResultStatus.SUCCESS
+    assert result.data == "not a number"
+
+
+async def test_without_validation_an_exception_is_still_a_failure(door):
+    result = await door(registry_of(entry("x", lambda data: 1 / 0)), "x", {}, validate=False)
+    assert result.errors == ["division by zero"]
+
+
+async def test_schemas_that_cannot_be_used_do_not_make_a_call_raise(door):
+    broken = {"type": "object", "properties": {"a": {"pattern": "("}}, "required": 5}
+    result = await door(registry_of(entry("s", input_schema=broken, output_schema=broken)), "s", {"b": 1})
+    assert isinstance(result, Result)
+
+
+async def test_data_that_is_not_json_reaches_an_open_tool(door):
+    seen, handler = recording()
+    data = {"raw": b"\xff", 5: {1, 2}}
+    assert (await door(registry_of(entry("a", handler, input_schema={"type": "object"})), "a", data)).ok
+    assert seen == [((data,), {})]
+
+
+async def test_a_failed_call_leaves_the_tool_usable(door):
+    registry = registry_of(entry("div", lambda data: 1 / data["n"], input_schema=NUMBER))
+    assert not (await door(registry, "div", {"n": 0})).ok
+    assert not (await door(registry, "div", {"n": "x"})).ok
+    assert (await door(registry, "div", {"n": 1})).data == 1
+
+
+async def test_a_handler_may_call_the_registry_again(door):
+    registry = registry_of(entry("inner", lambda data: data + 1))
+    registry.register(entry("outer", lambda data: registry.invoke("inner", data).data * 10))
+    assert (await door(registry, "outer", 1)).data == 20
+
+
+async def test_a_handler_may_register_and_unregister_tools(door):
+    registry = ToolRegistry()
+
+    def grow(data):
+        registry.register(entry("b"))
+        return registry.unregister("grow")
+
+    registry.register(entry("grow", grow))
+    assert (await door(registry, "grow", {})).data is True
+    assert registry.list_names() == ["b"]
+
+
+# Async handlers
+
+
+async def twice(data):
+    await anyio.lowlevel.checkpoint()
+    return data["n"] * 2
+
+
+class Callable_:
+    async def __call__(self, data):
+        await anyio.lowlevel.checkpoint()
+        return data["n"] * 2
+
+    async def method(self, data):
+        return await self(data)
+
+
+ASYNC_HANDLERS = {
+    "function": twice,
+    "method": Callable_().method,
+    "object": Callable_(),
+    "partial": functools.partial(twice),
+    "returning an awaitable": lambda data: twice(data),
+}
+
+
+@pytest.fixture(params=ASYNC_HANDLERS.values(), ids=ASYNC_HANDLERS.keys())
+def async_handler(request):
+    return request.param
+
+
+async def test_an_async_handler_is_awaited(door, async_handler):
+    result = await door(registry_of(entry("double", async_handler, input_schema=NUMBER)), "double", {"n": 21})
+    assert result.status is ResultStatus.SUCCESS
+    assert result.data == 42
+    assert result.message == "Tool 'double' executed successfully."
+    assert isinstance(result.duration_ms, float)
+
+
+def test_invoke_runs_an_async_handler_without_an_event_loop(async_handler):
+    result = registry_of(entry("double", async_handler)).invoke("double", {"n": 21})
+    assert (result.status, result.data) == (ResultStatus.SUCCESS, 42)
+
+
+def test_invoke_runs_async_handlers_again_and_again():
+    registry = registry_of(entry("double", twice))
+    assert [registry.invoke("double", {"n": n}).data for n in range(5)] == [0, 2, 4, 6, 8]
+
+
+async def test_an_exception_in_an_async_handler_is_a_failure(door):
+    async def explode(data):
+        await anyio.lowlevel.checkpoint()
+        raise RuntimeError("boom")
+
+    result = await door(registry_of(entry("x", explode)), "x", {})
+    assert result.status is ResultStatus.FAILURE
+    assert result.message == "Tool 'x' raised an exception: boom"
+    assert result.errors == ["boom"]
+
+
+async def test_the_output_of_an_async_handler_is_validated(door):
+    result = await door(registry_of(entry("double", twice, output_schema={"type": "string"})), "double", {"n": 1})
+    assert result.status is ResultStatus.PARTIAL
+    assert result.data == 2
+    assert result.errors == ["$: expected type string, got int"]
+
+
+async def test_an_async_handler_is_not_started_with_bad_input(door):
+    async def unreachable(data):
+        raise AssertionError("reached")
+
+    result = await door(registry_of(entry("s", unreachable, input_schema=NUMBER)), "s", {})
+    assert result.errors == ["$.n: required field missing"]
+
+
+async def test_an_async_handler_may_invoke_another_one():
+    registry = registry_of(entry("double", twice))
+
+    async def outer(data):
+        return registry.invoke("double", data).data + (await registry.ainvoke("double", data)).data
+
+    registry.register(entry("outer", outer))
+    assert registry.invoke("outer", {"n": 1}).data == 4
+    assert (await registry.ainvoke("outer", {"n": 1})).data == 4
+
+
+async def test_calls_through_ainvoke_run_side_by_side():
+    first_waits, answers = anyio.Event(), {}
+
+    async def handler(data):
+        if data == "first":
+            await first_waits.wait()
+        else:
+            first_waits.set()
+        return data
+
+    registry = registry_of(entry("a", handler))
+
+    async def call(data):
+        answers[data] = (await registry.ainvoke("a", data)).data
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, "first")
+            tasks.start_soon(call, "second")
+    assert answers == {"first": "first", "second": "second"}
+
+
+async def test_cancelling_ainvoke_cancels_the_handler():
+    ended = []
+
+    async def wait_forever(data):
+        try:
+            data.cancel()
+            await anyio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    with anyio.CancelScope() as scope:
+        await registry_of(entry("a", wait_forever)).ainvoke("a", scope)
+        raise AssertionError("a cancelled call must not answer")
+    assert scope.cancelled_caught
+    assert ended == [True]
