@@ -46,4 +46,5 @@ async def count(to: Annotated[int, Field(ge=1, le=100)], ctx: CallContext) -> st
     tags=["demo"],
 )
 def shout(data: dict[str, str]) -> dict[str, str]:
+    """One dict in, one dict out: the form of the tool_use API."""
     return {"shouted": data["words"].upper() + "!"}

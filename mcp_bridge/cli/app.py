@@ -53,7 +53,11 @@ def common(
 def serve(
     file: File = None,
     http: Annotated[
-        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve over HTTP there instead of stdio; `settings` for the address in the file.")
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve over HTTP there instead of stdio; `settings` for the address in the file.",
+        ),
     ] = None,
     token_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="HTTP clients must send the bearer token in this variable.")

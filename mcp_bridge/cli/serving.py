@@ -88,7 +88,9 @@ def _address(http: str) -> tuple[str, int]:
     try:
         return split_address(http)
     except ValueError as error:
-        raise ConfigError(str(error), where="--http", hint="Write --http 8808, --http 127.0.0.1:8808, or --http settings") from error
+        raise ConfigError(
+            str(error), where="--http", hint="Write --http 8808, --http 127.0.0.1:8808, or --http settings"
+        ) from error
 
 
 def _token(name: str | None) -> str | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import anyio
 import mcp_types as types
-from anyio import from_thread
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import current_token
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -28,7 +27,7 @@ class Notices:
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[int, ServerSession] = {}
         self._changed = anyio.Event()
-        self._token: EventLoopToken | None = None
+        self._soon: Callable[[Callable[[], None]], object] | None = None
         self.listen = ListenHandler(self._bus)
 
     async def initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
@@ -42,27 +41,20 @@ class Notices:
 
     def changed(self) -> None:
         """The tools changed. May be called from any thread, also before `run`."""
-        token = self._token
-        if token is None:
-            return
-        try:
-            here = current_token() == token
-        except RuntimeError:  # a thread without an event loop
-            here = False
-        if here:
-            self._wake()
-        else:
-            from_thread.run_sync(self._wake, token=token)
+        soon = self._soon
+        if soon is not None:
+            with suppress(RuntimeError):  # the loop has just ended
+                soon(self._wake)
 
     def _wake(self) -> None:
         self._changed.set()
 
     async def run(self, watch: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Pass changes on until cancelled; changes that come in a burst are told once."""
-        self._token = current_token()
+        self._soon = _scheduler()
         with ExitStack() as stack:
             stack.callback(watch(self.changed))
-            stack.callback(setattr, self, "_token", None)
+            stack.callback(setattr, self, "_soon", None)
             async with anyio.create_task_group() as tasks:
                 while True:
                     await self._changed.wait()
@@ -77,3 +69,9 @@ class Notices:
                 await session.send_tool_list_changed()
         except Exception as error:  # a client that has just left
             logger.debug("a change notice did not arrive: %r", error)
+
+
+def _scheduler() -> Callable[[Callable[[], None]], object]:
+    """How any thread has this loop call something. Not anyio's way: that waits, perhaps for a loop that waits too."""
+    loop: Any = current_token().native_token
+    return getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # type: ignore[no-any-return]

@@ -38,7 +38,7 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
 
     document = expand(document, environ)
     sources = document.data.get("sources")
-    data = dict(document.data)
+    data = {key: value for key, value in document.data.items() if key != "$schema"}  # an editor's, in JSON
     if isinstance(sources, list):
         data["sources"] = [_source(source, document, index) for index, source in enumerate(sources)]
     return validate(Settings, data, document, Report(document=document, model=Settings))

@@ -26,6 +26,7 @@ def json_schema(option_models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
         definitions[f"source:{source_type}"] = _merged(frame, definitions[name], source_type)
     definitions[names[1]] = _by_type(list(option_models))
     root = definitions.pop(names[0])
+    root["properties"]["$schema"] = {"type": "string", "description": "The address of this schema, for editors."}
     document: dict[str, Any] = _with_references({**root, "$defs": definitions})
     return {"$schema": _DIALECT, **document}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 import mcp_types as types
 import orjson
 from pydantic import ValidationError
+
+logger = logging.getLogger("mcp_bridge.stdio")
 
 LIMIT = 4 * 1024 * 1024
 """The longest line, in bytes; longer ones are answered and dropped, whatever their length, in constant memory."""
@@ -36,7 +39,7 @@ class Lines:
 
     def end(self) -> Iterator[bytes | None]:
         """What is left when no more bytes come: a last line without its newline."""
-        if self._rest:
+        if self._rest or self._skipping:
             yield from self._line(b"")
 
     def _line(self, tail: bytes) -> Iterator[bytes | None]:
@@ -69,9 +72,12 @@ def parse(line: bytes | None) -> Message | bytes:
     except ValueError:
         return error(None, PARSE_ERROR, "Parse error: a line must be one JSON object in UTF-8")
     try:
-        return types.jsonrpc_message_adapter.validate_python(data, by_name=False)
+        message = types.jsonrpc_message_adapter.validate_python(data, by_name=False)
     except ValidationError:
         return error(_id(data), INVALID_REQUEST, "Invalid Request: not a JSON-RPC 2.0 message")
+    if isinstance(message, types.JSONRPCNotification) and "id" in data:  # the SDK overlooks ids that it cannot use
+        return error(None, INVALID_REQUEST, "Invalid Request: an id is a string or an integer of at most 64 bits")
+    return message
 
 
 def _id(data: Any) -> str | int | None:
@@ -86,16 +92,17 @@ def error(request: str | int | None, code: int, message: str) -> bytes:
 
 
 def dump(message: Message) -> bytes:
-    """A message as a line. Never raises: a reply that cannot be written becomes an error with its id."""
+    """A message as a line. Never raises: a reply that cannot be written becomes an error, anything else nothing."""
     try:
         return orjson.dumps(_plain(message)) + b"\n"
-    except (TypeError, RecursionError):
-        return error(
-            getattr(message, "id", None), INTERNAL_ERROR, "Internal error: the reply cannot be written as JSON"
-        )
+    except (TypeError, ValueError, RecursionError):
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            logger.warning("a message that cannot be written as JSON is left out: %s", message.method)
+            return b""
+        return error(message.id, INTERNAL_ERROR, "Internal error: the reply cannot be written as JSON")
 
 
 def _plain(message: Message) -> dict[str, Any]:
     if isinstance(message, types.JSONRPCResponse):  # most of them; its result is plain already
         return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
-    return message.model_dump(by_alias=True, exclude_unset=True, mode="json")
+    return message.model_dump(by_alias=True, exclude_unset=True, mode="json", warnings=False)

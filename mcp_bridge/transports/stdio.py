@@ -71,7 +71,7 @@ class Outbox(Stream):
 
     async def run(self) -> None:
         """Write what is queued until cancelled, or until the reader has gone."""
-        while True:
+        while not self._gone:
             await self._filled.wait()
             self._filled = anyio.Event()
             data, self._waiting = self._waiting, bytearray()
@@ -81,6 +81,7 @@ class Outbox(Stream):
             except OSError as error:
                 logger.info("the client does not read any more: %s", error)
                 self._gone = True
+                self._waiting.clear()
             self._writing = False
             self._flushed.set()
             self._flushed = anyio.Event()
@@ -168,8 +169,14 @@ async def serve(endpoint: Endpoint, pipes: Pipes, *, drain: float = DRAIN, signa
     outbox = Outbox(Descriptor(pipes.sink), ledger)
     inbox = Inbox(Descriptor(pipes.source), outbox, ledger, endpoint, drain)
     kernel = endpoint.kernel
+
+    async def write() -> None:
+        await outbox.run()
+        inbox.stop()  # nobody hears the answers any more, though input may still be open
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(outbox.run)
+        tasks.start_soon(write)
+        tasks.start_soon(endpoint.run)
         if signals:
             await tasks.start(on_signals, inbox.stop, tasks.cancel_scope.cancel)
         await kernel.run(inbox, outbox, kernel.create_initialization_options())

@@ -214,8 +214,10 @@ def test_a_literal_key_with_a_dot_below_the_first_level_is_found(registry):
 
 @pytest.mark.parametrize(
     "source",
-    ["nope", "nope.a", "x.nope", "x.y.nope", "x.y.z.deeper", "text.a", "text.0", "none.a", "number.a"]
-    + ["list.0", "list.-1", "list.a", "x.", ".x", ".", "", "x..y", "x.y.", "text.upper", "x.items", "x.__class__"],
+    [
+        *("nope", "nope.a", "x.nope", "x.y.nope", "x.y.z.deeper", "text.a", "text.0", "none.a", "number.a"),
+        *("list.0", "list.-1", "list.a", "x.", ".x", ".", "", "x..y", "x.y.", "text.upper", "x.items", "x.__class__"),
+    ],
 )
 def test_what_is_not_there_is_none(registry, source):
     context = {"x": {"y": {"z": 1}}, "text": "abc", "none": None, "number": 5, "list": [1, 2]}

@@ -14,7 +14,11 @@ from mcp_bridge.sources.python.source import PythonSource
 class PythonOptions(Frame):
     """Tools from a Python file, a folder of files, or a module."""
 
-    path: str | None = Field(None, min_length=1, description="A Python file or a folder of them, from the settings.")
+    path: str | None = Field(
+        None,
+        min_length=1,
+        description="A Python file or a folder of them; relative paths start at the folder of the settings.",
+    )
     module: str | None = Field(None, min_length=1, description="A module by its dotted name, instead of a path.")
     tools: tuple[str, ...] = Field((), description="Functions to publish though nothing marks them as tools.")
 

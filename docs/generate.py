@@ -1,0 +1,135 @@
+"""Makes the generated pages: docs/settings.md, docs/errors.md and config/settings.schema.json.
+
+`--check` writes nothing and exits 1 when a page is not what the code says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from mcp_bridge.plugins import SOURCES, source_type
+from mcp_bridge.settings import json_schema, model
+from mcp_bridge.wire.outcomes import TABLE
+
+ROOT = Path(__file__).parent.parent
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the settings file with all known source types."""
+    return json_schema({name: source_type(name) for name in SOURCES})
+
+
+def errors_page() -> str:
+    """docs/errors.md: the table of outcomes."""
+    rows = [
+        f"| `{row.code}` | `{row.error.__name__}` | {_reaches(row.rpc_code)} | {row.meaning} | {row.advice} |"
+        for row in TABLE
+    ]
+    return "\n".join([ERRORS_HEAD, *rows, ERRORS_FOOT])
+
+
+def _reaches(rpc_code: int | None) -> str:
+    return f"JSON-RPC error {rpc_code}" if rpc_code is not None else "result with `isError`"
+
+
+def settings_page() -> str:
+    """docs/settings.md: every key of the settings file."""
+    parts = [SETTINGS_HEAD, _table(model.Settings, "")]
+    parts += ["## sources\n\nA list. Every source has these keys, and the ones of its type.\n"]
+    parts += [_table(model.SourceSettings, "sources[].")]
+    for name in SOURCES:
+        parts.append(f"### type: {name}\n\n{source_type(name).__doc__}\n")
+        parts.append(_table(source_type(name), "sources[]."))
+    for key, part in (("limits", model.LimitSettings), ("http", model.HttpSettings)):
+        parts += [f"## {key}\n", _table(part, f"{key}.")]
+    return "\n".join([*parts, SETTINGS_FOOT])
+
+
+def _table(keys: type[BaseModel], prefix: str) -> str:
+    made = keys.model_json_schema()
+    rows = [
+        f"| `{prefix}{name}` | {_type(item)} | {_default(item)} | {item.get('description', '')} |"
+        for name, item in made.get("properties", {}).items()
+        if name not in {"options", "origin"}
+    ]
+    return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+def _type(item: dict[str, Any]) -> str:
+    if "anyOf" in item:
+        return " or ".join(dict.fromkeys(_type(part) for part in item["anyOf"] if part.get("type") != "null"))
+    if item.get("type") == "array":
+        return f"list of {_type(item.get('items', {}))}"
+    return {"string": "text", "object": "mapping"}.get(item.get("type", ""), item.get("type", "section"))
+
+
+def _default(item: dict[str, Any]) -> str:
+    value = item.get("default")
+    return "" if value in (None, [], {}) or isinstance(value, dict) else f"`{json.dumps(value)}`"
+
+
+ERRORS_HEAD = """# Errors
+
+<!-- Made by `make docs` from mcp_bridge/wire/outcomes.py; do not edit. -->
+
+What a model could mend comes back as a result with `isError`, with text that says what was wrong and what to
+do, and with a stable code under `mcp-bridge/code` in `_meta`. What only a programmer could mend is a JSON-RPC
+error. Text that a tool's author wrote (`ToolError`, a failed `ToolResult`) passes verbatim; any other exception
+becomes "internal error" with a reference, and the log has its traceback under that reference.
+
+| code | class | reaches the client as | meaning | what to do |
+|---|---|---|---|---|"""
+ERRORS_FOOT = """
+A malformed message gets -32700 (not JSON) or -32600 (not JSON-RPC), an unknown method -32601, a bad cursor
+-32602. Settings that cannot be used end the start with exit code 2 and a line that says file, line, what was
+found and what to do.
+"""
+SETTINGS_HEAD = """# Settings
+
+<!-- Made by `make docs` from mcp_bridge/settings/model.py; do not edit. -->
+
+YAML, JSON or TOML, told apart by the suffix. `${NAME}` takes a value from the environment and must be set,
+`${NAME:-default}` need not be, `$${NAME}` is the text itself. Unknown keys are errors that name the nearest known
+one. `mcp-bridge schema` prints the JSON Schema for editors, `mcp-bridge validate FILE` checks a file and its
+sources. The folder [config](../config) has an example of every feature.
+
+## The whole file
+"""
+SETTINGS_FOOT = """## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | all went well |
+| 1 | a called tool failed, `validate` or `doctor` found something, or no source could be loaded |
+| 2 | wrong options, or settings that cannot be used |
+| 3 | there is no tool of that name |
+| 130 | stopped by Ctrl-C (not `serve`, which ends with 0) |
+"""
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every generated file and what should be in it."""
+    made = schema()
+    yield ROOT / "config" / "settings.schema.json", json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+    yield ROOT / "docs" / "settings.md", re.sub(r"\n{3,}", "\n\n", settings_page())
+    yield ROOT / "docs" / "errors.md", errors_page()
+
+
+def main() -> None:
+    """Write the pages, or check them."""
+    stale = [path for path, text in pages() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv:
+        raise SystemExit("\n".join(f"{path.name} is not up to date: run make docs" for path in stale) or 0)
+    for path, text in pages():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Every example in config/ is served to the official client, and the demo does what it says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
+
+ROOT = Path(__file__).parent.parent.parent
+EXPECTED = {
+    "demo.yaml": ["count", "shout", "temperature"],
+    "environment.yaml": ["count", "shout", "temperature"],
+    "http.yaml": ["count", "shout", "temperature"],
+    "limits.yaml": ["count", "shout", "temperature"],
+    "names.yaml": ["first__count", "first__shout", "how_warm"],
+    "python.yaml": ["count", "shout", "temperature"],
+    "settings.toml": ["toml__count", "toml__shout", "toml__temperature"],
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The client starts processes; one backend is enough to serve a file."""
+    return "asyncio"
+
+
+def test_every_example_has_an_expectation() -> None:
+    found = {path.name for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"}}
+    assert found == set(EXPECTED)
+
+
+@pytest.mark.parametrize(("name", "tools"), EXPECTED.items())
+async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path) -> None:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "mcp_bridge", "serve", str(ROOT / "config" / name)],
+        env={**get_default_environment(), **{key: value for key, value in os.environ.items() if "COV" in key}},
+        cwd=tmp_path,
+    )
+    with anyio.fail_after(60):
+        async with Client(stdio_client(server)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == tools
+            warm = next(name for name in tools if name.endswith(("temperature", "how_warm")))
+            result = await client.call_tool(warm, {"city": "Oslo"})
+            assert result.content[0].text == "4.0"
+
+
+def test_the_demo_shows_a_result_progress_and_a_refusal() -> None:
+    command = [sys.executable, "config/demo_client.py", "--once"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "21.5" in done.stdout
+    assert "Counted to 20." in done.stdout
+    assert "There is no city 'Atlantis'" in done.stdout

@@ -1,0 +1,56 @@
+"""The generated pages say what the code says, and name everything there is to name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from mcp_bridge.settings import model
+from mcp_bridge.wire.outcomes import TABLE
+
+ROOT = Path(__file__).parent.parent.parent
+CONFIG = sorted(path for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"})
+
+
+def test_the_pages_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_error_code_is_in_the_docs() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    assert all(f"`{row.code}`" in page for row in TABLE)
+
+
+@pytest.mark.parametrize("part", ["Settings", "SourceSettings", "LimitSettings", "HttpSettings"])
+def test_every_setting_is_in_the_docs(part: str) -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    names = set(getattr(model, part).model_fields) - {"options", "origin"}
+    assert names
+    assert [name for name in names if f"{name}`" not in page] == []
+
+
+def test_every_setting_is_in_an_example() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in CONFIG)
+    names = {
+        name for part in (model.SourceSettings, model.LimitSettings, model.HttpSettings) for name in part.model_fields
+    }
+    assert [name for name in sorted(names - {"options", "origin"}) if f"{name}:" not in text] == []
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIG if path.suffix == ".yaml"], ids=lambda path: path.name)
+def test_editors_find_nothing_wrong_in_the_examples(path: Path) -> None:
+    schema = json.loads((ROOT / "config" / "settings.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+
+
+def test_editors_find_an_unknown_key_of_a_source() -> None:
+    schema = json.loads((ROOT / "config" / "settings.schema.json").read_text(encoding="utf-8"))
+    wrong = {"sources": [{"type": "python", "path": "tools.py", "pth": "x"}]}
+    assert not jsonschema.Draft202012Validator(schema).is_valid(wrong)

@@ -1,0 +1,140 @@
+"""Every snippet of the README and the docs runs as it stands there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(?P<kind>\w*)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = {"pip", "mcp-bridge", "claude", "gemini", "make"}
+
+
+@dataclass(frozen=True)
+class Snippet:
+    page: str
+    number: int
+    kind: str
+    body: str
+
+    def __str__(self) -> str:
+        return f"{self.page}-{self.number}-{self.kind}"
+
+
+def snippets(*kinds: str) -> list[Snippet]:
+    return [
+        Snippet(page.name, number, found["kind"], found["body"])
+        for page in PAGES
+        for number, found in enumerate(FENCE.finditer(page.read_text(encoding="utf-8")), 1)
+        if found["kind"] in kinds
+    ]
+
+
+def tool_file() -> str:
+    found = re.search(r"^```python file=tools.py\n(.*?)^```$", PAGES[0].read_text(encoding="utf-8"), re.M | re.S)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools.py").write_text(tool_file(), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A PATH on which `mcp-bridge` is the one of this checkout."""
+    script = tmp_path / "bin" / "mcp-bridge"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcp_bridge "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return {**os.environ, "PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
+
+
+def test_the_readmes_tool_file_has_about_ten_lines() -> None:
+    assert len([line for line in tool_file().splitlines() if line.strip()]) <= 11
+
+
+@pytest.mark.parametrize("snippet", snippets("python"), ids=str)
+def test_python_runs(snippet: Snippet, folder: Path) -> None:
+    source = folder / "snippet.py"
+    source.write_text(snippet.body, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(source)], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("snippet", snippets("console"), ids=str)
+def test_commands_print_what_the_page_says(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
+    for command, expected in sessions(snippet.body):
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+        )
+        printed = done.stdout + done.stderr
+        assert done.returncode == 0, printed
+        for line in expected:
+            assert line in printed.splitlines()
+
+
+def sessions(body: str) -> Iterator[tuple[str, list[str]]]:
+    """Commands (`$ ...`) with the lines printed after each."""
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, *printed = part.splitlines()
+        yield command, [line for line in printed if line.strip()]
+
+
+@pytest.mark.parametrize("snippet", snippets("yaml"), ids=str)
+def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
+    (folder / "settings.yaml").write_text(snippet.body, encoding="utf-8")
+    command = ["mcp-bridge", "validate", "settings.yaml"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("snippet", snippets("json"), ids=str)
+def test_client_settings_are_json_and_start_the_bridge(snippet: Snippet) -> None:
+    (servers,) = json.loads(snippet.body).values()
+    assert servers["shelf"]["args"] == ["serve", "/path/to/tools.py"]
+
+
+@pytest.mark.parametrize("snippet", snippets("toml"), ids=str)
+def test_client_settings_are_toml_and_start_the_bridge(snippet: Snippet) -> None:
+    (servers,) = tomllib.loads(snippet.body).values()
+    assert servers["shelf"]["args"] == ["serve", "/path/to/tools.py"]
+
+
+@pytest.mark.parametrize("snippet", snippets("sh"), ids=str)
+def test_shell_lines_are_commands_the_reader_has(snippet: Snippet) -> None:
+    for line in snippet.body.splitlines():
+        assert line.split()[0] in SHELL
+
+
+def test_every_snippet_is_of_a_kind_that_is_tested() -> None:
+    kinds = {found["kind"] for page in PAGES for found in FENCE.finditer(page.read_text(encoding="utf-8"))}
+    assert kinds <= {"python", "console", "yaml", "json", "toml", "sh", "text"}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_git_ignores_nothing_that_the_docs_need() -> None:
+    git = shutil.which("git")
+    assert git is not None
+    done = subprocess.run(
+        [git, "status", "--short", "--ignored", "docs", "config"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert not [line for line in done.stdout.splitlines() if line.startswith("!!") and "__pycache__" not in line]

@@ -1,0 +1,160 @@
+"""Bytes to lines, lines to messages, messages to bytes."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import mcp_types as types
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mcp_bridge.transports.frames import LIMIT, Lines, dump, error, parse
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+STRANGE = st.recursive(
+    JSON | st.binary() | st.just(object()) | st.just("\ud800") | st.sets(st.integers()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.integers() | st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+NEARLY = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.sampled_from(["2.0", "1.0", 2.0, None]),
+        "id": JSON,
+        "method": st.text(max_size=5) | JSON,
+        "params": JSON,
+        "result": JSON,
+        "error": JSON | st.fixed_dictionaries({"code": JSON, "message": JSON}),
+    },
+)
+IDS = st.text() | st.integers(-(2**63), 2**64 - 1)
+
+
+def cut(chunks: list[bytes], limit: int) -> list[bytes | None]:
+    lines = Lines(limit)
+    return [line for chunk in chunks for line in lines.feed(chunk)] + list(lines.end())
+
+
+@given(
+    text=st.lists(st.sampled_from([b"a", b"bcd", b"\n", b"\r\n", b" ", b"x" * 9]), max_size=30).map(b"".join),
+    places=st.lists(st.integers(0, 100), max_size=12),
+    limit=st.integers(1, 12),
+)
+@example(text=b"x" * 9, places=[4], limit=3)
+@example(text=b"xxxx\nok", places=[3], limit=3)
+def test_any_split_of_the_bytes_gives_the_same_lines(text: bytes, places: list[int], limit: int) -> None:
+    edges = sorted({0, len(text), *(place for place in places if place < len(text))})
+    chunks = [text[start:end] for start, end in pairwise(edges)]
+    expected = [None if len(each) > limit else each for each in text.split(b"\n") if len(each) > limit or each.strip()]
+    assert cut(chunks, limit) == cut([text], limit) == expected
+
+
+def test_a_line_of_any_length_is_dropped_in_constant_memory() -> None:
+    lines = Lines(1000)
+    for _ in range(100):
+        assert list(lines.feed(b"x" * 900)) == []
+        assert len(lines._rest) <= 1000
+    assert list(lines.feed(b"\nnext\n")) == [None, b"next"]
+
+
+@given(st.binary() | (JSON | NEARLY).map(lambda data: json.dumps(data).encode("utf-8", "surrogatepass")) | st.none())
+@example(b"[" * 100_000)
+@example(b'{"a":' * 100_000)
+@example(b"\xff\xfe")
+@example(b"1" * 5000)
+def test_parse_never_raises_and_answers_in_protocol(line: bytes | None) -> None:
+    parsed = parse(line)
+    if isinstance(parsed, bytes):
+        answer = json.loads(parsed)
+        assert answer["error"]["code"] in {-32700, -32600}
+        assert "id" in answer
+
+
+@given(IDS, STRANGE)
+@example(1, {1: "a key that is no text"})
+def test_dump_never_raises_and_keeps_the_id_of_a_reply(number: str | int, data: Any) -> None:
+    reply = types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=number, result=data)
+    written = dump(reply)
+    assert written.count(b"\n") == 1
+    answer = json.loads(written)
+    assert answer["id"] == number
+    assert ("result" in answer) != (answer.get("error", {}).get("code") == -32603)
+
+
+@given(STRANGE)
+def test_what_is_no_reply_and_cannot_be_written_is_left_out(data: Any) -> None:
+    for message in (
+        types.JSONRPCNotification.model_construct(jsonrpc="2.0", method="m", params={"data": data}),
+        types.JSONRPCRequest.model_construct(jsonrpc="2.0", id=1, method="m", params={"data": data}),
+    ):
+        written = dump(message)
+        assert written == b"" or json.loads(written)["method"] == "m"
+
+
+def test_an_error_that_cannot_be_written_keeps_its_id() -> None:
+    wrong = types.ErrorData.model_construct(code=-1, message="m", data=object())
+    answer = json.loads(dump(types.JSONRPCError(jsonrpc="2.0", id="7", error=wrong)))
+    assert (answer["id"], answer["error"]["code"]) == ("7", -32603)
+
+
+def test_a_circle_cannot_be_written_and_becomes_an_error() -> None:
+    circle: dict[str, Any] = {}
+    circle["again"] = circle
+    reply = types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=1, result=circle)
+    assert json.loads(dump(reply))["error"]["code"] == -32603
+
+
+@given(IDS, st.text(), st.dictionaries(st.text(), st.text() | st.integers(-(2**63), 2**63 - 1)))
+def test_a_message_comes_back_as_it_was_written(number: str | int, method: str, params: dict[str, Any]) -> None:
+    for message in (
+        types.JSONRPCRequest(jsonrpc="2.0", id=number, method=method, params=params),
+        types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params),
+        types.JSONRPCResponse(jsonrpc="2.0", id=number, result=params),
+    ):
+        assert parse(dump(message).removesuffix(b"\n")) == message
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "number"),
+    [
+        (b"{", -32700, None),
+        (b"\xff", -32700, None),
+        (b"NaN", -32700, None),
+        (b"[]", -32600, None),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600, None),
+        (b"7", -32600, None),
+        (b"null", -32600, None),
+        (b"{}", -32600, None),
+        (b'{"id":3,"method":"ping"}', -32600, 3),
+        (b'{"jsonrpc":"1.0","id":"x","method":"ping"}', -32600, "x"),
+        (b'{"jsonrpc":"2.0","id":4,"method":7}', -32600, 4),
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":[1]}', -32600, 5),
+        (b'{"jsonrpc":"2.0","id":true,"method":7}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":18446744073709551616,"method":"ping"}', -32600, None),
+        (None, -32600, None),
+    ],
+)
+def test_what_is_no_message_is_answered(line: bytes | None, code: int, number: Any) -> None:
+    parsed = parse(line)
+    assert isinstance(parsed, bytes)
+    answer = json.loads(parsed)
+    assert (answer["error"]["code"], answer["id"]) == (code, number)
+
+
+def test_the_answer_to_a_line_that_is_too_long_says_how_long_it_may_be() -> None:
+    parsed = parse(None)
+    assert isinstance(parsed, bytes)
+    assert str(LIMIT) in json.loads(parsed)["error"]["message"]
+
+
+def test_an_error_is_one_line() -> None:
+    assert error(1, -1, "two\nlines").count(b"\n") == 1
