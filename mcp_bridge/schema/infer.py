@@ -1,27 +1,31 @@
-"""From a typed function to a tool: description, schemas, and the way from JSON arguments to keyword arguments.
+"""From a typed function to a tool: description, schemas, and the way from JSON arguments to a call.
 
 pydantic and docstring_parser do the work and are imported when the first signature is read.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
-import types
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from mcp_bridge.contracts.content import Content
-from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.contracts.results import Result
-from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.schema.callables import (
+    MEND,
+    annotation_of,
+    called,
+    context_parameter,
+    documentation,
+    is_context,
+    prefilled,
+    resolve,
+    signature_of,
+)
+from mcp_bridge.schema.generation import generate, output_schema, refusals
 
-_CONTEXT_NAME = CallContext.__name__
-_WORDLESS = (str, bytes, bytearray, None, type(None), Any, object, inspect.Parameter.empty, ToolResult, Result)
-_MEND = "Annotate it with a type that JSON Schema can describe, or give input_schema="
+__all__ = ["Bind", "Signature", "context_parameter", "infer", "is_context"]
+
 Bind = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -29,235 +33,216 @@ Bind = Callable[[Mapping[str, Any]], dict[str, Any]]
 class Signature:
     """What a signature says.
 
-    `bind` makes keyword arguments of JSON arguments (models, enums and dates built, defaults left to the
-    function) and raises InvalidArguments with a line for each problem. `context` is the parameter annotated
-    `CallContext`. `output_schema` is empty where the return type says nothing, or nothing that pydantic knows.
+    `description` is the docstring without its sections. `output_schema` is empty where the return type says
+    nothing, or nothing that pydantic can describe. `bind` makes keyword arguments of JSON arguments (models,
+    enums and dates built, defaults left to the function) and raises InvalidArguments with a line such as
+    `$.a.b: message` for each problem. `call` is the function as it takes these keywords: itself, or a wrapper
+    where it has positional-only parameters or `*args`. `context` is the parameter annotated `CallContext`.
     """
 
     description: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
     bind: Bind
+    call: Callable[..., Any]
     context: str | None
 
 
-def infer(function: Callable[..., Any]) -> Signature:
-    """Read a function's signature and docstring. Raises TypeError naming what cannot be inferred, and what to do."""
-    description, notes = _docstring(function)
-    hints = _hints(function)
-    parameters = [_checked(function, item) for item in inspect.signature(function).parameters.values()]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arguments:
+    """One pydantic model for all arguments.
+
+    Its fields have names of their own and the parameters' as aliases: a parameter may be called `json` or
+    `_x`. `names` has the parameter of each field, `filled` the fields whose default stands in a pydantic
+    `Field`, where the function cannot see it. `hidden` parameters must not come in by way of `**kwargs`.
+    """
+
+    model: Any
+    schema: dict[str, Any]
+    names: Mapping[str, str]
+    filled: frozenset[str]
+    hidden: frozenset[str]
+
+
+def infer(function: Callable[..., Any], *, skip: Collection[str] = ()) -> Signature:
+    """Read a callable's signature and docstring.
+
+    The parameters in `skip`, the context and what a partial has filled in are not in the schema. `*args` is
+    an array, `**kwargs` are additional properties. Raises TypeError naming what cannot be inferred, and what to do.
+    """
+    signature = signature_of(function)
     context = context_parameter(function)
-    model, names = _model(function, [item for item in parameters if item.name != context], hints, notes)
+    hidden = frozenset((*skip, *prefilled(function), *([context] if context is not None else ())))
+    shown = [item for item in signature.parameters.values() if item.name not in hidden]
+    description, notes = documentation(function)
+    arguments = _arguments(function, shown, notes, hidden)
     return Signature(
         description=description,
-        input_schema=_input_schema(model, parameters, hints),
-        output_schema=_output_schema(hints.get("return", inspect.Parameter.empty)),
-        bind=_binder(model, names),
+        input_schema={"type": "object", "properties": {}, **arguments.schema},
+        output_schema=_returned(function, signature),
+        bind=_binder(arguments),
+        call=_by_name(function, signature),
         context=context,
     )
 
 
-def context_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter annotated `CallContext` (alone, optional or as text), or None."""
+def _returned(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
     try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some builtins have no signature
-        return None
-    return next((name for name, item in parameters.items() if is_context(item.annotation)), None)
-
-
-def is_context(annotation: Any) -> bool:
-    """Whether an annotation means the call context."""
-    if isinstance(annotation, str):
-        return any(word.strip(" '\"").rsplit(".", 1)[-1] == _CONTEXT_NAME for word in _alternatives(annotation))
-    if isinstance(annotation, type):
-        return issubclass(annotation, CallContext)
-    return any(is_context(part) for part in typing.get_args(annotation) if part is not type(None))
-
-
-def _alternatives(annotation: str) -> list[str]:
-    inner = annotation.strip()
-    if inner.endswith("]") and "Optional[" in inner:
-        inner = inner[inner.index("[") + 1 : -1]
-    return inner.split("|")
-
-
-def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """The description without its sections, and each parameter's own."""
-    from docstring_parser import parse
-
-    text = inspect.getdoc(_inner(function)) or ""
-    parsed = parse(text)
-    words = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    return "\n\n".join(words), {item.arg_name: item.description for item in parsed.params if item.description}
-
-
-def _inner(function: Callable[..., Any]) -> Any:
-    """The function under partials, and the `__call__` of an object."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.isroutine(function) or isinstance(function, type):
-        return function
-    return type(function).__call__
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    target = _inner(function)
-    if isinstance(target, type):
-        target = vars(target).get("__init__", target)
-    try:
-        return typing.get_type_hints(target, include_extras=True)
-    except NameError as error:
-        raise TypeError(
-            f"{_called(function)}: the annotation '{error.name}' cannot be resolved. "
-            "Import it at the top of the module, or give input_schema="
-        ) from error
-    except TypeError:  # builtins without annotations
+        return output_schema(resolve(function, signature.return_annotation))
+    except (NameError, AttributeError, SyntaxError, TypeError):  # a return type that only a type checker sees
         return {}
 
 
-def _called(function: Callable[..., Any]) -> str:
-    return str(getattr(_inner(function), "__qualname__", function))
-
-
-def _checked(function: Callable[..., Any], item: inspect.Parameter) -> inspect.Parameter:
-    """Arguments come by name, so every parameter must take a name."""
-    if item.kind in (item.VAR_POSITIONAL, item.POSITIONAL_ONLY):
-        sign = "*" if item.kind is item.VAR_POSITIONAL else ""
-        raise TypeError(
-            f"{_called(function)}: parameter '{sign}{item.name}' cannot be given by name. "
-            "Make it an ordinary parameter, or give input_schema="
-        )
-    return item
-
-
-def _model(
+def _arguments(
     function: Callable[..., Any],
-    parameters: list[inspect.Parameter],
-    hints: Mapping[str, Any],
+    parameters: Sequence[inspect.Parameter],
     notes: Mapping[str, str],
-) -> tuple[Any, dict[str, str]]:
-    """One pydantic model for all arguments, and its field names by parameter.
-
-    Fields have names of their own and the parameters' as aliases: a parameter may be called `json` or `_x`.
-    """
+    hidden: frozenset[str],
+) -> _Arguments:
     from pydantic import ConfigDict, create_model
-    from pydantic.errors import PydanticUserError
+    from pydantic.fields import FieldInfo
 
-    names = {f"p{index}": item.name for index, item in enumerate(parameters) if item.kind is not item.VAR_KEYWORD}
-    by_name = {item.name: item for item in parameters}
+    types = {item.name: annotation_of(function, item) for item in parameters}
+    named = {f"p{index}": item for index, item in enumerate(parameters) if item.kind is not item.VAR_KEYWORD}
+    rest = [types[item.name] for item in parameters if item.kind is item.VAR_KEYWORD]
     fields: dict[str, Any] = {
-        field: _field(by_name[name], hints.get(name, Any), notes.get(name)) for field, name in names.items()
+        name: _field(item, types[item.name], notes.get(item.name)) for name, item in named.items()
     }
-    open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters)
-    config = ConfigDict(
-        extra="allow" if open_ended else "forbid", arbitrary_types_allowed=False, protected_namespaces=()
-    )
+    if rest and rest[0] is not Any:
+        fields["__pydantic_extra__"] = dict[str, rest[0]]  # type: ignore[valid-type]
+    config = ConfigDict(extra="allow" if rest else "forbid", arbitrary_types_allowed=False, protected_namespaces=())
     try:
-        model = create_model("Arguments", __config__=config, **fields)
-        model.model_json_schema()
-    except (PydanticUserError, TypeError, NameError) as error:
-        raise TypeError(f"{_called(function)}: {str(error).splitlines()[0]}. {_MEND}") from error
-    return model, names
+        model: Any = create_model("Arguments", __config__=config, **fields)
+        schema = generate(model.model_json_schema, "validation")
+    except refusals() as error:
+        raise _blame(function, types, error) from error
+    unseen = {name for name, item in named.items() if item.default is item.empty or isinstance(item.default, FieldInfo)}
+    optional = {name for name, field in model.model_fields.items() if not field.is_required()}
+    return _Arguments(
+        model=model,
+        schema=schema,
+        names={name: item.name for name, item in named.items()},
+        filled=frozenset(unseen & optional),
+        hidden=hidden if rest else frozenset(),
+    )
+
+
+def _blame(function: Callable[..., Any], types: Mapping[str, Any], error: Exception) -> TypeError:
+    """The error that names the first parameter whose type is refused on its own."""
+    from pydantic import TypeAdapter
+
+    for name, annotation in types.items():
+        try:
+            generate(TypeAdapter(annotation).json_schema, "validation")
+        except refusals() as own:
+            kind = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+            return TypeError(
+                f"{called(function)}: parameter '{name}' has a type that JSON Schema cannot describe, {kind}: "
+                f"{_reason(own)}. Annotate it with another type, {MEND}"
+            )
+    return TypeError(f"{called(function)}: {_reason(error)}. Change the signature, {MEND}")
+
+
+def _reason(error: Exception) -> str:
+    """pydantic's words without its advice on configuration and its links."""
+    lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines[0].endswith(":") else lines[0]
 
 
 def _field(item: inspect.Parameter, annotation: Any, note: str | None) -> tuple[Any, Any]:
-    """The field of one parameter. A description in the annotation wins over the docstring's."""
+    """The field of one parameter. A description in the annotation or in a `Field` default wins over the docstring's."""
     from pydantic import Field
     from pydantic.fields import FieldInfo
 
-    described = [part for part in getattr(annotation, "__metadata__", ()) if isinstance(part, FieldInfo | str)]
-    words = next((part if isinstance(part, str) else part.description for part in described), None) or note
-    default = ... if item.default is item.empty else item.default
-    return annotation, Field(default, alias=item.name, description=words, validate_default=False)
+    own: dict[str, Any] = {"default": ... if item.default is item.empty else item.default}
+    if isinstance(item.default, FieldInfo):
+        annotation = Annotated[annotation, item.default]
+        factory = item.default.default_factory
+        own = {"default_factory": factory} if factory else {"default": item.default.get_default()}
+        if item.default.is_required():
+            own = {"default": ...}
+    words = next(filter(None, map(_words, reversed(getattr(annotation, "__metadata__", ())))), note)
+    if item.kind is item.VAR_POSITIONAL:
+        annotation, own = list[annotation], {"default_factory": list}
+    return annotation, Field(alias=item.name, validation_alias=item.name, description=words, **own)
 
 
-def _input_schema(model: Any, parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> dict[str, Any]:
-    schema = _schema(model.model_json_schema, "validation")
-    schema.setdefault("properties", {})
-    for item in parameters:
-        if item.kind is item.VAR_KEYWORD:
-            schema["additionalProperties"] = _output_schema(hints.get(item.name, Any), "validation") or True
-    for prop in schema["properties"].values():
-        if prop.get("default", ...) is None and not _allows_null(prop):
-            del prop["default"]
-    return schema
+def _words(metadata: Any) -> str | None:
+    """A description in `Annotated`: text, `Field(description=…)`, or PEP 727's `Doc`."""
+    told = metadata if isinstance(metadata, str) else getattr(metadata, "description", None)
+    told = told or getattr(metadata, "documentation", None)
+    return told if isinstance(told, str) else None
 
 
-def _allows_null(prop: Mapping[str, Any]) -> bool:
-    return "null" in str(prop.get("anyOf", "")) or prop.get("type") == "null"
+def _by_name(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    """The function, callable with keywords alone."""
+    parameters = signature.parameters.values()
+    if not any(item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL) for item in parameters):
+        return function
+    named = [item.name for item in parameters if item.kind is not item.VAR_KEYWORD]
+    rest = [item.name for item in parameters if item.kind is item.VAR_KEYWORD]
+
+    def call(**given: Any) -> Any:
+        arguments = {name: given.pop(name) for name in named if name in given}
+        bound = inspect.BoundArguments(signature, {**arguments, **dict.fromkeys(rest, given)})
+        bound.apply_defaults()
+        return function(*bound.args, **bound.kwargs)
+
+    return call
 
 
-def _output_schema(
-    annotation: Any, mode: typing.Literal["validation", "serialization"] = "serialization"
-) -> dict[str, Any]:
-    """The schema of a return type; empty where it says nothing, or is beyond pydantic."""
-    if annotation in _WORDLESS or _is_content(annotation):
-        return {}
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticUserError
-
-    if typing.get_origin(annotation) in _AWAITABLES:
-        return _output_schema(typing.get_args(annotation)[-1], mode)
-    try:
-        return _schema(TypeAdapter(annotation).json_schema, mode)
-    except (PydanticUserError, TypeError, NameError):
-        return {}
-
-
-_AWAITABLES = (
-    types.CoroutineType,
-    typing.get_origin(typing.Coroutine[Any, Any, Any]),
-    typing.get_origin(typing.Awaitable[Any]),
-)
-
-
-def _is_content(annotation: Any) -> bool:
-    """Content blocks, ToolResults and bytes, alone, in a union or in a list: nothing that a schema describes."""
-    if isinstance(annotation, type) and not typing.get_args(annotation):
-        return issubclass(annotation, Content | ToolResult | Result | bytes)
-    return any(_is_content(part) for part in typing.get_args(annotation))
-
-
-def _schema(make: Callable[..., dict[str, Any]], mode: str) -> dict[str, Any]:
-    """A JSON Schema without the titles that pydantic makes up."""
-    schema = make(mode=mode, schema_generator=_generator())
-    schema.pop("title", None)
-    for name, part in schema.get("$defs", {}).items():
-        if part.get("title") == name:
-            del part["title"]
-    return schema
-
-
-@functools.cache
-def _generator() -> Any:
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Untitled(GenerateJsonSchema):
-        """Fields without titles of their own have none."""
-
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            return False
-
-    return Untitled
-
-
-def _binder(model: Any, names: Mapping[str, str]) -> Bind:
+def _binder(arguments: _Arguments) -> Bind:
     from pydantic import ValidationError
+    from pydantic_core import PydanticSerializationError, to_json
 
-    validate = model.model_validate
+    names, filled, hidden = arguments.names, arguments.filled, arguments.hidden
+    read = arguments.model.model_validate_json
+
+    def build(data: Any) -> Any:
+        # pydantic's strict JSON mode is what the schema says: text makes dates and enums, but no numbers
+        try:
+            return read(to_json(data), strict=True)
+        except ValidationError as error:
+            if not any(item["type"] == "int_type" and _is_whole(item["input"]) for item in error.errors()):
+                raise
+        return read(to_json(_whole(data)), strict=True)
 
     def bind(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            made = validate(data)
+            made = build(data)
         except ValidationError as error:
-            raise InvalidArguments([_line(item) for item in error.errors(include_url=False)]) from error
-        given = {names[field]: getattr(made, field) for field in made.model_fields_set if field in names}
-        return {**(made.model_extra or {}), **given}
+            lines = [_line(item, data) for item in error.errors(include_url=False)]
+            raise InvalidArguments(list(dict.fromkeys(lines))) from error
+        except PydanticSerializationError as error:
+            raise InvalidArguments([f"$: {error}"]) from error
+        extra = made.model_extra or {}
+        if not hidden.isdisjoint(extra):
+            raise InvalidArguments([f"$.{name}: not an argument of this tool" for name in extra if name in hidden])
+        given = {name: getattr(made, field) for field, name in names.items() if name in data or field in filled}
+        return {**extra, **given}
 
     return bind
 
 
-def _line(item: Any) -> str:
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
-    return f"${place}: {item['msg']}"
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer()
+
+
+def _whole(value: Any) -> Any:
+    """`value` with 1.0 as 1: one number in JSON Schema (2020-12, section 6.1.1), two in Python."""
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(item) for item in value]
+    return int(value) if _is_whole(value) else value
+
+
+def _line(item: Any, data: Any) -> str:
+    """One problem and its place. pydantic's own steps in between, such as a union's branches, are left out."""
+    place, here = "$", data
+    for part in item["loc"]:
+        if isinstance(here, Mapping) and (part in here or item["type"] == "missing"):
+            place, here = f"{place}.{part}", here.get(part)
+        elif isinstance(here, list | tuple) and isinstance(part, int) and part < len(here):
+            place, here = f"{place}[{part}]", here[part]
+    return f"{place}: {item['msg']}"

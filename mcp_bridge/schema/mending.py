@@ -8,6 +8,7 @@ taken out: one keyword of one subschema.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 _KNOWN_TYPES = frozenset({"string", "boolean", "integer", "number", "object", "array", "null"})
@@ -23,30 +24,43 @@ _SCHEMAS = frozenset(
 MAX_DEPTH = 64
 """How deep a schema is read; deeper parts accept anything."""
 
+MAX_NODES = 10_000
+"""How many keywords are read; a schema that contains itself ends here."""
+
 Judge = Callable[[Mapping[str, Any]], bool]
 
 
 def mend(schema: Mapping[str, Any], judge: Judge) -> tuple[dict[str, Any], list[str]]:
     """A copy of `schema` that `judge` accepts, and the paths of the keywords left out. Never raises."""
-    dropped: list[str] = []
-    mended = _mend(schema, judge, "#", dropped, 0)
+    work = _Work(judge)
+    mended = _mend(schema, work, "#", 0)
     if not judge(mended):
-        _drop_references(mended, judge, "#", dropped)
-    return mended, dropped
+        _drop_references(mended, work)
+    return mended, work.dropped
 
 
-def _mend(schema: Mapping[str, Any], judge: Judge, path: str, dropped: list[str], depth: int) -> dict[str, Any]:
+@dataclass
+class _Work:
+    """What one mending has at hand: who judges, what was left out, how many more nodes are read."""
+
+    judge: Judge
+    dropped: list[str] = field(default_factory=list)
+    nodes: int = MAX_NODES
+
+
+def _mend(schema: Mapping[str, Any], work: _Work, path: str, depth: int) -> dict[str, Any]:
     mended: dict[str, Any] = {}
     for keyword, value in schema.items():
         place = f"{path}/{keyword}"
-        if not isinstance(keyword, str) or depth > MAX_DEPTH:
-            dropped.append(place)
+        work.nodes -= 1
+        if not isinstance(keyword, str) or depth > MAX_DEPTH or work.nodes < 0:
+            work.dropped.append(place)
             continue
-        kept = _keyword(keyword, value, judge, place, dropped, depth)
-        if keyword == "$ref" or (kept is not None and judge(_alone(keyword, kept))):
+        kept = _keyword(keyword, value, work, place, depth)
+        if keyword == "$ref" or (kept is not None and work.judge(_alone(keyword, kept))):
             mended[keyword] = kept
         else:
-            dropped.append(place)
+            work.dropped.append(place)
     return mended
 
 
@@ -61,12 +75,12 @@ def _alone(keyword: str, value: Any) -> dict[str, Any]:
     return {keyword: value}
 
 
-def _keyword(keyword: str, value: Any, judge: Judge, place: str, dropped: list[str], depth: int) -> Any:
+def _keyword(keyword: str, value: Any, work: _Work, place: str, depth: int) -> Any:
     """The mended value of one keyword, or None when nothing of it can stay."""
 
     def inner(part: Any, at: str) -> Any:
         if isinstance(part, Mapping):
-            return _mend(part, judge, at, dropped, depth + 1)
+            return _mend(part, work, at, depth + 1)
         return part if isinstance(part, bool) else True
 
     if keyword == "type":
@@ -91,20 +105,19 @@ def _types(value: Any) -> Any:
     return list(dict.fromkeys(known)) or None
 
 
-def _drop_references(schema: dict[str, Any], judge: Judge, path: str, dropped: list[str]) -> None:
-    """Take out references, which can only be judged in the whole; all of them, because one is wrong."""
-    root = schema
+def _drop_references(schema: dict[str, Any], work: _Work) -> None:
+    """Take out references, which can only be judged in the whole, until the whole is understood."""
 
     def visit(node: Any, at: str) -> None:
         if isinstance(node, dict):
             for keyword in ("$ref", "$dynamicRef", "$schema", "$id"):
-                if keyword in node and not judge(root):
+                if keyword in node and not work.judge(schema):
                     del node[keyword]
-                    dropped.append(f"{at}/{keyword}")
+                    work.dropped.append(f"{at}/{keyword}")
             for name, value in list(node.items()):
                 visit(value, f"{at}/{name}")
         elif isinstance(node, list):
             for index, value in enumerate(node):
                 visit(value, f"{at}/{index}")
 
-    visit(schema, path)
+    visit(schema, "#")

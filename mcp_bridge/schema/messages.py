@@ -79,10 +79,14 @@ def _enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """JSON equality at the top: a boolean is never a number."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
+    """JSON equality: a boolean is never a number, however deep."""
     try:
+        if isinstance(left, bool) or isinstance(right, bool):
+            return left is right
+        if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+            return len(left) == len(right) and all(map(_equal, left, right))
+        if isinstance(left, dict) and isinstance(right, dict):
+            return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
         return bool(left == right)
     except Exception:  # a stranger's __eq__, or a cycle
         return False
@@ -108,9 +112,9 @@ def _length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[Finding
 def _range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if _is_number(low) and data < low:
-        yield Finding(path, "minimum", f"{path}: value {data} < minimum {low}")
+        yield Finding(path, "minimum", f"{path}: value {_shown(data)} < minimum {low}")
     if _is_number(high) and data > high:
-        yield Finding(path, "maximum", f"{path}: value {data} > maximum {high}")
+        yield Finding(path, "maximum", f"{path}: value {_shown(data)} > maximum {high}")
 
 
 def _array(data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[Finding]:

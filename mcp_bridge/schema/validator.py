@@ -11,42 +11,46 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
+import orjson
 
 from mcp_bridge.contracts.results import ValidationResult
+from mcp_bridge.schema.foreign import translate
 from mcp_bridge.schema.mending import mend
-from mcp_bridge.schema.messages import KEYWORDS, MAX_DEPTH, Finding, walk
+from mcp_bridge.schema.messages import KEYWORDS, Finding, walk
+
+_FALSE = "falseSchema"
 
 
 class Validator:
     """Judges data by one schema. `left_out` has the paths of schema keywords that could not be understood."""
 
-    __slots__ = ("_judge", "left_out", "schema")
+    __slots__ = ("_judge", "_recursive", "left_out", "schema")
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
         self.left_out: Sequence[str] = ()
         self._judge: jsonschema_rs.Validator | None = None
+        self._recursive = False
         if isinstance(schema, Mapping) and schema:
             self._judge = self._compile(schema)
         elif schema is False:
             self._judge = _compile({"not": {}})
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
+        self._recursive = _may_recurse(schema)
         judge = _compile(schema)
         if judge is not None:
             return judge
-        try:
-            mended, self.left_out = mend(schema, lambda part: _compile(part) is not None)
-        except RecursionError:  # a schema that contains itself
-            self.left_out = ("#",)
-            return None
+        mended, self.left_out = mend(schema, lambda part: _compile(part) is not None)
         return _compile(mended)
 
     def is_valid(self, data: Any) -> bool:
         """Whether `data` fits; the fast question, asked on every call."""
         if self._judge is None:
-            return self.left_out == () or not any(walk(data, self.schema))
+            return not self.left_out or not self.problems(data)
         try:
+            if self._recursive:
+                orjson.dumps(data)  # refuses, in C, what is too deep for the library's unbounded recursion
             return bool(self._judge.is_valid(data))
         except Exception:
             return not self.problems(data)
@@ -56,8 +60,9 @@ class Validator:
         findings = list(walk(data, self.schema))
         closed = {finding.path for finding in findings if finding.keyword == "type"}
         told = {(finding.path, finding.keyword) for finding in findings}
-        for other in self._second_opinion(data):
-            if (other.path, other.keyword) not in told and not _below(other.path, closed):
+        copy, foreign = translate(data)
+        for other in self._second_opinion(copy):
+            if not _is_told(other, told) and not _below(other.path, closed) and not _below(other.path, foreign):
                 findings.append(other)
         return [finding.text for finding in findings]
 
@@ -66,11 +71,9 @@ class Validator:
         if self._judge is None:
             return []
         try:
-            if self._judge.is_valid(data):
-                return []
             return [found for error in self._judge.iter_errors(data) for found in _findings(error)]
-        except Exception:
-            return list(foreign(data))
+        except Exception as error:
+            return [Finding("$", "schema", f"$: {error}")]
 
     def check(self, data: Any) -> ValidationResult:
         """`is_valid`, and `problems` when not, as the tool_use API answers it."""
@@ -107,6 +110,22 @@ def _reason(schema: Any) -> str:
     return "cannot be understood"  # pragma: no cover - only for a schema that changes while it is looked at
 
 
+def _may_recurse(schema: Mapping[str, Any]) -> bool:
+    """Whether the schema has references at all: only those can lead back to themselves."""
+    try:
+        return b'ref":' in orjson.dumps(schema, default=str)
+    except (TypeError, ValueError):
+        return True
+
+
+def _is_told(finding: Finding, told: set[tuple[str, str]]) -> bool:
+    """Whether the walker said it already; a property that a false schema refuses is told by its parent's path."""
+    if finding.keyword == _FALSE:
+        start = f"{finding.path}."
+        return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in told)
+    return (finding.path, finding.keyword) in told
+
+
 def _below(path: str, closed: set[str]) -> bool:
     return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in closed)
 
@@ -115,6 +134,9 @@ def _findings(error: jsonschema_rs.ValidationError) -> Iterable[Finding]:
     """One library error as findings, in the tool_use API's words where the keyword is one of its own."""
     path = _path(error.instance_path)
     keyword = str(error.kind.name)
+    if keyword == _FALSE and error.schema_path[-1:] == ["additionalProperties"]:
+        yield Finding(path, _FALSE, f"{path}: additional property not allowed")
+        return
     if keyword == "required":
         name = getattr(error.kind, "property", "")
         yield Finding(f"{path}.{name}", keyword, f"{path}.{name}: required field missing")
@@ -137,30 +159,3 @@ def _in_own_words(error: jsonschema_rs.ValidationError, path: str, keyword: str)
 
 def _path(parts: Iterable[str | int]) -> str:
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-
-
-def foreign(data: Any, path: str = "$", depth: int = 0) -> Iterable[Finding]:
-    """Values in `data` that JSON does not have: bytes, sets, objects, non-string keys, lone surrogates, cycles."""
-    if depth > MAX_DEPTH:
-        yield Finding(path, "json", f"{path}: nested deeper than {MAX_DEPTH} levels")
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            if not isinstance(key, str):
-                yield Finding(path, "json", f"{path}: key {key!r} is not a string")
-            yield from foreign(value, f"{path}.{key}", depth + 1)
-    elif isinstance(data, list | tuple):
-        for index, value in enumerate(data):
-            yield from foreign(value, f"{path}[{index}]", depth + 1)
-    elif isinstance(data, str):
-        if not data.isascii() and _has_surrogate(data):
-            yield Finding(path, "json", f"{path}: string is not valid Unicode (lone surrogate)")
-    elif not isinstance(data, int | float | None):
-        yield Finding(path, "json", f"{path}: {type(data).__name__} is not a JSON value")
-
-
-def _has_surrogate(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False

@@ -98,7 +98,7 @@ class Endpoint:
 
     def end_listeners(self) -> None:
         """End every subscriptions/listen stream with its final result."""
-        self.notices.listen.close()
+        self.notices.end()
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None

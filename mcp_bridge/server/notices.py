@@ -28,7 +28,8 @@ class Notices:
         self._sessions: dict[int, ServerSession] = {}
         self._changed = anyio.Event()
         self._soon: Callable[[Callable[[], None]], object] | None = None
-        self.listen = ListenHandler(self._bus)
+        self._streams = ListenHandler(self._bus)
+        self._ended = False
 
     async def initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
         """A handshake client is ready: tell it of changes until its connection ends."""
@@ -38,6 +39,19 @@ class Notices:
         if key not in self._sessions:
             self._sessions[key] = ctx.session
             connection.exit_stack.callback(self._sessions.pop, key, None)
+
+    async def listen(
+        self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve one subscriptions/listen stream; one that opens after `end` gets its final result too."""
+        if self._ended and self._soon is not None:
+            self._soon(self._streams.close)  # it is open by then
+        return await self._streams(ctx, params)
+
+    def end(self) -> None:
+        """End every subscriptions/listen stream with its final result."""
+        self._ended = True
+        self._streams.close()
 
     def changed(self) -> None:
         """The tools changed. May be called from any thread, also before `run`."""
@@ -52,6 +66,7 @@ class Notices:
     async def run(self, watch: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Pass changes on until cancelled; changes that come in a burst are told once."""
         self._soon = _scheduler()
+        self._ended = False
         with ExitStack() as stack:
             stack.callback(watch(self.changed))
             stack.callback(setattr, self, "_soon", None)

@@ -59,7 +59,7 @@ def tool(
     descriptions come from the signature and the docstring, and the function is called with keywords. A
     parameter annotated `CallContext` gets the running call's context in both forms.
 
-    The function stays as it is and gains a `tool_entry` attribute. Raises ValueError when the name is taken
+    The decorated function is called as before and has a `tool_entry` attribute. Raises ValueError when the name is taken
     in `registry`, TypeError for a signature that no schema can be inferred from.
     """
 
@@ -139,15 +139,18 @@ def typed_handler(function: Callable[..., Any], signature: Signature) -> Callabl
 
 
 def _marked(function: Callable[..., Any], entry: ToolEntry) -> Callable[..., Any]:
-    """The function itself with `tool_entry`, or a wrapper where attributes cannot be set (bound methods, builtins)."""
-    try:
-        cast("Any", function).tool_entry = entry
-    except (AttributeError, TypeError):
+    """A wrapper that is called as the function was and carries the entry; one function can be several tools."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await function(*args, **kwargs)
+
+    else:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
 
-        cast("Any", wrapper).tool_entry = entry
-        return wrapper
-    return function
+    cast("Any", wrapper).tool_entry = entry
+    return wrapper

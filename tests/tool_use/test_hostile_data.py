@@ -4,6 +4,8 @@ import copy
 import datetime
 import decimal
 import re
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -40,7 +42,7 @@ def check(data, schema):
     return result
 
 
-STRANGERS = [b"raw", (1, 2), {1, 2}, object(), datetime.date(2026, 1, 1), decimal.Decimal(1), Raiser()]
+STRANGERS = [b"raw", (1, 2), {1, 2}, object(), datetime.date(2026, 1, 1), Raiser()]
 
 # Arbitrary values
 
@@ -49,7 +51,8 @@ SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
-    st.sampled_from([2**63, -(2**63) - 1, 2**64, 10**400, 10**5000, -(10**5000)]),
+    st.sampled_from([2**63, -(2**63) - 1, 2**64, 10**400]),
+    st.builds(pow, st.just(-10), st.integers(4_300, 6_000)),
     st.floats(),
     st.text(max_size=4),
     SURROGATES,
@@ -57,7 +60,8 @@ SCALARS = st.one_of(
     st.complex_numbers(),
     st.decimals(),
     st.just(decimal.Decimal("sNaN")),
-    st.sampled_from([object(), Raiser(), ..., NotImplemented, int, len, datetime.date(2026, 1, 1), uuid.UUID(int=1)]),
+    st.sampled_from([object(), ..., NotImplemented, int, len, datetime.date(2026, 1, 1), uuid.UUID(int=1)]),
+    st.builds(Raiser),
     st.builds(bytearray, st.binary(max_size=3)),
     st.frozensets(st.integers(), max_size=3),
     st.sets(st.text(max_size=2), max_size=3),
@@ -164,10 +168,10 @@ def test_keys_that_are_not_text_do_not_hide_the_extra_ones():
     assert "$.b: additional property not allowed" in found.errors
 
 
-def test_a_lone_surrogate_is_a_string():
-    assert check("\ud800", {"type": "string", "maxLength": 1}).valid
-    assert check("\ud800x", {"maxLength": 1}).errors == ["$: string length 2 > maxLength 1"]
-    check({"\ud800": "\udfff"}, {"additionalProperties": False, "pattern": "a"})
+def test_a_lone_surrogate_does_not_hide_what_else_is_wrong():
+    schema = {"type": "object", "properties": {"a": {"pattern": "x", "maxLength": 9}, "n": {"type": "integer"}}}
+    for data in ({"a": "\ud800", "n": "x"}, {"a": "y", "n": "x", "b": "\udfff"}, {"n": "x", "\ud800": 1}):
+        assert "$.n: expected type integer, got str" in check(data, schema).errors
 
 
 @pytest.mark.parametrize(
@@ -194,15 +198,26 @@ def test_data_that_contains_itself_does_not_make_validation_raise(schema):
         check(data, schema)
 
 
+DEEP = """
+from mcp_bridge.tool_use import ValidationResult, validate_input
+
+data, schema = [], {schema!r}
+for _ in range({depth}):
+    data = [data]
+result = validate_input(data, schema)
+assert isinstance(result, ValidationResult) and result.valid == (not result.errors), result
+print("answered")
+"""
+
+
 @pytest.mark.parametrize(
     "schema", [{"type": "array"}, {"items": {"$ref": "#"}}, {"const": [[]]}, {"items": {"maxItems": 9}}], ids=str
 )
 @pytest.mark.parametrize("depth", [300, 50_000])
-def test_very_deep_data_does_not_make_validation_raise(schema, depth):
-    data = []
-    for _ in range(depth):
-        data = [data]
-    check(data, schema)
+def test_very_deep_data_neither_raises_nor_ends_the_process(schema, depth):
+    program = DEEP.format(schema=schema, depth=depth)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("answered\n", 0), done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("name", ["a", "$ref", "a.b", "a/b", "~1", "", " ", "[0]", "\n", "ключ"])

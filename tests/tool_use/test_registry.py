@@ -409,9 +409,15 @@ async def test_schemas_that_cannot_be_used_do_not_make_a_call_raise(door):
 
 async def test_data_that_is_not_json_reaches_an_open_tool(door):
     seen, handler = recording()
-    data = {"raw": b"\xff", 5: {1, 2}}
+    data = {"raw": b"\xff", "ids": {1, 2}, "made_by": print}
     assert (await door(registry_of(entry("a", handler, input_schema={"type": "object"})), "a", data)).ok
     assert seen == [((data,), {})]
+
+
+async def test_keys_that_are_not_text_do_not_make_a_call_raise(door):
+    for schema in ({"type": "object"}, {"type": "object", "additionalProperties": False}, NUMBER):
+        one = entry("a", lambda data: {5: 1, None: 2}, input_schema=schema, output_schema=schema)
+        assert isinstance(await door(registry_of(one), "a", {5: 1, "b": 2}), Result)
 
 
 async def test_a_failed_call_leaves_the_tool_usable(door):

@@ -195,7 +195,7 @@ def command(file: Path, *options: str) -> list[str]:
 @contextlib.asynccontextmanager
 async def spawned(file: Path, *options: str, stateless: bool = False, stderr: Any = None) -> AsyncIterator[Server]:
     """A server process for a file of tools; it does not outlive the block."""
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: ASYNC220 - its pipes are polled, as plain descriptors
         command(file, *options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=file.parent
     )
     server = Server(process, stateless=stateless)

@@ -1,0 +1,110 @@
+"""The schemas of Python types: without titles that nobody gave, and of answers as they are sent."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Optional
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+from typed_functions import Node, OldOptions, Opaque, Options, Period, Place, Point, Trip, Unit, accepts, returning
+
+from mcp_bridge.contracts.content import Image, Text
+from mcp_bridge.contracts.results import Result
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.schema.infer import infer
+
+if typing.TYPE_CHECKING:
+    pass
+
+
+# -- titles --------------------------------------------------------------------------------------------------
+
+
+class Titled(BaseModel):
+    model_config = ConfigDict(title="A thing with a title")
+    title: str
+    other: int = Field(title="Another")
+
+
+class SelfTitled(BaseModel):
+    model_config = ConfigDict(title="SelfTitled")
+
+
+def test_made_up_titles_are_gone_and_given_ones_stay() -> None:
+    def tool(a: Titled, b: Trip, c: Options, d: Unit, e: Point, f: SelfTitled, title: str = ""): ...
+
+    schema = infer(tool).input_schema
+    titles = [part["title"] for part in schema["$defs"].values() if "title" in part]
+    assert sorted(titles) == ["A thing with a title", "SelfTitled"]
+    assert "title" not in schema
+    assert schema["properties"]["title"] == {"type": "string", "default": ""}
+    assert schema["$defs"]["Titled"]["properties"] == {
+        "title": {"type": "string"}, "other": {"type": "integer", "title": "Another"},
+    }  # fmt: skip
+    assert schema["$defs"]["Trip"]["description"] == "A way to go."
+    assert schema["$defs"]["Unit"] == {"type": "string", "enum": ["celsius", "kelvin"]}
+
+
+def test_a_default_in_two_places_is_refused() -> None:
+    def tool(a: Annotated[int, Field(default_factory=int)] = 3): ...
+
+    with pytest.raises(TypeError, match=r"tool: cannot specify both default and default_factory.*input_schema="):
+        infer(tool)
+
+
+# -- answers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        inspect.Signature.empty, Any, None, object, str, bytes, bytearray, Annotated[str, "words"], ToolResult, Result, Text,
+        Text | Image, list[Text], list[str | Image], tuple[Text, ...], Optional[ToolResult], Awaitable[str], Iterator[int],
+        Generator[int, None, None], AsyncIterator[int], Iterator, Opaque, OldOptions, "Missing", "not a type",
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_return_type_that_says_nothing_or_cannot_be_described_has_no_schema(annotation: Any) -> None:
+    if annotation is OldOptions and sys.version_info >= (3, 12):
+        pytest.skip("pydantic reads typing.TypedDict from Python 3.12 on")
+    assert infer(returning(annotation)).output_schema == {}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "answer"),
+    [
+        (int, 1), (float, 1.5), (bool, True), (Unit, "kelvin"), (list[int], [1]), (dict[str, int], {"a": 1}),
+        (Place, {"name": "A", "tags": []}), (Period, {"start": "2026-01-02", "days": 1}), (Options, {"deep": True}),
+        (Point, [1, 2]), (Iterable[int], [1]), (Coroutine[Any, Any, Awaitable[int]], 1), (Node, {"value": 1, "next": None}),
+        (Literal["a"], "a"), (list[Place], [{"name": "A", "tags": []}]), (date, "2026-01-02"), (dict[str, Trip], {}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_return_type_becomes_the_schema_of_its_json(annotation: Any, answer: Any) -> None:
+    schema = infer(returning(annotation)).output_schema
+    assert schema
+    assert accepts(schema, answer)
+    assert not accepts(schema, ["something", "else"])
+    assert "title" not in schema
+
+
+def test_an_optional_answer_may_be_null() -> None:
+    assert infer(returning(Optional[int])).output_schema == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+
+
+def test_an_answer_s_schema_is_of_what_is_sent_and_not_of_what_is_read() -> None:
+    assert infer(returning(Place)).output_schema["required"] == ["name"]
+    assert infer(returning(Decimal)).output_schema["type"] == "string"

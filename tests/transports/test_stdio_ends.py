@@ -1,0 +1,194 @@
+"""However serving ends, calls in flight are answered; and a cancelled call really stops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from stdio_talk import PATIENCE, Talk, served
+
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.transports.ends import Ledger, on_signals
+
+NOTHING: dict[str, Any] = {"type": "object"}
+
+
+class Slow:
+    """A tool that says when it has begun, waits to be released, and says how it ended."""
+
+    def __init__(self) -> None:
+        self.begun = anyio.Event()
+        self.release = anyio.Event()
+        self.stopped = anyio.Event()
+
+    async def __call__(self, data: Any) -> str:
+        self.begun.set()
+        try:
+            await self.release.wait()
+        except anyio.get_cancelled_exc_class():
+            self.stopped.set()
+            raise
+        return "done"
+
+
+@pytest.fixture
+def slow() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def bridge(slow: Slow) -> Bridge:
+    registry = ToolRegistry()
+    registry.register(ToolEntry("slow", "Waits.", slow, NOTHING))
+    registry.register(ToolEntry("quick", "Does not.", lambda data: "quick", NOTHING))
+    return Bridge(registry)
+
+
+def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
+    """An event that is set once serving has noticed the end of input."""
+    noticed = anyio.Event()
+    end_listeners = bridge.endpoint.end_listeners
+
+    def noted() -> None:
+        end_listeners()
+        noticed.set()
+
+    monkeypatch.setattr(bridge.endpoint, "end_listeners", noted)
+    return noticed
+
+
+async def wait(event: anyio.Event) -> None:
+    with anyio.fail_after(PATIENCE):
+        await event.wait()
+
+
+async def begun(talk: Talk, slow: Slow) -> int:
+    number = await talk.call("slow")
+    await wait(slow.begun)
+    return number
+
+
+async def test_calls_in_flight_at_the_end_of_input_are_all_answered(
+    bridge: Bridge, slow: Slow, stateless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noticed = ending(bridge, monkeypatch)
+    async with served(bridge, stateless=stateless) as talk:
+        await talk.hello()
+        numbers = [await begun(talk, slow) for _ in range(5)]
+        quick = await talk.call("quick")
+        talk.hang_up()
+        await wait(noticed)
+        slow.release.set()
+        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in await talk.rest()}
+        assert answers == {**dict.fromkeys(numbers, "done"), quick: "quick"}
+
+
+async def test_a_call_that_takes_longer_than_the_drain_is_cancelled_and_told_so(
+    bridge: Bridge, slow: Slow, stateless: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(bridge, stateless=stateless, drain=0.05) as talk:
+        await talk.hello()
+        number = await begun(talk, slow)
+        talk.hang_up()
+        (answer,) = await talk.rest()
+        assert (answer["id"], answer["error"]["code"]) == (number, -32000)
+    assert slow.stopped.is_set()
+    assert "not answered within 0.05 seconds" in caplog.text
+
+
+async def test_a_listener_gets_its_final_result_at_the_end(bridge: Bridge) -> None:
+    async with served(bridge, stateless=True) as talk:
+        opened = await talk.listen()
+        talk.hang_up()
+        (final,) = await talk.rest()
+        assert (final["id"], final["result"]["resultType"]) == (opened, "complete")
+
+
+async def test_a_listener_that_opens_with_its_last_line_gets_its_final_result_too(bridge: Bridge) -> None:
+    async with served(bridge, stateless=True, drain=PATIENCE / 2) as talk:
+        opened = await talk.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        talk.hang_up()
+        acknowledged, final = await talk.rest()
+        assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+        assert (final["id"], "result" in final) == (opened, True)
+
+
+async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: Slow, stateless: bool) -> None:
+    async with served(bridge, stateless=stateless, drain=3600) as talk:
+        await talk.hello()
+        number = await begun(talk, slow)
+        await talk.tell("notifications/cancelled", {"requestId": number, "reason": "enough"})
+        await wait(slow.stopped)
+        assert (await talk.answer(await talk.call("quick")))["result"]["content"][0]["text"] == "quick"
+        talk.hang_up()
+        assert await talk.rest() == []  # and the end did not wait for an answer that never comes
+    assert number not in [message.get("id") for message in talk.heard]
+
+
+async def test_cancelling_what_is_not_there_changes_nothing(bridge: Bridge, stateless: bool) -> None:
+    async with served(bridge, stateless=stateless) as talk:
+        await talk.hello()
+        await talk.tell("notifications/cancelled", {"requestId": 4711})
+        assert "result" in await talk.answer(await talk.call("quick"))
+
+
+async def test_progress_arrives_and_grows_and_what_does_not_grow_is_left_out(stateless: bool) -> None:
+    async def work(data: Any, ctx: CallContext) -> str:
+        for value in (1, 2, 2, 1.5, 3):
+            await ctx.progress(value, 3, f"step {value}")
+        return "done"
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("work", "Works.", work, NOTHING))
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        number = await talk.call("work", meta={"progressToken": "p"})
+        assert "result" in await talk.answer(number)
+        unasked = await talk.call("work")
+        assert "result" in await talk.answer(unasked)
+    seen = [message["params"] for message in talk.heard if message.get("method") == "notifications/progress"]
+    assert [(each["progressToken"], each["progress"], each["total"], each["message"]) for each in seen] == [
+        ("p", 1, 3, "step 1"),
+        ("p", 2, 3, "step 2"),
+        ("p", 3, 3, "step 3"),
+    ]
+
+
+async def test_the_ledger_is_idle_when_all_is_settled_and_says_when_it_is_not() -> None:
+    ledger = Ledger()
+    assert await ledger.idle(0)
+    ledger.opened()
+    ledger.opened()
+    await ledger.settled()
+    assert not await ledger.idle(0)
+    await ledger.settled()
+    assert await ledger.idle(0)
+    ledger.opened()
+    assert not await ledger.idle(0)
+
+
+def test_where_signals_cannot_be_had_serving_goes_on_without(anyio_backend: str) -> None:
+    """A thread other than the main one may not take signals."""
+    called: list[str] = []
+    done: list[bool] = []
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(on_signals, lambda: called.append("drain"), lambda: called.append("now"))
+        done.append(True)
+
+    thread = threading.Thread(target=_run(main, anyio_backend))
+    thread.start()
+    thread.join(PATIENCE)
+    assert (done, called) == ([True], [])
+
+
+def _run(main: Callable[[], Any], backend: str) -> Callable[[], None]:
+    def run() -> None:
+        anyio.run(main, backend=backend)
+
+    return run

@@ -1,0 +1,273 @@
+"""Whatever bytes a client sends, each request is answered, and the next one too."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from stdio_talk import META, PATIENCE, Talk, line, served
+
+from mcp_bridge import ToolRegistry, tool
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.transports import stdio
+from mcp_bridge.transports.frames import LIMIT
+from mcp_bridge.transports.pipes import Pipes
+
+
+@tool
+def length(text: str) -> int:
+    """How long a text is."""
+    return len(text)
+
+
+@tool
+def repeat(text: str, times: int) -> str:
+    """A text many times."""
+    return text * times
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    registry = ToolRegistry()
+    registry.register(length.tool_entry)
+    registry.register(repeat.tool_entry)
+    return registry
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["content"][0]["text"])
+
+
+def error_of(answer: dict[str, Any]) -> tuple[Any, int]:
+    return answer["id"], answer["error"]["code"]
+
+
+async def still_served(talk: Talk) -> None:
+    assert text_of(await talk.answer(await talk.call("length", text="four"))) == "4"
+
+
+@pytest.mark.parametrize(
+    ("sent", "number", "code"),
+    [
+        (b"this is not JSON\n", None, -32700),
+        (b'{"jsonrpc":"2.0","id":1,\n', None, -32700),
+        (b"\xff\xfe\n", None, -32700),
+        (b'"a text"\n', None, -32600),
+        (b'[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]\n', None, -32600),
+        (b'{"jsonrpc":"2.0","id":"mine","method":7}\n', "mine", -32600),
+        (b'{"id":41,"method":"ping"}\n', 41, -32600),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n', None, -32600),
+    ],
+)
+async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
+    registry: ToolRegistry, stateless: bool, sent: bytes, number: Any, code: int
+) -> None:
+    async with served(registry, stateless=stateless) as talk:
+        await talk.send(sent)
+        assert error_of(await talk.answer(number)) == (number, code)
+        await talk.hello()
+        await talk.send(sent)
+        assert error_of(await talk.answer(number)) == (number, code)
+        await still_served(talk)
+
+
+async def test_a_line_of_five_megabytes_is_refused_and_the_next_one_served(
+    registry: ToolRegistry, stateless: bool
+) -> None:
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        long = talk.request("tools/call", {"name": "length", "arguments": {"text": "x" * 5_000_000}})
+        await talk.send(line(long))
+        assert error_of(await talk.answer(None)) == (None, -32600)
+        await still_served(talk)
+
+
+async def test_a_line_just_within_the_limit_is_served(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
+        await talk.hello()
+        request = talk.request("tools/call", {"name": "length", "arguments": {"text": ""}})
+        fill = LIMIT - (len(line(request)) - 1)
+        request["params"]["arguments"]["text"] = "x" * fill
+        await talk.send(line(request))
+        assert text_of(await talk.answer(request["id"])) == str(fill)
+        request["params"]["arguments"]["text"] += "x"
+        await talk.send(line(request))
+        assert error_of(await talk.answer(None)) == (None, -32600)
+
+
+async def test_a_last_line_without_its_newline_is_served(registry: ToolRegistry, stateless: bool) -> None:
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        request = talk.request("tools/call", {"name": "length", "arguments": {"text": "last"}})
+        await talk.send(line(request).rstrip(b"\n"))
+        talk.hang_up()
+        assert text_of(await talk.answer(request["id"])) == "4"
+        assert await talk.rest() == []
+
+
+async def test_a_last_line_that_is_too_long_and_has_no_newline_is_refused(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
+        await talk.send(b"x" * (LIMIT + 1))
+        talk.hang_up()
+        assert [error_of(answer) for answer in await talk.rest()] == [(None, -32600)]
+
+
+async def test_blank_lines_mean_nothing(registry: ToolRegistry, stateless: bool) -> None:
+    async with served(registry, stateless=stateless) as talk:
+        await talk.send(b"\n  \n\r\n\t\n")
+        await talk.hello()
+        await talk.send(b"\n\n")
+        await still_served(talk)
+        talk.hang_up()
+        assert await talk.rest() == []
+        assert all("error" not in message for message in talk.heard)
+
+
+async def test_lines_may_end_in_the_windows_way(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
+        await talk.hello()
+        request = talk.request("tools/call", {"name": "length", "arguments": {"text": "1"}})
+        await talk.send(json.dumps(request).encode() + b"\r\n")
+        assert text_of(await talk.answer(request["id"])) == "1"
+
+
+async def test_a_request_may_come_byte_by_byte_and_many_in_one_piece(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
+        await talk.hello()
+        one = talk.request("tools/call", {"name": "length", "arguments": {"text": "é"}})
+        for byte in line(one):
+            await talk.send(bytes([byte]))
+            await anyio.lowlevel.checkpoint()
+        assert text_of(await talk.answer(one["id"])) == "1"
+        many = [talk.request("tools/call", {"name": "length", "arguments": {"text": "x" * n}}) for n in range(200)]
+        await talk.send(b"".join(map(line, many)))
+        for n, each in enumerate(many):
+            assert text_of(await talk.answer(each["id"])) == str(n)
+
+
+async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: ToolRegistry, stateless: bool) -> None:
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        assert (await talk.get("tools/make"))["error"]["code"] == -32601
+        error = (await talk.answer(await talk.call("lenght", text="x")))["error"]
+        assert (error["code"], error["data"]) == (-32602, {"name": "lenght"})
+        assert (await talk.get("tools/call", {"arguments": {}}))["error"]["code"] == -32602
+        await still_served(talk)
+
+
+async def test_bad_arguments_are_a_result_that_the_model_can_read(registry: ToolRegistry, stateless: bool) -> None:
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        answer = await talk.answer(await talk.call("length", text=7))
+        assert answer["result"]["isError"] is True
+        assert "text" in text_of(answer)
+
+
+async def test_a_stateless_client_needs_no_greeting(registry: ToolRegistry) -> None:
+    async with served(registry, stateless=True) as talk:
+        await still_served(talk)
+        assert (await talk.get("server/discover"))["result"]["capabilities"]["tools"]["listChanged"] is True
+
+
+async def test_a_handshake_client_is_told_that_lists_change(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
+        answer = await talk.hello()
+        assert answer["result"]["capabilities"]["tools"]["listChanged"] is True
+        assert answer["result"]["serverInfo"]["name"] == "mcp-bridge"
+
+
+async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id(stateless: bool) -> None:
+    registry = ToolRegistry()
+
+    @tool
+    def greedy() -> dict[str, Any]:
+        """More than JSON numbers hold."""
+        return {"number": 2**70}
+
+    registry.register(greedy.tool_entry)
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        answer = await talk.answer(await talk.call("greedy"))
+        assert "error" in answer or "content" in answer["result"]
+        assert "result" in await talk.get("tools/list")
+
+
+async def test_a_client_that_leaves_at_once_hears_nothing(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
+        talk.hang_up()
+        assert await talk.rest() == []
+
+
+async def test_answers_wait_for_a_slow_reader_and_none_is_lost(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
+        await talk.hello()
+        numbers = [await talk.call("repeat", text="x", times=700_000) for _ in range(8)]
+        talk.hang_up()
+        answers = {answer["id"]: text_of(answer) for answer in await talk.rest()}
+        assert answers == dict.fromkeys(numbers, "x" * 700_000)
+
+
+async def test_a_reader_that_stops_reading_cannot_hold_the_end(registry: ToolRegistry) -> None:
+    async with served(registry, drain=0.3) as talk:
+        await talk.hello()
+        for _ in range(8):
+            await talk.call("repeat", text="x", times=700_000)
+    assert len(talk.heard) == 2  # serving ended, which `served` waits for
+
+
+async def test_a_reader_that_has_gone_ends_serving_though_input_stays_open(registry: ToolRegistry) -> None:
+    from_client, to_server = os.pipe()
+    from_server, to_client = os.pipe()
+    try:
+        os.write(to_server, b"{\n")
+        os.close(from_server)
+        with anyio.fail_after(PATIENCE):
+            await stdio.serve(Bridge(registry).endpoint, Pipes(from_client, to_client), signals=False)
+    finally:
+        for descriptor in (from_client, to_server, to_client):
+            os.close(descriptor)
+
+
+async def test_senders_who_wait_for_a_reader_are_freed_when_it_goes(registry: ToolRegistry) -> None:
+    from_client, to_server = os.pipe()
+    from_server, to_client = os.pipe()
+    arguments = {"text": "x", "times": 700_000}
+    calls = [
+        {"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": "repeat", "arguments": arguments}}
+        for n in range(8)
+    ]
+    for call in calls:
+        call["params"]["_meta"] = META  # type: ignore[index]
+    bridge = Bridge(registry)
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with bridge.running(), anyio.create_task_group() as tasks:
+                os.write(to_server, b"".join(map(line, calls)))
+
+                async def serve() -> None:
+                    await stdio.serve(bridge.endpoint, Pipes(from_client, to_client), signals=False)
+
+                tasks.start_soon(serve)
+                await anyio.wait_readable(from_server)
+                os.close(from_server)
+    finally:
+        for descriptor in (from_client, to_server, to_client):
+            os.close(descriptor)
+
+
+async def test_input_that_cannot_be_read_is_the_end_of_input(
+    registry: ToolRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        with anyio.fail_after(PATIENCE):
+            await stdio.serve(Bridge(registry).endpoint, Pipes(folder, nowhere), signals=False)
+    finally:
+        os.close(folder)
+        os.close(nowhere)
+    assert "cannot be read" in caplog.text

@@ -1,0 +1,299 @@
+"""Real server processes: how they begin, what reaches their stdout, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ToolsListChanged
+from stdio_talk import META, PATIENCE, Server, command, line, spawned
+
+TOOLS = Path(__file__).with_name("stdio_tools.py")
+CHANGED = "notifications/tools/list_changed"
+MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The process has an event loop of its own; ours need not vary."""
+    return "asyncio"
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+@contextlib.asynccontextmanager
+async def held(server: Server, fifo: Path) -> Any:
+    """A call of `gate` that is certainly running; it ends with the block."""
+    number = await server.call("gate", fifo=str(fifo))
+    with anyio.fail_after(PATIENCE):
+        opened = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
+    try:
+        yield number
+        with contextlib.suppress(BrokenPipeError):  # the process may have ended
+            os.write(opened, b"released")
+    finally:
+        os.close(opened)
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["content"][0]["text"])
+
+
+async def test_a_process_answers_garbage_and_then_everything_else(stateless: bool, fifo: Path) -> None:
+    async with spawned(TOOLS, stateless=stateless) as server:
+        await server.send(b"garbage\n[1]\n\n" + b"x" * 5_000_000 + b'\n{"jsonrpc":"2.0","id":"odd","method":1}\n')
+        codes = [(await server.until(lambda _: True))["error"]["code"] for _ in range(4)]
+        assert codes == [-32700, -32600, -32600, -32600]
+        await server.hello()
+        assert (await server.get("no/such"))["error"]["code"] == -32601
+        assert (await server.answer(await server.call("no_such")))["error"]["code"] == -32602
+        async with held(server, fifo) as waiting:
+            last = server.request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+            await server.send(line(last).rstrip(b"\n"))
+            server.hang_up()
+            assert text_of(await server.answer(last["id"])) == "3"
+        assert text_of(await server.answer(waiting)) == "released"
+        assert await server.rest() == []
+        assert await server.exit_code() == 0
+
+
+async def test_nothing_reaches_stdout_but_messages(tmp_path: Path) -> None:
+    with (tmp_path / "stderr").open("wb") as stderr:
+        async with spawned(TOOLS, stderr=stderr) as server:
+            await server.hello()  # Talk takes nothing on stdout that is not JSON-RPC
+            assert text_of(await server.answer(await server.call("noisy"))) == "read '' and ''"
+            assert text_of(await server.answer(await server.call("noisy_async"))) == "read ''"
+            server.hang_up()
+            assert await server.rest() == []
+    said = (tmp_path / "stderr").read_text()
+    for where in ("at import", "in a call", "in an async call"):
+        for how in ("print", "write", "descriptor", "child"):
+            assert f"noise: {how} {where}" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_at_a_signal_calls_in_flight_are_answered(number: signal.Signals, fifo: Path) -> None:
+    async with spawned(TOOLS, stateless=True) as server:
+        opened = await server.listen()
+        async with held(server, fifo) as waiting:
+            server.signal(number)
+            assert (await server.answer(opened))["result"]["resultType"] == "complete"  # so the signal was noticed
+        assert text_of(await server.answer(waiting)) == "released"
+        assert await server.exit_code() == 0
+        assert await server.rest() == []
+
+
+async def test_at_a_signal_a_handshake_client_is_answered_too(fifo: Path) -> None:
+    async with spawned(TOOLS) as server:
+        await server.hello()
+        async with held(server, fifo) as waiting:
+            server.signal(signal.SIGTERM)
+        assert text_of(await server.answer(waiting)) == "released"
+        assert await server.exit_code() == 0
+
+
+async def test_a_second_signal_ends_at_once(fifo: Path, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    async with spawned(TOOLS, stateless=True) as server:
+        opened = await server.listen()
+        await server.call("forever", diary=str(diary))
+        async with held(server, fifo):
+            server.signal(signal.SIGTERM)
+            await server.answer(opened)
+            with anyio.fail_after(5):  # the drain would take 10 seconds
+                server.signal(signal.SIGTERM)
+                assert await server.exit_code() == 0
+    assert diary.read_text() == "CancelledError"
+
+
+async def test_a_second_interrupt_with_nothing_but_coroutines_ends_at_once(tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    async with spawned(TOOLS, stateless=True) as server:
+        opened = await server.listen()
+        await server.call("forever", diary=str(diary))
+        server.signal(signal.SIGINT)
+        await server.answer(opened)
+        with anyio.fail_after(5):
+            server.signal(signal.SIGINT)
+            assert await server.exit_code() == 0
+    assert diary.read_text() == "CancelledError"
+
+
+@pytest.mark.parametrize("input_open", [False, True], ids=["and its input ends", "with its input open"])
+async def test_a_reader_that_goes_away_ends_the_process_cleanly(input_open: bool, tmp_path: Path) -> None:
+    with (tmp_path / "stderr").open("wb") as stderr:
+        async with spawned(TOOLS, stateless=True, stderr=stderr) as server:
+            await server.hello()
+            assert server.process.stdout is not None
+            server.process.stdout.close()
+            for _ in range(3):
+                await server.call("add", a=1, b=2)
+            if not input_open:
+                server.hang_up()
+            assert await server.exit_code() == 0
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+def requests() -> Iterator[dict[str, Any]]:
+    for number in range(50):
+        params = {"name": "add", "arguments": {"a": number, "b": 1}, "_meta": META}
+        yield {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
+    source, sink = tmp_path / "requests", tmp_path / "answers"
+    source.write_bytes(b"".join(map(line, requests())).rstrip(b"\n"))
+    with source.open("rb") as stdin, sink.open("wb") as stdout:
+        done = await to_thread.run_sync(
+            lambda: subprocess.run(command(TOOLS), stdin=stdin, stdout=stdout, check=True, timeout=PATIENCE)
+        )
+    answers = [json.loads(each) for each in sink.read_bytes().splitlines()]
+    assert sorted((each["id"], text_of(each)) for each in answers) == [(n, str(n + 1)) for n in range(50)]
+    assert done.returncode == 0
+
+
+async def test_no_input_at_all_is_an_end_without_a_word() -> None:
+    done = await to_thread.run_sync(
+        lambda: subprocess.run(
+            command(TOOLS), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE
+        )
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+@MODES
+async def test_the_official_client_calls_hears_progress_and_cancels(mode: str, tmp_path: Path) -> None:
+    seen: list[float] = []
+    last = anyio.Event()
+    diary = tmp_path / "diary"
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+        if progress == total:
+            last.set()
+
+    argv = command(TOOLS)
+    with anyio.fail_after(2 * PATIENCE), (tmp_path / "stderr").open("w") as stderr:
+        parameters = StdioServerParameters(command=argv[0], args=argv[1:])
+        async with Client(stdio_client(parameters, stderr), mode=mode) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names == ["add", "forever", "gate", "noisy", "noisy_async", "steps"]
+            answer = await client.call_tool("add", {"a": 1, "b": 2})
+            assert (answer.is_error, answer.content[0].text) == (False, "3")  # type: ignore[union-attr]
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool("nothing", {})
+            await client.call_tool("steps", {"count": 4}, progress_callback=hear)
+            await last.wait()
+            assert seen == [1, 2, 3, 4]
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "forever", {"diary": str(diary)})
+                await written(diary, "begun")
+                tasks.cancel_scope.cancel()
+            await written(diary, "CancelledError")
+            assert not (await client.call_tool("add", {"a": 1, "b": 2})).is_error
+
+
+async def written(path: Path, text: str) -> None:
+    """Wait until another process has written this."""
+
+    def found() -> bool:
+        return path.exists() and path.read_text() == text
+
+    with anyio.fail_after(PATIENCE):
+        while not found():  # noqa: ASYNC110 - another process's file has no event
+            await anyio.sleep(0.01)
+
+
+BEFORE = """
+from pathlib import Path
+from mcp_bridge import tool
+
+@tool
+def gate(fifo: str) -> str:
+    "Waits."
+    return Path(fifo).read_text() + " by the old one"
+"""
+AFTER = """
+from mcp_bridge import tool
+
+@tool
+def newcomer() -> str:
+    "Is new."
+    return "hello"
+"""
+
+
+def edit(path: Path, text: str) -> None:
+    """As editors do: in one step."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(path)
+
+
+async def test_an_edited_file_changes_the_tools_tells_the_client_and_loses_no_call(tmp_path: Path, fifo: Path) -> None:
+    folder = tmp_path / "edited"
+    folder.mkdir()
+    path = folder / "edited_tools.py"
+    path.write_text(BEFORE)
+    async with spawned(path, "--reload") as server:
+        await server.hello()
+        assert await listed(server) == ["gate"]
+        async with held(server, fifo) as waiting:
+            await edited(server, path, AFTER)
+            assert await listed(server) == ["newcomer"]
+        assert text_of(await server.answer(waiting)) == "released by the old one"
+        assert text_of(await server.answer(await server.call("newcomer"))) == "hello"
+        assert (await server.answer(await server.call("gate", fifo="")))["error"]["code"] == -32602
+        server.hang_up()
+        assert await server.exit_code() == 0
+
+
+async def listed(server: Server) -> list[str]:
+    return [tool["name"] for tool in (await server.get("tools/list"))["result"]["tools"]]
+
+
+async def edited(server: Server, path: Path, text: str) -> None:
+    """Edit until it is noticed: the first edits may come before the process watches."""
+    with anyio.fail_after(PATIENCE):
+        while True:
+            edit(path, text)
+            with anyio.move_on_after(1):
+                await server.notice(CHANGED)
+                return
+
+
+async def test_the_official_client_listens_for_an_edit(tmp_path: Path) -> None:
+    path = tmp_path / "edited_by_client.py"
+    path.write_text(BEFORE)
+    argv = command(path, "--reload")
+    with anyio.fail_after(2 * PATIENCE):
+        parameters = StdioServerParameters(command=argv[0], args=argv[1:])
+        async with (
+            Client(stdio_client(parameters), mode="auto") as client,
+            client.listen(tools_list_changed=True) as stream,
+        ):
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["gate"]
+            heard = None
+            while heard is None:
+                edit(path, AFTER)
+                with anyio.move_on_after(1):
+                    heard = await anext(stream)
+            assert heard == ToolsListChanged()
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["newcomer"]
