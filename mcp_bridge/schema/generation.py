@@ -6,13 +6,10 @@ pydantic generates them and is imported when the first one is asked for.
 from __future__ import annotations
 
 import collections.abc
-import functools
 import inspect
-import json
 import types
 import typing
 from collections.abc import Callable, Mapping
-from enum import Enum
 from typing import Any, Literal
 
 from mcp_bridge.contracts.content import Content
@@ -69,7 +66,9 @@ def _is_content(annotation: Any) -> bool:
 
 def generate(make: Callable[..., dict[str, Any]], mode: Mode) -> dict[str, Any]:
     """The schema that `make` (a model's or an adapter's method) answers, in this project's taste."""
-    schema = make(mode=mode, schema_generator=_generator())
+    from mcp_bridge.schema.plain_generator import PlainGenerator
+
+    schema = make(mode=mode, schema_generator=PlainGenerator)
     for part in schema.get("properties", {}).values():
         if part.get("default", ...) is None and not _allows_null(part, schema.get("$defs", {})):
             del part["default"]
@@ -85,68 +84,4 @@ def _allows_null(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> b
             return any(_allows_null(part, definitions) for part in schema[keyword])
     if "enum" in schema or "const" in schema:
         return None in schema.get("enum", [schema.get("const", ...)])
-    return schema.get("type", "null") == "null"
-
-
-@functools.cache
-def _generator() -> Any:
-    from pydantic.json_schema import GenerateJsonSchema
-    from pydantic_core import PydanticSerializationError
-
-    def untitled(made: dict[str, Any], schema: Any) -> dict[str, Any]:
-        """Without the title that is only the name of the class."""
-        cls = schema["cls"]
-        config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
-        if "title" not in config and made.get("title") == cls.__name__:
-            del made["title"]
-        return made
-
-    class Plain(GenerateJsonSchema):
-        """Keeps the titles that an author gave; leaves out defaults that JSON does not have."""
-
-        ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            return False
-
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            self.enums: set[str] = set()
-
-        def generate(self, schema: Any, mode: Mode = "validation") -> dict[str, Any]:
-            made = super().generate(schema, mode)
-            for part in (made, *made.get("$defs", {}).values()):
-                if part.get("title") in self.enums and ("enum" in part or "const" in part):
-                    del part["title"]
-            return made
-
-        def model_schema(self, schema: Any) -> Any:
-            return untitled(super().model_schema(schema), schema)
-
-        def dataclass_schema(self, schema: Any) -> Any:
-            return untitled(super().dataclass_schema(schema), schema)
-
-        def typed_dict_schema(self, schema: Any) -> Any:
-            return untitled(super().typed_dict_schema(schema), schema)
-
-        def enum_schema(self, schema: Any) -> Any:
-            self.enums.add(schema["cls"].__name__)  # its title is added after this method
-            return super().enum_schema(schema)
-
-        def literal_schema(self, schema: Any) -> Any:
-            members = [
-                item for item in schema["expected"] if isinstance(item, Enum) and not isinstance(item, str | int)
-            ]
-            if members and self.mode == "validation":  # pydantic writes their values but accepts only the members
-                return self.handle_invalid_for_json_schema(schema, f"a Literal of {members[0]!s}, not of its value")
-            return super().literal_schema(schema)
-
-        def encode_default(self, dft: Any) -> Any:
-            try:
-                made = super().encode_default(dft)
-                json.dumps(made, allow_nan=False)
-            except ValueError as error:
-                raise PydanticSerializationError(str(error)) from error
-            return made
-
-    return Plain
+    return bool(schema.get("type", "null") == "null")

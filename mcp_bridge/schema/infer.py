@@ -164,7 +164,7 @@ def _field(item: inspect.Parameter, annotation: Any, note: str | None) -> tuple[
     words = next(filter(None, map(_words, reversed(getattr(annotation, "__metadata__", ())))), note)
     if item.kind is item.VAR_POSITIONAL:
         annotation, own = list[annotation], {"default_factory": list}
-    return annotation, Field(alias=item.name, validation_alias=item.name, description=words, **own)
+    return annotation, Field(alias=item.name, description=words, **own)
 
 
 def _words(metadata: Any) -> str | None:

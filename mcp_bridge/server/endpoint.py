@@ -9,9 +9,6 @@ import anyio
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
-from mcp.server.lowlevel.server import NotificationOptions
-from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge._version import __version__
@@ -19,6 +16,7 @@ from mcp_bridge.contracts.errors import InvalidArguments, ToolNotFound
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.kernel import Kernel
 from mcp_bridge.server.listing import Listing
 from mcp_bridge.server.notices import Notices
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
@@ -37,20 +35,6 @@ class Info:
     version: str = __version__
     title: str | None = None
     instructions: str | None = None
-
-
-class Kernel(Server[Any]):
-    """The SDK's server, which would otherwise tell HTTP clients of the handshake era that lists never change."""
-
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        """The handshake's answer, with `listChanged` true."""
-        options = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
 class Endpoint:
@@ -85,8 +69,8 @@ class Endpoint:
             instructions=info.instructions,
             cache_hints={"server/discover": hint},
             get_tool_input_schema=self._listing.input_schema,
-            on_list_tools=self._list_tools,  # type: ignore[arg-type]  # plain dicts: see docs/architecture.md
-            on_call_tool=self._call_tool,  # type: ignore[arg-type]
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
             on_subscriptions_listen=self.notices.listen,
         )
         kernel.add_notification_handler("notifications/initialized", types.NotificationParams, self.notices.initialized)

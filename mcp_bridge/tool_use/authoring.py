@@ -123,7 +123,7 @@ def typed_handler(function: Callable[..., Any], signature: Signature) -> Callabl
         call = signature.bind(data if data is not None else {})
         if signature.context is not None:
             call[signature.context] = ctx
-        return functools.partial(function, **call)
+        return functools.partial(signature.call, **call)
 
     if inspect.iscoroutinefunction(function):
 

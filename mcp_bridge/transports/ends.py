@@ -17,25 +17,24 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open = 0
-        self._idle = anyio.Event()
-        self._idle.set()
+        self._idle: anyio.Event | None = None  # made by whoever waits: a call should not pay for it
 
     def opened(self) -> None:
         """One request more."""
-        if not self._open:
-            self._idle = anyio.Event()
         self._open += 1
 
     async def settled(self) -> None:
         """One request less; async, because the SDK awaits it for requests that end without an answer."""
         self._open -= 1
-        if not self._open:
+        if not self._open and self._idle is not None:
             self._idle.set()
 
     async def idle(self, patience: float) -> bool:
         """Wait until all are answered; whether they were in time."""
         with anyio.move_on_after(patience):
-            await self._idle.wait()
+            while self._open:
+                self._idle = anyio.Event()
+                await self._idle.wait()
         return not self._open
 
 

@@ -1,4 +1,5 @@
 """What is read from a callable: where its context goes, and the words of its docstring."""
+# ruff: noqa: F821, UP037, UP045 - names that cannot be resolved and old spellings are read too
 
 from __future__ import annotations
 
@@ -6,9 +7,7 @@ import functools
 import subprocess
 import sys
 import typing
-from collections.abc import (
-    Callable,
-)
+from collections.abc import Callable
 from datetime import date
 from typing import Annotated, Any, Optional
 
@@ -192,6 +191,30 @@ def test_a_description_in_the_annotation_wins_over_the_docstring(metadata: Any) 
     function = taking(Annotated[int, metadata])
     function.__doc__ = "Do.\n\nArgs:\n    it: theirs\n"
     assert infer(function).input_schema["properties"]["it"]["description"] == "mine"
+
+
+def test_the_last_description_counts_as_in_pydantic() -> None:
+    function = taking(Annotated[Annotated[int, Field(description="first")], "last"])
+    assert infer(function).input_schema["properties"]["it"]["description"] == "last"
+
+
+def test_a_starred_parameter_has_its_words_too() -> None:
+    def tool(*names: str):
+        """Do.
+
+        Args:
+            *names: Whom to ask.
+        """
+
+    assert infer(tool).input_schema["properties"]["names"]["description"] == "Whom to ask."
+
+
+def test_an_inherited_method_keeps_its_words() -> None:
+    class Other(Called):
+        def method(self, a: int, ctx: CallContext | None = None) -> list[int]:
+            return []
+
+    assert infer(Other().method).description == "A method."
 
 
 def test_metadata_without_words_leaves_the_docstring_s() -> None:

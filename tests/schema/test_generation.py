@@ -1,10 +1,10 @@
 """The schemas of Python types: without titles that nobody gave, and of answers as they are sent."""
+# ruff: noqa: UP045 - the old spelling is read too
 
 from __future__ import annotations
 
 import inspect
 import sys
-import typing
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -25,10 +25,6 @@ from mcp_bridge.contracts.content import Image, Text
 from mcp_bridge.contracts.results import Result
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.schema.infer import infer
-
-if typing.TYPE_CHECKING:
-    pass
-
 
 # -- titles --------------------------------------------------------------------------------------------------
 
@@ -71,9 +67,10 @@ def test_a_default_in_two_places_is_refused() -> None:
 @pytest.mark.parametrize(
     "annotation",
     [
-        inspect.Signature.empty, Any, None, object, str, bytes, bytearray, Annotated[str, "words"], ToolResult, Result, Text,
-        Text | Image, list[Text], list[str | Image], tuple[Text, ...], Optional[ToolResult], Awaitable[str], Iterator[int],
-        Generator[int, None, None], AsyncIterator[int], Iterator, Opaque, OldOptions, "Missing", "not a type",
+        inspect.Signature.empty, Any, None, object, str, bytes, bytearray, Annotated[str, "words"], ToolResult, Result,
+        Text, Text | Image, list[Text], list[str | Image], tuple[Text, ...], Optional[ToolResult], Awaitable[str],
+        Iterator[int], Generator[int, None, None], AsyncIterator[int], Iterator, Opaque, OldOptions, "Missing",
+        "not a type",
     ],
     ids=str,
 )  # fmt: skip
@@ -88,7 +85,8 @@ def test_a_return_type_that_says_nothing_or_cannot_be_described_has_no_schema(an
     [
         (int, 1), (float, 1.5), (bool, True), (Unit, "kelvin"), (list[int], [1]), (dict[str, int], {"a": 1}),
         (Place, {"name": "A", "tags": []}), (Period, {"start": "2026-01-02", "days": 1}), (Options, {"deep": True}),
-        (Point, [1, 2]), (Iterable[int], [1]), (Coroutine[Any, Any, Awaitable[int]], 1), (Node, {"value": 1, "next": None}),
+        (Point, [1, 2]), (Iterable[int], [1]), (Coroutine[Any, Any, Awaitable[int]], 1),
+        (Node, {"value": 1, "next": None}),
         (Literal["a"], "a"), (list[Place], [{"name": "A", "tags": []}]), (date, "2026-01-02"), (dict[str, Trip], {}),
     ],
     ids=str,

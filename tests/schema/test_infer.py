@@ -1,4 +1,5 @@
 """What a typed function becomes: what fits its schema, and the values that its arguments turn into."""
+# ruff: noqa: UP007, UP045 - the old spellings are read too
 
 from __future__ import annotations
 
@@ -8,12 +9,8 @@ import ipaddress
 import sys
 import typing
 from collections import deque
-from collections.abc import (
-    Callable,
-    Mapping,
-    Sequence,
-)
-from datetime import date, datetime, time, timedelta, timezone
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, Union
@@ -54,7 +51,7 @@ VALUES = [
     (bool, True, True, 1),
     (str, "a", "a", 1),
     (date, "2026-01-02", date(2026, 1, 2), 5),
-    (datetime, "2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc), 5),
+    (datetime, "2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 5),
     (time, "10:30:00", time(10, 30), False),
     (timedelta, "PT1H", timedelta(hours=1), []),
     (UUID, "12345678-1234-5678-1234-567812345678", UUID(int=0x12345678123456781234567812345678), 1),
@@ -147,6 +144,11 @@ def test_problems_in_a_union_name_the_value_and_not_the_branch() -> None:
     )
 
 
+def test_branches_that_say_the_same_say_it_once() -> None:
+    either = Annotated[int, Field(le=1)] | Annotated[int, Field(ge=9)]
+    assert problems(infer(taking(either)), {"it": "x"}) == ("$.it: Input should be a valid integer",)
+
+
 def test_missing_and_unknown_arguments_are_both_told() -> None:
     assert problems(infer(taking(int)), {"that": 1}) == (
         "$.it: Field required",
@@ -199,6 +201,14 @@ def test_a_default_that_json_does_not_have_is_not_shown(default: Any) -> None:
     assert schema == {"type": "object", "properties": {"it": {}}, "additionalProperties": False}
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
 NULLABLE = [
     (Optional[int], True),
     (int | None, True),
@@ -212,16 +222,8 @@ NULLABLE = [
     (Literal["a"], False),
     (Literal["a", "b"], False),
     (Node, False),
-    (Annotated[Union[Annotated["Cat", 0], Annotated["Dog", 0]], Field(discriminator="kind")], False),
+    (Annotated[Cat | Dog, Field(discriminator="kind")], False),
 ]
-
-
-class Cat(BaseModel):
-    kind: Literal["cat"]
-
-
-class Dog(BaseModel):
-    kind: Literal["dog"]
 
 
 @pytest.mark.parametrize(("annotation", "shown"), NULLABLE, ids=lambda item: str(item)[:40])
@@ -235,7 +237,7 @@ def test_a_default_of_none_is_shown_only_where_null_fits(annotation: Any, shown:
 def test_defaults_in_a_pydantic_field_are_filled_in_because_the_function_cannot_see_them() -> None:
     def tool(
         a: int = Field(3, ge=0, description="how many"),
-        b: list[int] = Field(default_factory=list),
+        b: list[int] = Field(default_factory=list),  # noqa: B008
         c: int = Field(alias="other"),
         d: Annotated[int, Field(default_factory=lambda: 7)] = ...,
     ): ...
@@ -259,6 +261,12 @@ def test_a_parameter_is_known_by_its_own_name_whatever_alias_its_field_has() -> 
     signature = infer(taking(Annotated[int, Field(alias="a", validation_alias="b")]))
     assert list(signature.input_schema["properties"]) == ["it"]
     assert signature.bind({"it": 1}) == {"it": 1}
+
+
+def test_a_return_type_that_only_a_type_checker_sees_does_no_harm() -> None:
+    def tool() -> Missing: ...
+
+    assert infer(tool).output_schema == {}
 
 
 def test_positional_only_parameters_and_stars_are_called_by_name() -> None:

@@ -6,11 +6,9 @@ import dataclasses
 import enum
 import inspect
 import typing
-from collections.abc import (
-    Callable,
-)
+from collections.abc import Callable
 from datetime import date
-from typing import Any, NamedTuple, NotRequired, Optional
+from typing import Any, NamedTuple, NotRequired
 
 import jsonschema_rs
 import pytest
@@ -19,9 +17,6 @@ from typing_extensions import TypedDict
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.schema.infer import Signature
-
-if typing.TYPE_CHECKING:
-    pass
 
 
 class Unit(enum.Enum):
@@ -71,7 +66,7 @@ class Trip(BaseModel):
 
 class Node(BaseModel):
     value: int
-    next: Optional[Node] = None
+    next: Node | None = None
 
 
 class Opaque:

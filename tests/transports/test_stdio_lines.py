@@ -11,7 +11,7 @@ import anyio
 import pytest
 from stdio_talk import META, PATIENCE, Talk, line, served
 
-from mcp_bridge import ToolRegistry, tool
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.transports import stdio
 from mcp_bridge.transports.frames import LIMIT
@@ -271,3 +271,23 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
         os.close(folder)
         os.close(nowhere)
     assert "cannot be read" in caplog.text
+
+
+async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> None:
+    told: list[int] = []
+
+    async def chatter(data: Any, ctx: CallContext) -> str:
+        for step in range(100):
+            await ctx.progress(step, message="x" * 100_000)
+            told.append(step)
+        return "said all"
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("chatter", "Talks.", chatter, {"type": "object"}))
+    async with served(registry) as talk:
+        await talk.hello()
+        number = await talk.call("chatter", meta={"progressToken": 1})
+        await anyio.wait_all_tasks_blocked()
+        assert 0 < len(told) < 50
+        assert text_of(await talk.answer(number)) == "said all"
+    assert len(talk.heard) == 2 + 100 + 1

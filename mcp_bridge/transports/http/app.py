@@ -11,11 +11,8 @@ from typing import Any
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
@@ -36,11 +33,11 @@ class HttpOptions:
     body: int = BODY
 
 
-class BridgeApp(Starlette):
-    """An endpoint over HTTP. Mounted in another app, give that one `lifespan=app.lifespan`, or it answers 503.
+class BridgeApp:
+    """An endpoint over HTTP, as an ASGI app. Another one that mounts it needs `lifespan=app.lifespan`, or it answers 503.
 
     `around` is entered with the app: whatever must run beside it. `ledger` has the requests that are
-    unanswered, listen streams apart.
+    unanswered, listen streams apart. Four exact paths need no router, which would cost a call a tenth.
     """
 
     def __init__(
@@ -52,19 +49,24 @@ class BridgeApp(Starlette):
     ) -> None:
         options = options or HttpOptions()
         self.endpoint = endpoint
-        self._around = around
         self.ledger = Ledger()
         self.ending = False
+        self._around = around
         self._running = False
         self._manager = StreamableHTTPSessionManager(app=endpoint.kernel, max_request_body_size=options.body)
         sse = Sse(endpoint, self.ledger, body=options.body)
-        routes = [
-            Route("/mcp", endpoint=Door(self, self._manager.asgi_app)),
-            Route("/sse", endpoint=Door(self, sse, counted=False), methods=["GET"]),
-            Route(MESSAGES, endpoint=Door(self, sse.messages)),
-            Route("/health", self._health, methods=["GET"]),
-        ]
-        super().__init__(routes=routes, middleware=_middleware(options.access), lifespan=self.lifespan)
+        self._paths: dict[str, ASGIApp] = {
+            "/mcp": Door(self, self._manager.asgi_app),
+            "/sse": Door(self, sse, counted=False),
+            MESSAGES: Door(self, sse.messages),
+            "/health": self._health,
+        }
+        self._http = _guarded(self._route, options.access)
+        self._rest = Starlette(lifespan=self.lifespan)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or run the lifespan."""
+        await (self._http if scope["type"] == "http" else self._rest)(scope, receive, send)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
@@ -84,9 +86,15 @@ class BridgeApp(Starlette):
             return refused(503, "The bridge is not running: give the outer app lifespan=app.lifespan.")
         return refused(503, "The bridge is shutting down.") if self.ending else None
 
-    async def _health(self, _: Request) -> Response:
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
+        app = self._paths.get(path) or refused(404, "There is nothing here: MCP is at /mcp, legacy SSE at /sse.")
+        await app(scope, receive, send)
+
+    async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         up = self._running and not self.ending
-        return JSONResponse({"status": "ok" if up else "unavailable"}, status_code=200 if up else 503)
+        answer = JSONResponse({"status": "ok" if up else "unavailable"}, status_code=200 if up else 503)
+        await answer(scope, receive, send)
 
 
 class Door:
@@ -111,12 +119,15 @@ class Door:
                 await self._bridge.ledger.settled()
 
 
-def _middleware(access: Access) -> list[Middleware]:
-    cors = Middleware(
-        CORSMiddleware,
+def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
+    """The app behind the guard, and behind that CORS for the web pages that may connect."""
+    guard = Guard(app, access)
+    if not access.origins:
+        return guard
+    return CORSMiddleware(
+        guard,
         allow_origins=sorted(access.origins),
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["*"],
         expose_headers=MCP_HEADERS,
     )
-    return [*([cors] if access.origins else []), Middleware(Guard, access)]

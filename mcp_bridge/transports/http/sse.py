@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.ends import Ledger
+from mcp_bridge.transports.http.guard import refused
 
 MESSAGES = "/messages"
 
@@ -27,6 +28,9 @@ class Sse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one client until it leaves."""
+        if scope["method"] != "GET":
+            await refused(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
+            return
         kernel = self._endpoint.kernel
         async with self._transport.connect_sse(scope, receive, send) as (source, sink):
             incoming = Counted(source, self._ledger)

@@ -1,0 +1,74 @@
+"""The official client, speaking exactly one protocol version to the SDK's own server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from unittest import mock
+
+import mcp.client.session as client_session
+import pytest
+from mcp.client import Client
+
+from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.testing import connect
+
+STATELESS = "2026-07-28"
+NEWEST_HANDSHAKE = "2025-11-25"
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST_HANDSHAKE, STATELESS)
+EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)
+ERAS = pytest.mark.parametrize("mode", ["legacy", STATELESS])
+NOTHING: dict[str, Any] = {"type": "object"}
+
+
+@contextlib.asynccontextmanager
+async def speaking(tools: ToolRegistry | Bridge, version: str) -> AsyncIterator[Client]:
+    """A client that offers this version and gets it."""
+    with mock.patch.object(client_session, "LATEST_HANDSHAKE_VERSION", version):
+        async with connect(tools, mode=STATELESS if version == STATELESS else "legacy") as client:
+            assert client.protocol_version == version
+            yield client
+
+
+def registry_of(*entries: ToolEntry) -> ToolRegistry:
+    registry = ToolRegistry()
+    for entry in entries:
+        registry.register(entry)
+    return registry
+
+
+def answering(answer: Any, **fields: Any) -> ToolEntry:
+    """A tool named `t` that always answers this; an exception is raised."""
+    return entry_of(lambda data: raising(answer) if isinstance(answer, BaseException) else answer, **fields)
+
+
+def entry_of(handler: Callable[..., Any], name: str = "t", **fields: Any) -> ToolEntry:
+    return ToolEntry(name, "", handler, **fields)
+
+
+def raising(error: BaseException) -> Any:
+    raise error
+
+
+async def call(client: Client, name: str = "t", /, **arguments: Any) -> dict[str, Any]:
+    """A tools/call result as its JSON, which must be real JSON."""
+    return as_json(await client.call_tool(name, arguments))
+
+
+async def listed(client: Client) -> list[dict[str, Any]]:
+    """All tools as their JSON, which must be real JSON."""
+    return [as_json(tool) for tool in (await client.list_tools()).tools]
+
+
+def as_json(model: Any) -> Any:
+    made = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    json.dumps(made, allow_nan=False, ensure_ascii=False).encode()
+    return made
+
+
+def words(result: dict[str, Any]) -> str:
+    """The text of a result's text blocks."""
+    return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
