@@ -59,8 +59,8 @@ def tool(
     descriptions come from the signature and the docstring, and the function is called with keywords. A
     parameter annotated `CallContext` gets the running call's context in both forms.
 
-    The decorated function is called as before and has a `tool_entry` attribute. Raises ValueError when the name is taken
-    in `registry`, TypeError for a signature that no schema can be inferred from.
+    The decorated function is called as before and has a `tool_entry` attribute. Raises ValueError when the name
+    is taken in `registry`, TypeError for a signature that no schema can be inferred from.
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import logging
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
@@ -17,10 +19,14 @@ from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.results import Result
 from mcp_bridge.contracts.tool import ToolResult
 
+logger = logging.getLogger("mcp_bridge.wire")
+
 MAX_DEPTH = 100
 """How deep an answer may be nested; deeper ones, and those that contain themselves, are refused."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _INT64 = range(-(2**63), 2**64)
+_SUSPECT = re.compile(rb'null|"[0-9a-f]{8}-[0-9a-f]{4}-')
+"""What orjson also writes for a NaN or a UUID, which are not plain."""
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -37,7 +43,7 @@ def to_result(answer: Any) -> ToolResult:
 
     Text, numbers, dicts, lists, dataclasses and pydantic models become `output`; bytes and content blocks
     become `content`; a ToolResult passes, a tool_use Result is translated. Raises ValueError for an answer
-    that contains itself.
+    that contains itself or cannot be read.
     """
     if isinstance(answer, str):
         return ToolResult(success=True, output=_clean(answer))
@@ -46,9 +52,9 @@ def to_result(answer: Any) -> ToolResult:
     if isinstance(answer, Result):
         return _from_result(answer)
     if isinstance(answer, Content | bytes | bytearray):
-        return ToolResult(success=True, content=(_block(answer),))
+        return ToolResult(success=True, content=(as_block(answer),))
     if isinstance(answer, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in answer):
-        return ToolResult(success=True, content=tuple(_block(item) for item in answer))
+        return ToolResult(success=True, content=tuple(as_block(item) for item in answer))
     return ToolResult(success=True, output=answer if _is_plain(answer) else plain(answer))
 
 
@@ -57,12 +63,31 @@ def text_of(output: Any) -> str:
     return output if isinstance(output, str) else orjson.dumps(output).decode()
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any) -> Any:
     """`value` as JSON has it: str, int, float, bool, None, list, dict with text keys.
 
     NaN and infinities become None, lone surrogates U+FFFD, integers beyond 64 bits and unknown objects text,
-    bytes base64. Raises ValueError beyond MAX_DEPTH levels.
+    bytes base64. Raises ValueError beyond MAX_DEPTH levels, and for an object that cannot be read.
     """
+    try:
+        return _plain(value, 0)
+    except ValueError:
+        raise
+    except Exception as error:  # a stranger's __str__, __iter__ or model_dump
+        kind = type(value).__name__
+        raise ValueError(f"the answer cannot be read: {type(error).__name__} in a value of type {kind}") from error
+
+
+def plain_mapping(value: Any) -> dict[str, Any]:
+    """A mapping of a stranger made plain; empty where it is none or cannot be read, which the log says."""
+    try:
+        return _mapping(value, 0) if isinstance(value, Mapping) else {}
+    except Exception as error:
+        logger.warning("left out, because it cannot be read: %s", error)
+        return {}
+
+
+def _plain(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError(f"the answer contains itself or is nested deeper than {MAX_DEPTH} levels")
     if value is None or value is True or value is False:
@@ -74,9 +99,9 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """One pass in C instead of a walk. A null in it may be a NaN, so it is looked at by hand."""
+    """One pass in C instead of a walk. What may be a NaN or a UUID is looked at by hand."""
     try:
-        return b"null" not in orjson.dumps(value, option=_STRICT)
+        return _SUSPECT.search(orjson.dumps(value, option=_STRICT)) is None
     except (TypeError, RecursionError):
         return False
 
@@ -100,24 +125,24 @@ def _float(value: float, _: int) -> float | None:
 
 
 def _mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    return {_key(key): plain(item, depth + 1) for key, item in value.items()}
+    return {_key(key, depth): _plain(item, depth + 1) for key, item in value.items()}
 
 
-def _key(key: Any) -> str:
-    return _clean(key) if isinstance(key, str) and not isinstance(key, Enum) else text_of(plain(key))
+def _key(key: Any, depth: int) -> str:
+    return _clean(key) if isinstance(key, str) and not isinstance(key, Enum) else text_of(_plain(key, depth + 1))
 
 
 def _items(value: Iterable[Any], depth: int) -> list[Any]:
-    return [plain(item, depth + 1) for item in value]
+    return [_plain(item, depth + 1) for item in value]
 
 
 _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
-    (Enum, lambda value, depth: plain(value.value, depth + 1)),
+    (Enum, lambda value, depth: _plain(value.value, depth + 1)),
     (str, lambda value, _: _clean(str(value))),
     (int, _integer),
     (float, _float),
     (Mapping, _mapping),
-    (Content, lambda value, depth: plain(dataclasses.asdict(value), depth + 1)),
+    (Content, lambda value, depth: _object(value, depth)),
     ((bytes, bytearray, memoryview), lambda value, _: base64.b64encode(bytes(value)).decode()),
     ((datetime, date, time), lambda value, _: value.isoformat()),
     ((Sequence, AbstractSet), _items),
@@ -127,14 +152,15 @@ _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
 def _object(value: Any, depth: int) -> Any:
     """Models and dataclasses by their fields; anything else by its own text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
+        return {item.name: _plain(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
     dump = getattr(type(value), "model_dump", None)
     if callable(dump):
-        return plain(dump(value, mode="json", by_alias=True), depth + 1)
+        return _plain(dump(value, mode="json", by_alias=True), depth + 1)
     return _clean(str(value))
 
 
-def _block(item: Any) -> Content:
+def as_block(item: Any) -> Content:
+    """A content block as it is, bytes by what they are, anything else as text. Raises ValueError as `plain` does."""
     if isinstance(item, Content):
         return item
     if isinstance(item, bytes | bytearray):

@@ -465,7 +465,7 @@ def test_every_key_of_the_file_is_described_in_the_schema():
     properties = [item for part in parts for item in part["properties"].items()]
     frame = set(SourceSettings.model_fields) - {"options", "origin"}
     properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
-    assert len(properties) == 26
+    assert len(properties) == 27
     assert [key for key, item in properties if not item.get("description", "").endswith(".")] == []
 
 

@@ -34,7 +34,7 @@ class HttpOptions:
 
 
 class BridgeApp:
-    """An endpoint over HTTP, as an ASGI app. Another one that mounts it needs `lifespan=app.lifespan`, or it answers 503.
+    """An endpoint over HTTP, as an ASGI app. One that mounts it needs `lifespan=app.lifespan`, or it answers 503.
 
     `around` is entered with the app: whatever must run beside it. `ledger` has the requests that are
     unanswered, listen streams apart. Four exact paths need no router, which would cost a call a tenth.
