@@ -69,10 +69,7 @@ class Catalog(Generic[T]):
         kept = {name: thing for name, thing in self._things.items() if thing.owner != owner}
         for thing in things:
             if (other := kept.get(thing.name)) is not None:
-                raise DuplicateTool(
-                    f"Tool '{thing.name}' comes from both {_owner(other)} and {_owner(thing)}. "
-                    "Give one of the sources a prefix, or the tool an alias."
-                )
+                raise DuplicateTool(_clash(other, thing))
             kept[thing.name] = thing
         if kept != self._things:
             self._things = kept
@@ -89,6 +86,15 @@ class Catalog(Generic[T]):
         self._sorted = None
         for listener in list(self._listeners.values()):
             listener()
+
+
+def _clash(one: Named, other: Named) -> str:
+    if one.owner == other.owner:
+        return f"There are two tools named '{one.name}' in {_owner(one)}. Rename one of them."
+    return (
+        f"Tool '{one.name}' comes from both {_owner(one)} and {_owner(other)}. "
+        "Give one of the sources a prefix, or the tool an alias."
+    )
 
 
 def _owner(thing: Named) -> str:

@@ -53,6 +53,14 @@ class Prepared:
         return context_parameter(self.entry.handler)
 
     @cached_property
+    def context_leads(self) -> bool:
+        """Whether the context comes before the data."""
+        if self.context is None:
+            return False
+        first = next(iter(inspect.signature(self.entry.handler).parameters.values()))
+        return first.name == self.context and first.kind is not first.KEYWORD_ONLY
+
+    @cached_property
     def is_async(self) -> bool:
         """Whether the handler is a coroutine function, and so needs no thread."""
         handler = self.entry.handler
@@ -64,6 +72,8 @@ class Prepared:
         """The handler with its one argument, and the context where it asks for it."""
         if self.context is None:
             return partial(self.entry.handler, arguments)
+        if self.context_leads:
+            return partial(self.entry.handler, ctx, arguments)
         return partial(self.entry.handler, arguments, **{self.context: ctx})
 
     async def answer(self, handler: Callable[[], Any], threads: Threads) -> Any:
@@ -96,14 +106,18 @@ class Pipeline:
 
     def layers(self, tool: Prepared) -> list[Layer]:
         """The order of one call of `tool`, outermost first."""
+        observers, admitters = self._at(Stage.OBSERVE), self._at(Stage.ADMIT)
         deciders = [*self._at(Stage.DECIDE), *self._at(Stage.ATTEMPT)]
         validate_input = partial(_validate_input, tool)
+        map_errors = partial(self._map_errors, tool.entry.name)
+        recheck_output = partial(_recheck_output, tool)
         return [
-            *self._at(Stage.OBSERVE),  # sees results, never exceptions
-            partial(self._map_errors, tool.entry.name),
-            *self._at(Stage.ADMIT),
+            *([map_errors, recheck_output] if observers else []),  # their own errors end here too
+            *observers,  # see results, never exceptions
+            map_errors,
+            *([recheck_output] if admitters or deciders else []),
+            *admitters,
             validate_input,
-            *([partial(_recheck_output, tool)] if deciders else []),
             *deciders,
             *([validate_input] if deciders else []),  # again, because a decider may have changed them
             partial(self._deadline, tool.entry.name),
@@ -119,18 +133,17 @@ class Pipeline:
         return await composed(call, ctx)
 
     def _at(self, stage: Stage) -> list[Layer]:
-        return [middleware for middleware in self._middleware if middleware.stage is stage]
+        return [middleware for middleware in self._middleware if middleware.stage == stage]
 
     async def _map_errors(self, name: str, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """The call boundary: the one place that catches, so that nothing a tool does gets any further."""
         started = time.monotonic()
         try:
-            result = await call_next(call, ctx)
+            return _timed(await call_next(call, ctx), started)
         except BaseException as error:
             if _being_cancelled(error):
                 raise
-            result = self._failure(name, error)
-        return replace(result, duration_ms=(time.monotonic() - started) * 1000)
+            return _timed(self._failure(name, error), started)
 
     def _failure(self, name: str, error: BaseException) -> ToolResult:
         if isinstance(error, CallError):
@@ -153,7 +166,11 @@ class Pipeline:
         raise ToolTimeout(name, self.timeout)  # only a scope that ended its own block gets here
 
     async def _run(self, tool: Prepared, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
-        return to_result(await tool.answer(tool.bound(call.arguments, ctx), self.threads))
+        answer = await tool.answer(tool.bound(call.arguments, ctx), self.threads)
+        try:
+            return to_result(answer)
+        except ValueError as error:
+            raise InvalidOutput([f"$: {error}"], tool=tool.entry.name, output=None) from error
 
 
 async def _validate_input(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -172,10 +189,14 @@ async def _validate_output(tool: Prepared, call: ToolCall, ctx: CallContext, cal
 
 async def _recheck_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     """A result that a policy changed so that it no longer fits loses its structured part and stays text."""
-    result = await call_next(call, ctx)
+    result = to_result(await call_next(call, ctx))
     if result.success and tool.entry.output_schema and not tool.output.is_valid(result.output):
         return replace(result, output=None, content=result.content or (Text(text_of(result.output)),))
     return result
+
+
+def _timed(result: ToolResult, started: float) -> ToolResult:
+    return replace(result, duration_ms=(time.monotonic() - started) * 1000)
 
 
 def _being_cancelled(error: BaseException) -> bool:

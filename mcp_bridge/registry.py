@@ -8,6 +8,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -68,7 +69,8 @@ class ToolRegistry:
 
     def publish(self, owner: str, entries: Iterable[ToolEntry]) -> None:
         """Make these the tools of `owner`, in one step. Raises DuplicateTool, naming both owners."""
-        self._catalog.replace(owner, entries)
+        owned = (entry if entry.owner == owner else replace(entry, owner=owner) for entry in entries)
+        self._catalog.replace(owner, owned)
 
     def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` after every change, in the changing thread; the answer stops that."""

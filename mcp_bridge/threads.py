@@ -32,7 +32,9 @@ class Threads:
         handover = _Handover(lambda: self._places.release_on_behalf_of(job))
         context = copy_context()
 
-        def work() -> tuple[T, None] | tuple[None, BaseException]:
+        def work() -> tuple[T | None, BaseException | None]:
+            if not handover.thread_starts():
+                return None, None
             # Errors travel as values: a future cannot carry a StopIteration, and a SystemExit would end the loop.
             try:
                 return context.run(function, *args), None
@@ -51,16 +53,22 @@ class Threads:
 
 
 class _Handover:
-    """Who gives the place back: the waiting task if the thread has ended, else the thread when it does."""
+    """Who gives the place back: the thread if it is at work when the waiting task leaves, else the waiting task."""
 
     def __init__(self, release: Callable[[], None]) -> None:
         self._release = release
         self._lock = threading.Lock()
-        self._ended = self._left = False
+        self._working = self._left = False
+
+    def thread_starts(self) -> bool:
+        """Whether anybody still waits for the work; a cancelled call may leave before its thread begins."""
+        with self._lock:
+            self._working = not self._left
+            return self._working
 
     def thread_ends(self) -> None:
         with self._lock:
-            self._ended = True
+            self._working = False
             late = self._left
         if late:
             # The loop may be gone by now, and with it the pool.
@@ -72,6 +80,6 @@ class _Handover:
     def waiter_leaves(self) -> None:
         with self._lock:
             self._left = True
-            mine = self._ended
+            mine = not self._working
         if mine:
             self._release()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("bridge", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("bridge")  # how fast a busy machine is says nothing about behaviour
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -106,7 +106,7 @@ def takes_one_dict(function: Callable[..., Any]) -> bool:
         return True
     data = [item for item in parameters if not is_context(item.annotation)]
     if len(data) != 1 or data[0].kind in (data[0].KEYWORD_ONLY, data[0].VAR_KEYWORD):
-        return not data
+        return False
     return data[0].annotation is inspect.Parameter.empty or _is_plain_dict(data[0].annotation)
 
 

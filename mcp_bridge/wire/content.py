@@ -7,19 +7,47 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
-from mcp_bridge.wire.values import plain, text_of
+from mcp_bridge.wire.values import as_block, plain, plain_mapping, text_of
 from mcp_bridge.wire.versions import AUDIO, STRUCTURED, carries
 
 
-def block(content: Content, version: str) -> dict[str, Any]:
-    """One block as a JSON-ready dict that `version` knows; text stands in for kinds that it does not."""
-    make, since = _KINDS.get(type(content), (_unknown, ""))
-    made = make(content) if carries(version, since) else text(f"[{_in_words(content)}]")
-    if content.annotations:
-        made["annotations"] = plain(content.annotations)
-    if content.meta and carries(version, STRUCTURED):
-        made["_meta"] = plain(content.meta)
+def block(item: Any, version: str) -> dict[str, Any]:
+    """One block as a JSON-ready dict that `version` knows; text stands in for kinds that it does not.
+
+    A block that is not what its class says becomes text too: the SDK drops an answer with one bad block whole.
+    """
+    try:
+        content = as_block(item)
+        made = _block(content, version)
+    except (TypeError, ValueError) as error:
+        return text(f"[{type(item).__name__} content, which cannot be shown: {plain(str(error))}]")
+    if annotations := _annotations(content):
+        made["annotations"] = annotations
+    if carries(version, STRUCTURED) and (meta := plain_mapping(content.meta)):
+        made["_meta"] = meta
     return made
+
+
+def _block(content: Content, version: str) -> dict[str, Any]:
+    kind = next((kind for kind in type(content).__mro__ if kind in _KINDS), None)
+    if kind is None:
+        return _text_of(content)
+    make, since = _KINDS[kind]
+    return make(content) if carries(version, since) else text(f"[{_in_words(content)}]")
+
+
+def _annotations(content: Content) -> dict[str, Any]:
+    """What MCP has among the annotations, where it is of the type that MCP says."""
+    given = plain_mapping(content.annotations)
+    audience, priority, modified = given.get("audience"), given.get("priority"), given.get("lastModified")
+    kept: dict[str, Any] = {}
+    if isinstance(audience, list) and all(role in ("user", "assistant") for role in audience):
+        kept["audience"] = audience
+    if isinstance(priority, int | float) and 0 <= priority <= 1:
+        kept["priority"] = priority
+    if isinstance(modified, str):
+        kept["lastModified"] = modified
+    return kept
 
 
 def text(words: str) -> dict[str, Any]:
@@ -27,47 +55,52 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
+def _string(value: Any) -> str:
+    return text_of(plain(value))
+
+
 def _text(content: Any) -> dict[str, Any]:
-    return text(text_of(plain(content.text)))
+    return text(_string(content.text))
 
 
 def _binary(kind: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda content: {"type": kind, "data": _base64(content.data), "mimeType": str(content.mime_type)}
+    return lambda content: {"type": kind, "data": _base64(content.data), "mimeType": _string(content.mime_type)}
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def _base64(data: Any) -> str:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"its data must be bytes, not {type(data).__name__}")
+    return base64.b64encode(bytes(data)).decode()
 
 
 def _embedded(content: Any) -> dict[str, Any]:
-    resource: dict[str, Any] = {"uri": str(content.uri)}
+    resource: dict[str, Any] = {"uri": _string(content.uri)}
     if content.mime_type:
-        resource["mimeType"] = str(content.mime_type)
-    if isinstance(content.content, bytes | bytearray):
-        resource["blob"] = _base64(bytes(content.content))
+        resource["mimeType"] = _string(content.mime_type)
+    if isinstance(content.content, bytes | bytearray | memoryview):
+        resource["blob"] = _base64(content.content)
     else:
-        resource["text"] = text_of(plain(content.content))
+        resource["text"] = _string(content.content)
     return {"type": "resource", "resource": resource}
 
 
 def _link(content: Any) -> dict[str, Any]:
-    made = {"type": "resource_link", "uri": str(content.uri), "name": str(content.name)}
-    extras = {
-        "title": content.title,
-        "description": content.description,
-        "mimeType": content.mime_type,
-        "size": content.size,
-    }
-    return made | {key: value for key, value in extras.items() if value is not None}
+    made: dict[str, Any] = {"type": "resource_link", "uri": _string(content.uri), "name": _string(content.name)}
+    extras = {"title": content.title, "description": content.description, "mimeType": content.mime_type}
+    made |= {key: _string(value) for key, value in extras.items() if value is not None}
+    if isinstance(content.size, int):
+        made["size"] = content.size
+    return made
 
 
-def _unknown(content: Content) -> dict[str, Any]:
-    return text(text_of(plain(content)))
+def _text_of(content: Content) -> dict[str, Any]:
+    """A kind of content that MCP does not have, as its fields."""
+    return text(_string(content))
 
 
 def _in_words(content: Content) -> str:
     if isinstance(content, ResourceLink):
-        return f"resource {content.name}: {content.uri}"
+        return f"resource {_string(content.name)}: {_string(content.uri)}"
     return f"{type(content).__name__.lower()} content, which this client's protocol version cannot carry"
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import block, text
 from mcp_bridge.wire.tools import META, RESULT, WireTool
-from mcp_bridge.wire.values import plain, text_of
+from mcp_bridge.wire.values import plain, plain_mapping, text_of
 from mcp_bridge.wire.versions import STATELESS, STRUCTURED, carries
 
 COMPLETE = {"resultType": "complete"}
@@ -29,7 +30,7 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
 
 def _success(result: ToolResult, version: str) -> list[dict[str, Any]]:
     if result.content is not None:
-        return [block(item, version) for item in result.content]
+        return _blocks(result.content, version)
     return [] if result.output is None else [text(text_of(result.output))]
 
 
@@ -38,16 +39,21 @@ def _failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
     words = str(plain(result.error_text))
     blocks = [text(words or "The tool failed and did not say why.")]
     if result.content is not None:
-        return [*(blocks if words else []), *(block(item, version) for item in result.content)] or blocks
+        return [*(blocks if words else []), *_blocks(result.content, version)] or blocks
     output = result.output
     if output is None or output == words or text_of(output) == words:
         return blocks
     return [*(blocks if words else []), text(text_of(output))]
 
 
+def _blocks(content: Any, version: str) -> list[dict[str, Any]]:
+    items = [content] if isinstance(content, str | bytes | Content) else content
+    return [block(item, version) for item in items]
+
+
 def _structured(output: Any, tool: WireTool, version: str) -> dict[str, Any]:
-    if tool.definition.output_schema:
-        if tool.wraps_output and not carries(version, STATELESS):
+    if tool.output_schema is not None:
+        if tool.wraps(version):
             return {"structuredContent": {RESULT: output}}
         # Declared, but a content-only answer of a tool without a check: the handshake versions take objects alone.
         if isinstance(output, dict) or carries(version, STATELESS):
@@ -57,7 +63,7 @@ def _structured(output: Any, tool: WireTool, version: str) -> dict[str, Any]:
 
 
 def _meta(result: ToolResult) -> dict[str, Any]:
-    meta: dict[str, Any] = plain(result.meta) if result.meta else {}
+    meta = plain_mapping(result.meta)
     if result.is_error and result.code:
-        meta[f"{META}code"] = result.code
+        meta[f"{META}code"] = text_of(plain(result.code))
     return meta

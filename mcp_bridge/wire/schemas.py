@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_bridge.wire.values import plain
@@ -13,55 +13,67 @@ _OBJECT_WORDS = frozenset(
         "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties",
     }
 )  # fmt: skip
-_ROOT_WORDS = ("$defs", "definitions", "$schema")
-_MAX_HOPS = 32
+_ROOT_WORDS = ("$defs", "definitions", "$schema", "$id")
 
 
 def takes_object(schema: Any) -> bool:
-    """Whether an object can fit `schema` at its root; an empty schema takes anything, so also an object."""
-    return _takes_object(schema, schema, 0)
+    """Whether an object can be asked of whoever fills in `schema`; false takes nothing, whatever it is wrapped in."""
+    return schema is False or _Reading(schema).takes(schema, "object")
 
 
-def _takes_object(schema: Any, root: Any, hops: int) -> bool:
-    if not isinstance(schema, Mapping) or hops > _MAX_HOPS:
-        return True
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        return kind == "object"
-    if isinstance(kind, list | tuple):
-        return "object" in kind
-    if _OBJECT_WORDS & schema.keys():
-        return True
-    if isinstance(reference := schema.get("$ref"), str):
-        return _takes_object(_resolve(reference, root), root, hops + 1)
-    for word in ("anyOf", "oneOf"):
-        if isinstance(branches := schema.get(word), list | tuple) and branches:
-            return any(_takes_object(branch, root, hops + 1) for branch in branches)
-    if isinstance(parts := schema.get("allOf"), list | tuple) and parts:
-        return all(_takes_object(part, root, hops + 1) for part in parts)
-    if "const" in schema:
-        return isinstance(schema["const"], Mapping)
-    if isinstance(values := schema.get("enum"), list | tuple):
-        return any(isinstance(value, Mapping) for value in values)
-    return True
+def takes_null(schema: Any) -> bool:
+    """Whether null can fit `schema`."""
+    return _Reading(schema).takes(schema, "null")
 
 
 def always_object(schema: Any) -> bool:
     """Whether whatever fits `schema` is an object."""
-    return _always_object(schema, schema, 0)
+    return _Reading(schema).is_object(schema)
 
 
-def _always_object(schema: Any, root: Any, hops: int) -> bool:
-    if not isinstance(schema, Mapping) or hops > _MAX_HOPS:
+class _Reading:
+    """One look at a schema from its root. Each reference is followed once: a stranger's may lead back to itself."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._known: dict[str, bool] = {}
+
+    def takes(self, schema: Any, kind: str) -> bool:
+        """Whether a value of this kind (object or null) can fit."""
+        if not isinstance(schema, Mapping):
+            return schema is not False
+        if isinstance(said := schema.get("type"), str | list | tuple):
+            return kind == said if isinstance(said, str) else kind in said
+        if _OBJECT_WORDS & schema.keys():
+            return kind == "object"
+        if isinstance(reference := schema.get("$ref"), str):
+            return self._followed(reference, lambda target: self.takes(target, kind), meanwhile=True)
+        for word, together in (("anyOf", any), ("oneOf", any), ("allOf", all)):
+            if isinstance(parts := schema.get(word), list | tuple) and parts:
+                return together(self.takes(part, kind) for part in parts)
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(values, list | tuple):
+            return any(value is None if kind == "null" else isinstance(value, Mapping) for value in values)
+        return True
+
+    def is_object(self, schema: Any) -> bool:
+        """Whether nothing but objects can fit."""
+        if not isinstance(schema, Mapping):
+            return False
+        if "type" in schema:
+            return schema["type"] in ("object", ["object"])
+        if isinstance(reference := schema.get("$ref"), str):
+            return self._followed(reference, self.is_object, meanwhile=False)
+        for word, together in (("anyOf", all), ("oneOf", all), ("allOf", any)):
+            if isinstance(parts := schema.get(word), list | tuple) and parts:
+                return together(self.is_object(part) for part in parts)
         return False
-    if "type" in schema:
-        return schema["type"] in ("object", ["object"])
-    if isinstance(reference := schema.get("$ref"), str):
-        return _always_object(_resolve(reference, root), root, hops + 1)
-    for word, together in (("anyOf", all), ("oneOf", all), ("allOf", any)):
-        if isinstance(parts := schema.get(word), list | tuple) and parts:
-            return together(_always_object(part, root, hops + 1) for part in parts)
-    return False
+
+    def _followed(self, reference: str, judge: Callable[[Any], bool], *, meanwhile: bool) -> bool:
+        if reference not in self._known:
+            self._known[reference] = meanwhile
+            self._known[reference] = judge(_resolve(reference, self._root))
+        return self._known[reference]
 
 
 def _resolve(reference: str, root: Any) -> Any:
@@ -76,14 +88,37 @@ def as_object(schema: Any) -> dict[str, Any]:
     """A schema that takes objects, with `type: object` said at its root."""
     if not isinstance(schema, Mapping):
         return {"type": "object", "not": {}} if schema is False else {"type": "object"}
-    return {**plain(schema), "type": "object"}
+    return {**rooted(schema), "type": "object"}
+
+
+def rooted(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema whose root MCP can read: keywords there that are not of their type are left out."""
+    made: dict[str, Any] = plain(schema)
+    if "properties" in made and isinstance(properties := made["properties"], dict):
+        made["properties"] = {name: part for name, part in properties.items() if isinstance(part, dict | bool)}
+    return {word: value for word, value in made.items() if _ROOT_TYPES.get(word, _anything)(value)}
+
+
+def _anything(_: Any) -> bool:
+    return True
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_ROOT_TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "$schema": _is_text,
+    "properties": lambda value: isinstance(value, dict),
+    "required": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+}
 
 
 def wrapped(schema: Any, key: str) -> dict[str, Any]:
     """An object schema with `schema` as its one property `key`; definitions move to the root, references follow."""
-    inner = plain(schema)
-    if not isinstance(inner, dict):
-        return {"type": "object", "properties": {key: inner}, "required": [key]}
+    if not isinstance(schema, Mapping):
+        return {"type": "object", "properties": {key: plain(schema)}, "required": [key]}
+    inner = rooted(schema)
     moved = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
     inner = _moved(inner, f"#/properties/{key}")
     return {

@@ -10,8 +10,8 @@ from typing import Any
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.wire.names import client_name
-from mcp_bridge.wire.schemas import always_object, as_object, takes_object, wrapped
-from mcp_bridge.wire.values import plain
+from mcp_bridge.wire.schemas import always_object, as_object, rooted, takes_null, takes_object, wrapped
+from mcp_bridge.wire.values import plain, plain_mapping, text_of
 from mcp_bridge.wire.versions import AUDIO, ICONS, STATELESS, STRUCTURED, carries
 
 logger = logging.getLogger("mcp_bridge.wire")
@@ -19,7 +19,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 INPUT = "input"
 """The one argument of a tool whose input is not an object."""
 RESULT = "result"
-"""The one field of structured content that is not an object, for clients of the handshake versions."""
+"""The one field of structured content that is not an object, where the client's version or the SDK needs one."""
 META = "mcp-bridge/"
 """What our own `_meta` keys begin with."""
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -27,13 +27,18 @@ _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 @dataclass(frozen=True, slots=True)
 class WireTool:
-    """One tool, ready for the wire. `wraps_input` and `wraps_output` tell that a side is not an object."""
+    """One tool, ready for the wire.
+
+    `wraps_input` and `wraps_output` tell that a side is not an object, `may_be_null` that an answer may be null.
+    """
 
     name: str
     definition: ToolDefinition
     input_schema: dict[str, Any]
     wraps_input: bool
+    output_schema: Mapping[str, Any] | None
     wraps_output: bool
+    may_be_null: bool
     _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def listing(self, version: str) -> dict[str, Any]:
@@ -42,6 +47,10 @@ class WireTool:
         if made is None:
             made = self._listings[version] = _listing(self, version)
         return made
+
+    def wraps(self, version: str) -> bool:
+        """Whether structured content is `{"result": ...}`: the SDK drops null, and older versions take objects only."""
+        return self.wraps_output and (self.may_be_null or not carries(version, STATELESS))
 
     def data(self, arguments: Mapping[str, Any] | None) -> Any:
         """The handler's data from a client's arguments. Raises InvalidArguments where a wrapped input is missing."""
@@ -57,26 +66,36 @@ class WireTool:
 
 def to_wire(definition: ToolDefinition) -> WireTool:
     """Make a definition ready. An odd part of it is left out and logged; it never spoils the list."""
-    try:
-        wraps = not takes_object(definition.input_schema)
-        schema = wrapped(definition.input_schema, INPUT) if wraps else as_object(definition.input_schema)
-    except (ValueError, TypeError, RecursionError) as error:
-        logger.warning("tool %r is listed without its input schema: %s", definition.name, error)
-        wraps, schema = False, {"type": "object"}
+    given = _schema(definition, "input", definition.input_schema)
+    wraps = not takes_object(given)
+    schema = wrapped(given, INPUT) if wraps else as_object(given)
+    output = _schema(definition, "output", definition.output_schema)
+    declared = output if isinstance(output, dict) and output else None
     return WireTool(
         name=client_name(definition.name),
         definition=definition,
         input_schema=schema,
         wraps_input=wraps,
-        wraps_output=bool(definition.output_schema) and not always_object(definition.output_schema),
+        output_schema=declared,
+        wraps_output=declared is not None and not always_object(declared),
+        may_be_null=declared is not None and takes_null(declared),
     )
+
+
+def _schema(definition: ToolDefinition, side: str, schema: Any) -> Any:
+    """A schema made plain; empty where it contains itself or cannot be read."""
+    try:
+        return plain(schema)
+    except ValueError as error:
+        logger.warning("tool %r is listed without its %s schema: %s", definition.name, side, error)
+        return {}
 
 
 def _listing(tool: WireTool, version: str) -> dict[str, Any]:
     definition = tool.definition
     made: dict[str, Any] = {
         "name": tool.name,
-        "description": plain(str(definition.description)),
+        "description": _words(definition.description),
         "inputSchema": tool.input_schema,
     }
     if carries(version, STRUCTURED):
@@ -88,10 +107,15 @@ def _listing(tool: WireTool, version: str) -> dict[str, Any]:
     return made
 
 
+def _words(text: Any) -> str:
+    """A text of a stranger; empty where it is none."""
+    return str(plain(text)) if isinstance(text, str) else ""
+
+
 def _since_structured(tool: WireTool, version: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    if isinstance(tool.definition.title, str):
-        made["title"] = plain(tool.definition.title)
+    if title := _words(tool.definition.title):
+        made["title"] = title
     if (schema := output_schema(tool, version)) is not None:
         made["outputSchema"] = schema
     if meta := _meta(tool):
@@ -101,23 +125,18 @@ def _since_structured(tool: WireTool, version: str) -> dict[str, Any]:
 
 def output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
     """The declared output schema in a shape that `version` can read, or None when nothing is declared."""
-    schema = tool.definition.output_schema
-    if not isinstance(schema, Mapping) or not schema:
+    if (schema := tool.output_schema) is None:
         return None
-    try:
-        if carries(version, STATELESS):
-            return dict(plain(schema))
-        return wrapped(schema, RESULT) if tool.wraps_output else as_object(schema)
-    except (ValueError, TypeError, RecursionError) as error:
-        logger.warning("tool %r is listed without its output schema: %s", tool.definition.name, error)
-        return None
+    if tool.wraps(version):
+        return wrapped(schema, RESULT)
+    return rooted(schema) if carries(version, STATELESS) else as_object(schema)
 
 
 def _meta(tool: WireTool) -> dict[str, Any]:
     definition = tool.definition
-    meta: dict[str, Any] = plain(definition.meta) if isinstance(definition.meta, Mapping) else {}
-    if definition.tags:
-        meta[f"{META}tags"] = [str(tag) for tag in definition.tags]
+    meta = plain_mapping(definition.meta)
+    if tags := [text_of(plain(tag)) for tag in definition.tags if isinstance(tag, str)]:
+        meta[f"{META}tags"] = tags
     if tool.name != definition.name:
         meta[f"{META}name"] = plain(definition.name)
     return meta
@@ -126,8 +145,8 @@ def _meta(tool: WireTool) -> dict[str, Any]:
 def _annotations(definition: ToolDefinition) -> dict[str, Any]:
     given = definition.annotations if isinstance(definition.annotations, Mapping) else {}
     kept: dict[str, Any] = {name: given[name] for name in _HINTS if isinstance(given.get(name), bool)}
-    if isinstance(title := given.get("title"), str):
-        kept["title"] = plain(title)
+    if title := _words(given.get("title")):
+        kept["title"] = title
     return kept
 
 
@@ -137,8 +156,12 @@ def _icon(icon: Any) -> dict[str, Any] | None:
     if not isinstance(source, str) or not source.startswith(("https://", "data:")):
         logger.warning("an icon is left out: src must be an https: or data: address")
         return None
-    kept = {name: icon[name] for name in ("mimeType", "theme") if isinstance(icon.get(name), str)}
+    kept: dict[str, Any] = {"src": _words(source)}
+    if kind := _words(icon.get("mimeType")):
+        kept["mimeType"] = kind
+    if (theme := icon.get("theme")) in ("light", "dark"):
+        kept["theme"] = theme
     sizes = icon.get("sizes")
     if isinstance(sizes, list | tuple) and all(isinstance(size, str) for size in sizes):
-        kept["sizes"] = list(sizes)
-    return {"src": source, **kept}
+        kept["sizes"] = [_words(size) for size in sizes]
+    return kept

@@ -24,6 +24,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 MAX_DEPTH = 100
 """How deep an answer may be nested; deeper ones, and those that contain themselves, are refused."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_LONE = re.compile("[\ud800-\udfff]")
 _INT64 = range(-(2**63), 2**64)
 _SUSPECT = re.compile(rb'null|"[0-9a-f]{8}-[0-9a-f]{4}-')
 """What orjson also writes for a NaN or a UUID, which are not plain."""
@@ -81,10 +82,11 @@ def plain(value: Any) -> Any:
 def plain_mapping(value: Any) -> dict[str, Any]:
     """A mapping of a stranger made plain; empty where it is none or cannot be read, which the log says."""
     try:
-        return _mapping(value, 0) if isinstance(value, Mapping) else {}
-    except Exception as error:
-        logger.warning("left out, because it cannot be read: %s", error)
+        made: dict[str, Any] = plain(value) if isinstance(value, Mapping) else {}
+    except ValueError as error:
+        logger.warning("a mapping is left out: %s", error)
         return {}
+    return made
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -107,13 +109,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _clean(text: str) -> str:
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace" if _lone(text) else "strict").decode()
-
-
-def _lone(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
 def _integer(value: int, _: int) -> int | str:
@@ -129,7 +125,11 @@ def _mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def _key(key: Any, depth: int) -> str:
-    return _clean(key) if isinstance(key, str) and not isinstance(key, Enum) else text_of(_plain(key, depth + 1))
+    return (
+        _clean(str.__str__(key))
+        if isinstance(key, str) and not isinstance(key, Enum)
+        else text_of(_plain(key, depth + 1))
+    )
 
 
 def _items(value: Iterable[Any], depth: int) -> list[Any]:
@@ -138,11 +138,10 @@ def _items(value: Iterable[Any], depth: int) -> list[Any]:
 
 _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
     (Enum, lambda value, depth: _plain(value.value, depth + 1)),
-    (str, lambda value, _: _clean(str(value))),
+    (str, lambda value, _: _clean(str.__str__(value))),
     (int, _integer),
     (float, _float),
     (Mapping, _mapping),
-    (Content, lambda value, depth: _object(value, depth)),
     ((bytes, bytearray, memoryview), lambda value, _: base64.b64encode(bytes(value)).decode()),
     ((datetime, date, time), lambda value, _: value.isoformat()),
     ((Sequence, AbstractSet), _items),

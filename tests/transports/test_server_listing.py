@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 from stdio_talk import served
@@ -106,6 +106,8 @@ def test_a_cursor_says_the_name_it_was_made_of(name: str) -> None:
 
 
 @given(st.text())
+@example(encode("a") + "=")
+@example(encode("ab") + "\n")
 def test_only_cursors_of_our_own_making_are_read(cursor: str) -> None:
     try:
         name = decode(cursor)

@@ -275,11 +275,13 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
 
 async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> None:
     told: list[int] = []
+    begun = anyio.Event()
 
     async def chatter(data: Any, ctx: CallContext) -> str:
         for step in range(100):
             await ctx.progress(step, message="x" * 100_000)
             told.append(step)
+            begun.set()
         return "said all"
 
     registry = ToolRegistry()
@@ -287,6 +289,8 @@ async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> Non
     async with served(registry) as talk:
         await talk.hello()
         number = await talk.call("chatter", meta={"progressToken": 1})
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
         await anyio.wait_all_tasks_blocked()
         assert 0 < len(told) < 50
         assert text_of(await talk.answer(number)) == "said all"

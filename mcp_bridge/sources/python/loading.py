@@ -14,6 +14,8 @@ from types import ModuleType
 
 from mcp_bridge.contracts.errors import SourceError
 
+_OURS = __name__.partition(".")[0]
+
 
 def files(target: Path) -> list[Path]:
     """The files that a path stands for: itself, or a folder's Python files that do not begin with `_`."""
@@ -34,7 +36,7 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _reported(path):
+        with _reported(path, path.parent):
             spec.loader.exec_module(module)
     except SourceError:
         del sys.modules[name]
@@ -46,16 +48,16 @@ def load_module(name: str, directory: Path) -> ModuleType:
     """Import a module by its dotted name; `directory` is importable. Raises SourceError with file and line."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
-    with _reported(name):
+    with _reported(name, directory):
         return importlib.import_module(name)
 
 
 def forget(root: Path) -> None:
-    """Forget every module under `root`, so that it is read again; installed packages stay."""
+    """Forget every module under `root`, so that it is read again; this package and installed ones stay."""
     importlib.invalidate_caches()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and "site-packages" not in file and Path(file).is_relative_to(root) and name != "__main__":
+        if file and _is_below(file, root) and name.partition(".")[0] not in ("__main__", _OURS):
             del sys.modules[name]
 
 
@@ -70,13 +72,13 @@ def fresh() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _reported(what: Path | str) -> Iterator[None]:
+def _reported(what: Path | str, root: Path) -> Iterator[None]:
     """Run somebody's module: what it prints goes to stderr, what it raises becomes a SourceError."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (Exception, SystemExit) as error:
-        place = _place(error) or str(what)
+        place = _place(error, root) or str(what)
         raise SourceError(f"{place}: {type(error).__name__}: {_text(error)}") from error
 
 
@@ -84,13 +86,19 @@ def _text(error: BaseException) -> str:
     return (error.msg if isinstance(error, SyntaxError) else str(error)) or "no message"
 
 
-def _place(error: BaseException) -> str:
-    """File and line: where the syntax is wrong, else the innermost line outside the import machinery."""
+def _place(error: BaseException, root: Path) -> str:
+    """File and line: where the syntax is wrong, else the innermost line of their own, else of anybody's."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    own = [
+    frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if "importlib" not in frame.filename and frame.filename != __file__
     ]
+    own = [frame for frame in frames if _is_below(frame.filename, root)] or frames
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+def _is_below(file: str, root: Path) -> bool:
+    """Whether a file is somebody's own under `root`, rather than installed there."""
+    return "site-packages" not in file and Path(file).is_relative_to(root)

@@ -7,6 +7,7 @@ Entries, registries, chains, functions marked with `tool_entry`, and functions t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -136,7 +137,8 @@ def _named(module: ModuleType, name: str) -> ToolEntry:
         made: Any = tool()(partial(function) if isinstance(function, type) else function)
     except TypeError as error:
         raise SourceError(f"{module.__file__}: '{name}' cannot be a tool: {error}") from error
-    return made.tool_entry  # type: ignore[no-any-return]
+    inferred: ToolEntry = made.tool_entry
+    return replace(inferred, name=name)
 
 
 _SHAPES: tuple[tuple[Callable[[Any], bool], Callable[[str, Any], Iterator[ToolEntry]]], ...] = (

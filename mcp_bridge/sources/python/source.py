@@ -94,7 +94,9 @@ class PythonSource:
         import watchfiles  # 30 ms, and only for --reload
 
         root = self._root()
-        async for _ in watchfiles.awatch(root, watch_filter=watchfiles.PythonFilter(), debounce=200, step=20):
+        # The time-out is how long the end of serving has to wait for the watcher, in milliseconds.
+        options = {"debounce": 200, "step": 20, "rust_timeout": 500}
+        async for _ in watchfiles.awatch(root, watch_filter=watchfiles.PythonFilter(), **options):
             forget(root)
             offer = self.load()
             for problem in offer.problems:

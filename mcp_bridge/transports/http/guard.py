@@ -44,7 +44,8 @@ class Access:
     ) -> Access:
         """Access to a server that listens on `host`: its own name, loopback names, and those given."""
         names = {name.lower().strip("[]") for name in (host, *hosts)}
-        return cls(hosts=LOOPBACK | names, origins=frozenset(origin.rstrip("/") for origin in origins), token=token)
+        allowed = frozenset(origin.lower().rstrip("/") for origin in origins)  # browsers send them in lower case
+        return cls(hosts=LOOPBACK | names, origins=allowed, token=token)
 
 
 class Guard:
@@ -53,7 +54,7 @@ class Guard:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
-        self._expected = f"Bearer {access.token}".encode() if access.token is not None else None
+        self._token = access.token.encode() if access.token is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer why not."""
@@ -75,9 +76,10 @@ class Guard:
             return refused(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
         if origin and not self._trusts(origin.decode("latin-1")):
             return refused(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
-        if self._expected is None or scope["path"].endswith(OPEN_PATHS) or scope["method"] == "OPTIONS":
+        if self._token is None or scope["path"].rstrip("/").endswith(OPEN_PATHS):
             return None
-        if hmac.compare_digest(authorization, self._expected):
+        scheme, _, token = authorization.partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):  # RFC 9110, 11.1: no case
             return None
         return refused(401, "A valid bearer token is needed.", {"WWW-Authenticate": 'Bearer realm="mcp-bridge"'})
 

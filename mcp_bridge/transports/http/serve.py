@@ -81,11 +81,18 @@ async def serve(
         if signals:
             await tasks.start(on_signals, draining.set, now)
         tasks.start_soon(_drain, app, server, draining, drain)
+        tasks.start_soon(_end_when_cancelled, server)
         started()
-        try:
+        with anyio.CancelScope(shield=True):  # cancelled itself, uvicorn leaves its sockets and our lifespan behind
             await server.serve(sockets=[bound])
-        finally:
-            tasks.cancel_scope.cancel()
+        tasks.cancel_scope.cancel()
+
+
+async def _end_when_cancelled(server: Server) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        server.should_exit = True
 
 
 async def _drain(app: BridgeApp, server: Server, draining: anyio.Event, patience: float) -> None:

@@ -32,10 +32,14 @@ class Sse:
             await refused(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
             return
         kernel = self._endpoint.kernel
-        async with self._transport.connect_sse(scope, receive, send) as (source, sink):
-            incoming = Counted(source, self._ledger)
-            outgoing = Settling(sink, self._ledger)
-            await kernel.run(incoming, outgoing, kernel.create_initialization_options())
+        requests = Requests(self._ledger)
+        try:
+            async with self._transport.connect_sse(scope, receive, send) as (source, sink):
+                incoming = Counted(source, requests)
+                outgoing = Settling(sink, requests)
+                await kernel.run(incoming, outgoing, kernel.create_initialization_options())
+        finally:
+            await requests.ended()
 
 
 class Messages:
@@ -49,12 +53,36 @@ class Messages:
         await self._transport.handle_post_message(scope, receive, send)
 
 
+class Requests:
+    """The unanswered requests of one client, as far as the ledger has them; nobody waits for those of one that left."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._open = 0
+
+    def opened(self) -> None:
+        """One request more."""
+        self._open += 1
+        self._ledger.opened()
+
+    async def settled(self) -> None:
+        """One request less; async for the SDK, as in the ledger."""
+        if self._open:
+            self._open -= 1
+            await self._ledger.settled()
+
+    async def ended(self) -> None:
+        """The client has left."""
+        while self._open:
+            await self.settled()
+
+
 class Wrapper:
     """An SDK stream with something added."""
 
-    def __init__(self, stream: Any, ledger: Ledger) -> None:
+    def __init__(self, stream: Any, requests: Requests) -> None:
         self._stream = stream
-        self._ledger = ledger
+        self._requests = requests
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -90,9 +118,9 @@ class Counted(Wrapper):
 
     def _count(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCRequest):
-            self._ledger.opened()
+            self._requests.opened()
             if isinstance(item.metadata, ServerMessageMetadata):
-                item.metadata.on_request_unanswered = self._ledger.settled
+                item.metadata.on_request_unanswered = self._requests.settled
         return item
 
 
@@ -103,4 +131,4 @@ class Settling(Wrapper):
         """Send a message."""
         await self._stream.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
-            await self._ledger.settled()
+            await self._requests.settled()

@@ -1,0 +1,162 @@
+"""Synchronous handlers in threads: bounded, with their caller's context variables, and never lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import pytest
+from anyio import from_thread
+from anyio.lowlevel import checkpoint
+from speaking import entry_of, raising
+
+from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
+from mcp_bridge.threads import Threads
+
+PATIENCE = 10
+tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+
+
+def serving(handler: Any, threads: int) -> ToolRegistry:
+    registry = ToolRegistry(pipeline=Pipeline(threads=threads, timeout=None))
+    registry.register(entry_of(handler))
+    return registry
+
+
+async def dispatch(registry: ToolRegistry, arguments: Any = None) -> Any:
+    return (await registry.dispatch(ToolCall(id="1", name="t", arguments=arguments or {}), CallContext())).output
+
+
+async def until_free(threads: Threads) -> None:
+    with anyio.fail_after(PATIENCE):
+        while threads.busy:
+            await checkpoint()
+
+
+async def test_a_handler_runs_in_a_thread_and_sees_the_variables_of_its_caller() -> None:
+    def look(data: Any) -> list[Any]:
+        seen = tenant.get()
+        tenant.set("the handler's own")
+        return [seen, threading.current_thread() is threading.main_thread()]
+
+    tenant.set("ann")
+    assert await dispatch(serving(look, 1)) == ["ann", False]
+    assert tenant.get() == "ann"
+
+
+async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
+    begun: list[str] = []
+    events = {name: threading.Event() for name in "abc"}
+
+    def hold(data: Any) -> str:
+        begun.append(data["name"])
+        assert events[data["name"]].wait(PATIENCE)
+        return str(data["name"])
+
+    registry = serving(hold, 2)
+    threads = registry.pipeline.threads
+    ended: list[str] = []
+
+    async def calling(name: str) -> None:
+        ended.append(await dispatch(registry, {"name": name}))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for name in "ab":
+                tasks.start_soon(calling, name)
+            while sorted(begun) != ["a", "b"]:
+                await checkpoint()
+            tasks.start_soon(calling, "c")
+            await anyio.wait_all_tasks_blocked()
+            assert sorted(begun) == ["a", "b"]
+            assert threads.busy == 2
+            events["b"].set()
+            while "c" not in begun:
+                await checkpoint()
+            assert ended == ["b"]
+            events["a"].set()
+            events["c"].set()
+    assert sorted(ended) == ["a", "b", "c"]
+    assert threads.busy == 0
+
+
+async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
+    begun, release = threading.Event(), threading.Event()
+    threads = Threads(1)
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(PATIENCE)))
+                while not begun.is_set():
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            assert threads.busy == 1
+            with anyio.move_on_after(0.05) as waited:
+                await threads.run(raising, AssertionError("there was no place"))
+            assert waited.cancelled_caught
+            assert threads.busy == 1
+    finally:
+        release.set()
+    await until_free(threads)
+    assert await threads.run(lambda: "free again") == "free again"
+
+
+@pytest.mark.parametrize("steps", range(10))
+async def test_a_call_cancelled_at_any_moment_gives_its_place_back(steps: int) -> None:
+    threads = Threads(1)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(threads.run, int)
+        for _ in range(steps):
+            await checkpoint()
+        tasks.cancel_scope.cancel()
+    await until_free(threads)
+    assert await threads.run(lambda: "free again") == "free again"
+
+
+def test_a_thread_that_outlives_its_event_loop_ends_quietly(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, release, tried = threading.Event(), threading.Event(), threading.Event()
+    refusals: list[type[BaseException]] = []
+    threads = Threads(1)
+    give_back = from_thread.run_sync
+
+    def watched(function: Callable[[], None]) -> None:
+        try:
+            give_back(function)
+        except BaseException as error:
+            refusals.append(type(error))
+            raise
+        finally:
+            tried.set()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(PATIENCE)))
+            while not begun.is_set():
+                await checkpoint()
+            tasks.cancel_scope.cancel()
+
+    monkeypatch.setattr(from_thread, "run_sync", watched)
+    anyio.run(main, backend=anyio_backend)
+    release.set()
+    assert tried.wait(PATIENCE)
+    assert len(refusals) == 1  # and no complaint from the thread, which would be an error of this test run
+    assert issubclass(refusals[0], RuntimeError)
+
+
+@pytest.mark.parametrize("error", [StopIteration(1), SystemExit(2), KeyboardInterrupt(), ValueError("x")], ids=repr)
+async def test_what_a_thread_raises_is_raised_here(error: BaseException) -> None:
+    threads = Threads(1)
+    caught: list[BaseException] = []
+    try:
+        await threads.run(raising, error)
+    except BaseException as seen:
+        caught.append(seen)
+    assert threads.busy == 0
+    [seen] = caught
+    assert error in (seen, seen.__cause__)  # a coroutine cannot raise StopIteration itself

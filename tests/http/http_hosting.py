@@ -1,0 +1,151 @@
+"""A bridge on a real socket, and the official client connected to it in every way it can be."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+import uvicorn
+from anyio.from_thread import start_blocking_portal
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.transports.http.app import BODY, BridgeApp, HttpOptions
+from mcp_bridge.transports.http.guard import Access
+from mcp_bridge.transports.http.serve import Server, address, listen, serve
+
+PATIENCE = 10.0
+STATELESS = "2026-07-28"
+NOTHING: dict[str, Any] = {"type": "object"}
+ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": STATELESS,
+    "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@dataclass(frozen=True)
+class Road:
+    """A transport and an era: one of the four ways in."""
+
+    transport: str
+    mode: str
+
+    def to(self, base: str, *, token: str | None = None, **options: Any) -> AbstractAsyncContextManager[Client]:
+        """The official client, not connected yet. `options` are the client's own."""
+        headers = {"Authorization": f"Bearer {token}"} if token is not None else None
+        if self.transport == "sse":
+            return Client(sse_client(f"{base}/sse", headers=headers), mode=self.mode, **options)
+        return self._over_http(f"{base}/mcp", headers, **options)
+
+    @contextlib.asynccontextmanager
+    async def _over_http(self, url: str, headers: dict[str, str] | None, **options: Any) -> AsyncIterator[Client]:
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http,
+            Client(streamable_http_client(url, http_client=http), mode=self.mode, **options) as client,
+        ):
+            yield client
+
+
+ROADS = [Road(transport, mode) for transport in ("http", "sse") for mode in ("legacy", STATELESS)]
+EVERY_ROAD = pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.transport}-{road.mode}")
+
+
+def entry(name: str, handler: Any = None, **options: Any) -> ToolEntry:
+    """A tool that takes an object."""
+    return ToolEntry(name, "A tool.", handler or (lambda data: name), NOTHING, **options)
+
+
+def registry_of(*entries: ToolEntry) -> ToolRegistry:
+    """A registry with these tools."""
+    registry = ToolRegistry()
+    registry.publish("test", entries)
+    return registry
+
+
+@contextlib.asynccontextmanager
+async def hosted(
+    tools: ToolRegistry, *, access: Access | None = None, body: int = BODY
+) -> AsyncIterator[tuple[str, BridgeApp]]:
+    """The base URL of a bridge that is served on a free port, and its app."""
+    bridge = Bridge(tools)
+    app = BridgeApp(bridge.endpoint, HttpOptions(access=access or Access(), body=body), around=bridge.running)
+    bound = listen("127.0.0.1", 0, token=None)
+    async with anyio.create_task_group() as tasks:
+        up = anyio.Event()
+        tasks.start_soon(partial(serve, app, bound, signals=False, started=up.set))
+        await up.wait()
+        yield address(bound), app
+        tasks.cancel_scope.cancel()
+
+
+@contextlib.contextmanager
+def hosted_aside(tools: ToolRegistry, *, access: Access | None = None, body: int = BODY) -> Iterator[str]:
+    """`hosted` in a thread of its own, for tests that speak plain HTTP."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(hosted(tools, access=access, body=body)) as (base, _),
+    ):
+        yield base
+
+
+@contextlib.asynccontextmanager
+async def uvicorn_with(app: Any) -> AsyncIterator[str]:
+    """The base URL of any ASGI app under uvicorn on a free port."""
+    bound = listen("127.0.0.1", 0, token=None)
+    server = Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve, [bound])
+        try:
+            yield address(bound)
+        finally:
+            server.should_exit = True
+
+
+def stateless_request(method: str, params: dict[str, Any] | None = None, **headers: str) -> dict[str, Any]:
+    """Keyword arguments of a POST in the stateless era."""
+    params = params or {}
+    named = {"Mcp-Name": params["name"]} if "name" in params else {}
+    return {
+        "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": ENVELOPE}},
+        "headers": {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, **named, **headers},
+    }
+
+
+def initialize(version: str = "2025-06-18") -> dict[str, Any]:
+    """The handshake's first message."""
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+
+
+class Gate:
+    """A handler that says when it runs, waits to be released, and says how it ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.release, self.cancelled = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def __call__(self, data: Any) -> str:
+        self.begun.set()
+        try:
+            await self.release.wait()
+        except BaseException:
+            self.cancelled.set()
+            raise
+        return "released"
+
+
+async def soon(event: anyio.Event) -> None:
+    """Wait for what must happen, but not for ever."""
+    with anyio.fail_after(PATIENCE):
+        await event.wait()
