@@ -290,7 +290,7 @@ async def test_calls_made_by_calls_and_by_chains_of_other_registries_are_under_t
         return await call_next(call, ctx)
 
     async def outer(data: Any, ctx: CallContext) -> Any:
-        return [(await ctx.invoke(name)).code for name in ("allowed", "forbidden")]
+        return [(await ctx.invoke(name, {})).code for name in ("allowed", "forbidden")]
 
     other = ToolRegistry()
     for name in ("allowed", "forbidden"):

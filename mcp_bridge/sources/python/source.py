@@ -95,8 +95,8 @@ class PythonSource:
 
         root = self._root()
         # The time-out is how long the end of serving has to wait for the watcher, in milliseconds.
-        options = {"debounce": 200, "step": 20, "rust_timeout": 500}
-        async for _ in watchfiles.awatch(root, watch_filter=watchfiles.PythonFilter(), **options):
+        python = watchfiles.PythonFilter()
+        async for _ in watchfiles.awatch(root, watch_filter=python, debounce=200, step=20, rust_timeout=500):
             forget(root)
             offer = self.load()
             for problem in offer.problems:

@@ -1,0 +1,133 @@
+"""`mcp-bridge serve --http` as a real process, and what it says on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+import anyio
+import httpx2
+from anyio.abc import Process
+from anyio.streams.text import TextReceiveStream
+
+PATIENCE = 20.0
+URL = re.compile(r"(http://\S+?)/mcp")
+TOOLS = '''
+import sys
+import threading
+from pathlib import Path
+
+import anyio
+
+from mcp_bridge import tool
+
+
+@tool
+async def wait() -> str:
+    """Wait until there is a file named `release`."""
+    print("begun", file=sys.stderr, flush=True)
+    while not Path("release").exists():
+        await anyio.sleep(0.01)
+    return "released"
+
+
+@tool
+def block() -> None:
+    """Hold a thread for ever."""
+    print("begun", file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+
+@tool
+def there() -> str:
+    """Be there."""
+    return "there"
+'''
+
+
+def command(*arguments: str) -> list[str]:
+    """The command line."""
+    return [sys.executable, "-m", "mcp_bridge", "serve", *arguments]
+
+
+def refused(folder: Path, *arguments: str, **env: str) -> tuple[int, str]:
+    """The exit code and stderr of a start that must fail."""
+    (folder / "tools.py").write_text(TOOLS)
+    ended = subprocess.run(
+        command(*arguments), cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ended.stdout == ""
+    return ended.returncode, ended.stderr
+
+
+class Running:
+    """A process that runs: its URL, what it has said, and its end."""
+
+    def __init__(self, process: Process, folder: Path) -> None:
+        self._process = process
+        self._folder = folder
+        self._news = anyio.Event()
+        self.said = ""
+        self.base = ""
+
+    async def listen(self) -> None:
+        """Hear everything it says."""
+        assert self._process.stderr is not None
+        async for text in TextReceiveStream(self._process.stderr):
+            self.said += text
+            self._news.set()
+
+    async def says(self, word: str, times: int = 1) -> None:
+        """Wait until it has said a word so many times."""
+        with anyio.fail_after(PATIENCE):
+            while self.said.count(word) < times:
+                self._news = anyio.Event()
+                await self._news.wait()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def release(self) -> None:
+        """Let the tool `wait` go on."""
+        (self._folder / "release").touch()
+
+    async def drains(self) -> None:
+        """Wait until it takes no new requests."""
+        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+            with anyio.fail_after(PATIENCE):
+                while (await http.get(f"{self.base}/health")).status_code != 503:
+                    await anyio.sleep(0.01)
+
+    async def ends(self, within: float = PATIENCE) -> int:
+        """Its exit code."""
+        with anyio.fail_after(within):
+            return await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
+    """A process that has said where it listens."""
+    (folder / "tools.py").write_text(TOOLS)
+    argv = argv or command("tools.py", "--http", "127.0.0.1:0")
+    env = {**os.environ, **(env or {})}
+    async with (
+        await anyio.open_process(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL) as process,
+        anyio.create_task_group() as tasks,
+    ):
+        found = Running(process, folder)
+        tasks.start_soon(found.listen)
+        try:
+            await found.says("/mcp")
+            found.base = URL.findall(found.said)[0]
+            yield found
+        finally:
+            if process.returncode is None:
+                process.kill()
+            with anyio.CancelScope(shield=True):
+                await process.wait()
