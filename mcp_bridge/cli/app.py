@@ -24,7 +24,7 @@ WHAT = "A Python file, a folder of them, or settings (YAML, JSON, TOML). Default
 File = Annotated[Path | None, typer.Argument(help=WHAT, show_default=False)]
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help=WHAT, show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON on stdout.")]
-Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning, error or critical.")]
 LogFile = Annotated[Path | None, typer.Option("--log-file", help="Log to this file too; it is rotated at 5 MB.")]
 
 
@@ -78,7 +78,7 @@ def list_tools(
     as_json: AsJson = False,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="Only tools with this tag; may be repeated.")] = None,
     all_tags: Annotated[bool, typer.Option("--all-tags", help="Only tools with all the tags.")] = False,
-    log_level: Level = "error",
+    log_level: Level = "critical",  # problems are shown in any case
 ) -> None:
     """List the tools that would be served."""
     from mcp_bridge.cli import logs, showing
@@ -106,7 +106,7 @@ def call(
 
 
 @app.command()
-def validate(file: File = None, as_json: AsJson = False, log_level: Level = "error") -> None:
+def validate(file: File = None, as_json: AsJson = False, log_level: Level = "critical") -> None:
     """Check settings and sources without serving; exit code 1 when something is wrong."""
     from mcp_bridge.cli import logs, showing
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.cli.conversation import Conversation, Fault
-from mcp_bridge.cli.exits import Exit, say
+from mcp_bridge.cli.exits import Exit, counted, say
 from mcp_bridge.cli.showing import data
 from mcp_bridge.cli.target import find
 
@@ -70,7 +70,7 @@ def _try(name: str, talk: Callable[[Conversation], str], argv: list[str], patien
 def _stateless(conversation: Conversation) -> str:
     found = conversation.ask("server/discover", {"_meta": _META})
     tools = _tools(conversation, {"_meta": _META})
-    return f"{_who(found)} answers, {tools} tools"
+    return f"{_who(found)} answers, {counted(tools, 'tool')}"
 
 
 def _handshake(conversation: Conversation) -> str:
@@ -78,7 +78,7 @@ def _handshake(conversation: Conversation) -> str:
     found = conversation.ask("initialize", hello)
     conversation.tell("notifications/initialized")
     tools = _tools(conversation, {})
-    return f"{_who(found)} speaks {found.get('protocolVersion')}, {tools} tools"
+    return f"{_who(found)} speaks {found.get('protocolVersion')}, {counted(tools, 'tool')}"
 
 
 def _tools(conversation: Conversation, params: dict[str, Any]) -> int:

@@ -27,6 +27,11 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def counted(number: int, thing: str) -> str:
+    """`1 tool`, `2 tools`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 @contextlib.contextmanager
 def errors_for_people() -> Iterator[None]:
     """Turn the package's own errors into a line on stderr and an exit code; others are bugs and stay loud."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mcp_bridge.contracts.errors import ConfigError
 
-LEVELS = ("debug", "info", "warning", "error")
+LEVELS = ("debug", "info", "warning", "error", "critical")
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 FILE_BYTES = 5 * 1024 * 1024
 FILES = 3

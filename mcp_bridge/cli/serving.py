@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.exits import Exit, code_of, say
+from mcp_bridge.cli.exits import Exit, code_of, counted, say
 from mcp_bridge.cli.target import Target, load
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 from mcp_bridge.serving import over_http, over_stdio, run, split_address
@@ -37,6 +37,8 @@ def over(
         if http is None:
             with private() as pipes:  # before any tool is imported: its prints must not reach the client
                 target = _ready(path, token_env, reload=reload, level=level, file=file)
+                if os.isatty(pipes.source):
+                    say(f"Serving {target.path} over stdio, for an MCP client to launch. Press Ctrl-C to stop.")
                 run(over_stdio, target.bridge, pipes)
         else:
             target = _ready(path, token_env, reload=reload, level=level, file=file)
@@ -58,8 +60,8 @@ def _over_http(target: Target, http: str, token_env: str | None) -> None:
     host, port, options = _options(target, http, token_env)
 
     def announce(url: str) -> None:
-        tools = len(target.bridge.registry)
-        say(f"Serving {tools} tools on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
+        tools = counted(len(target.bridge.registry), "tool")
+        say(f"Serving {tools} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
 
     run(over_http, target.bridge, host, port, options, announce)
 

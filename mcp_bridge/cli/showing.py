@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.cli.exits import Exit, say
+from mcp_bridge.cli.exits import Exit, counted, say
 from mcp_bridge.cli.target import load
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.tool import ToolEntry
@@ -84,7 +84,7 @@ def validate(path: Path | None, *, as_json: bool) -> None:
         _warn(bridge)
         for line in extra:
             say(line)
-        say(f"{len(bridge.registry)} tools, {'no problems' if sound else 'see above'}")
+        say(f"{counted(len(bridge.registry), 'tool')}, {'no problems' if sound else 'see above'}")
     raise SystemExit(Exit.OK if sound else Exit.FAILED)
 
 
