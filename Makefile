@@ -9,7 +9,7 @@ demo: .venv/.demo       ## call the demo's tools over stdio, then serve them ove
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: .venv/.test       ## all tests, with coverage
-	$(BIN)/python -m pytest -n 2 --dist loadscope --cov --cov-report=term
+	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 2 --dist loadscope --cov --cov-report=term
 
 check: .venv/.test      ## lint, formatting, types, import rules, generated pages
 	$(BIN)/ruff check .

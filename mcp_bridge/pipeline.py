@@ -55,8 +55,6 @@ class Prepared:
     @cached_property
     def context_leads(self) -> bool:
         """Whether the context comes before the data."""
-        if self.context is None:
-            return False
         first = next(iter(inspect.signature(self.entry.handler).parameters.values()))
         return first.name == self.context and first.kind is not first.KEYWORD_ONLY
 

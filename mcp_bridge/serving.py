@@ -72,19 +72,19 @@ async def over_http(bridge: Bridge, host: str, port: int, options: HttpOptions, 
     from mcp_bridge.transports.http.serve import serve as serve_http
 
     bound = listen(host, port, token=options.access.token)
-    async with _started(bridge):
-        app = BridgeApp(bridge.endpoint, options)
-        await serve_http(app, bound, started=lambda: announce(address(bound)))
+    async with _started(bridge, lambda: announce(address(bound))):
+        await serve_http(BridgeApp(bridge.endpoint, options), bound)
 
 
 @contextlib.asynccontextmanager
-async def _started(bridge: Bridge) -> AsyncIterator[None]:
-    """Run the sources; a start that must be refused ends the block, and is raised after it."""
+async def _started(bridge: Bridge, ready: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
+    """Run the sources, and say when they are `ready`; a start that must be refused ends the block and is raised."""
     refused: list[BridgeError] = []
 
     async def watch(scope: anyio.CancelScope) -> None:
         try:
             await bridge.started()
+            ready()
         except BridgeError as error:
             refused.append(error)
             scope.cancel()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli.exits import errors_for_people
+from mcp_bridge.cli.exits import Exit, errors_for_people, leave
 
 app = typer.Typer(
     name="mcp-bridge",
@@ -29,9 +31,17 @@ LogFile = Annotated[Path | None, typer.Option("--log-file", help="Log to this fi
 
 
 def run() -> None:
-    """Run the command line."""
-    with errors_for_people():
-        app()
+    """Run the command line. Data that the terminal's encoding lacks is spelled out; tools' threads hold nobody."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    code: int | str | None = Exit.OK
+    try:
+        with errors_for_people():
+            app()
+    except SystemExit as end:
+        code = end.code
+    leave(int(code or Exit.OK))
 
 
 def _version(wanted: bool) -> None:

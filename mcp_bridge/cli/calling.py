@@ -4,40 +4,52 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.cli.exits import Exit, say
+from mcp_bridge.cli.exits import INTERRUPTED, Exit, escaped, say
 from mcp_bridge.cli.target import load
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.transports.ends import on_signals
 from mcp_bridge.transports.pipes import private
 from mcp_bridge.wire.content import block
 from mcp_bridge.wire.values import text_of
 
 
 class ShownContext(CallContext):
-    """A call whose progress is a bar on the terminal; the bar appears with the first progress."""
+    """A call whose progress is a bar on the terminal, which appears with the first progress; elsewhere a line each."""
 
-    __slots__ = ("_bar", "_task")
+    __slots__ = ("_bar", "_said", "_task")
 
     def __init__(self) -> None:
         super().__init__(request_id="cli")
         self._bar: Any = None
         self._task: Any = None
+        self._said = ""
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Draw the bar."""
+        """Draw the bar, or say what is new."""
+        if not sys.stderr.isatty():
+            self._say(f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})")
+            return
         if self._bar is None:
             self._bar = _bar()
             self._task = self._bar.add_task("")
-        self._bar.update(self._task, completed=progress, total=total, description=message or "")
+        self._bar.update(self._task, completed=progress, total=total, description=escaped(message or ""))
+
+    def _say(self, line: str) -> None:
+        if line != self._said:
+            self._said = line
+            say(escaped(line))
 
     def close(self) -> None:
         """Take the bar away."""
@@ -47,9 +59,14 @@ class ShownContext(CallContext):
 
 def call(name: str, given: Sequence[str], path: Path | None, *, arguments: str | None, as_json: bool) -> None:
     """Call a tool and print its answer (stdout); a failure goes to stderr with exit code 1."""
+    if given and arguments is not None:
+        problem = f"found both --arguments and '{given[0]}'"
+        raise ConfigError(problem, where="arguments", hint="Write key=value, or all of them as --arguments JSON")
     data = _json(arguments) if arguments is not None else None
     with private():  # stdout is for the answer alone
         result = anyio.run(_call, load(path).bridge, name, given, data)
+    if result is None:
+        raise KeyboardInterrupt
     if as_json:
         print(json.dumps(_report(result), indent=2, ensure_ascii=False))
     elif result.is_error:
@@ -59,21 +76,35 @@ def call(name: str, given: Sequence[str], path: Path | None, *, arguments: str |
     raise SystemExit(Exit.FAILED if result.is_error else Exit.OK)
 
 
-async def _call(bridge: Bridge, name: str, given: Sequence[str], arguments: Any) -> ToolResult:
+async def _call(bridge: Bridge, name: str, given: Sequence[str], arguments: Any) -> ToolResult | None:
+    """The result, None when a signal came first. Raises ToolNotFound."""
     async with bridge.running():
         await bridge.started()
         entry = bridge.registry.get(name)
-        properties = entry.input_schema.get("properties", {}) if entry is not None else {}
+        if entry is None:
+            return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())  # it knows the nearest
+        properties = entry.input_schema.get("properties", {})
         data = arguments if arguments is not None else dict(_pair(item, properties) for item in given)
-        with contextlib.closing(ShownContext()) as ctx:
-            return await bridge.registry.dispatch(ToolCall(id="cli", name=name, arguments=data), ctx)
+        return await _interruptible(bridge, ToolCall(id="cli", name=name, arguments=data))
+
+
+async def _interruptible(bridge: Bridge, call: ToolCall) -> ToolResult | None:
+    """A signal cancels the call's surroundings, so no tool can mistake it; a second one does not wait for the tool."""
+    result: ToolResult | None = None
+    with contextlib.closing(ShownContext()) as ctx:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(on_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
+            result = await bridge.registry.dispatch(call, ctx)
+            tasks.cancel_scope.cancel()
+    return result
 
 
 def _bar() -> Any:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    bar = Progress(console=Console(stderr=True), transient=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
     return bar
 

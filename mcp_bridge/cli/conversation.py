@@ -7,8 +7,10 @@ import itertools
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +20,8 @@ KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "SYSTEMROOT"
 """The variables that clients hand on; others must be named in the client's own settings."""
 TAIL = 2_000
 """Characters of stderr that are shown."""
+GRACE = 1.0
+"""Seconds that a process which did not do well has to end by itself."""
 METHOD_NOT_FOUND = -32601
 
 
@@ -49,6 +53,7 @@ class Conversation:
                 text=True,
                 encoding="utf-8",
                 errors="replace",
+                start_new_session=True,  # so that what the process starts ends with it
             )
         except OSError as error:
             advice = "Give the full path of the command: clients do not have your shell's PATH."
@@ -66,19 +71,28 @@ class Conversation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the process: end of input first, as a client does; then by force."""
+        """End the process: end of input first, as a client does; then by force, soon where it has failed already."""
         with contextlib.suppress(OSError):
             self._stdin.close()
         try:
-            self._process.wait(self._patience)
+            if kind is not KeyboardInterrupt:
+                self._process.wait(self._patience if kind is None else min(self._patience, GRACE))
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for reader in self._readers:
-            reader.join()
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
+            pass
+        finally:
+            self._kill()
+        for reader, stream in zip(self._readers, (self._process.stdout, self._process.stderr), strict=True):
+            reader.join(GRACE)
+            if stream is not None and not reader.is_alive():  # closing under a reader would wait for it
                 stream.close()
+
+    def _kill(self) -> None:
+        """What is left of the process and its children."""
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
 
     def tell(self, method: str) -> None:
         """Send a notification."""
@@ -88,14 +102,18 @@ class Conversation:
         """Send a request and wait for its result. Raises Fault."""
         number = next(self._ids)
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        deadline = time.monotonic() + self._patience
         while True:
-            message = self._next(method)
-            if message.get("id") != number:
+            message = self._next(method, deadline)
+            if message.get("id") != number or "method" in message:
                 continue
-            if "error" in message:
-                raise _refused(method, message["error"])
-            result: dict[str, Any] = message.get("result") or {}
-            return result
+            result, error = message.get("result"), message.get("error")
+            if isinstance(error, dict):
+                raise _refused(method, error)
+            if isinstance(result, dict):
+                return result
+            advice = "A response has an object as its 'result', or an 'error' with code and message."
+            raise Fault(f"the answer to {method} is neither a result nor an error: {json.dumps(message)[:200]}", advice)
 
     @property
     def _stdin(self) -> IO[str]:
@@ -108,9 +126,9 @@ class Conversation:
             self._stdin.write(json.dumps(message) + "\n")
             self._stdin.flush()
 
-    def _next(self, method: str) -> dict[str, Any]:
+    def _next(self, method: str, deadline: float) -> dict[str, Any]:
         try:
-            line = self._lines.get(timeout=self._patience)
+            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             advice = "It may wait for something at its start, or not be an MCP server over stdio." + self._tail()
             raise Fault(f"no answer to {method} within {self._patience:g} seconds", advice) from None

@@ -19,10 +19,12 @@ from mcp_bridge.cli.conversation import Conversation, Fault
 from mcp_bridge.cli.exits import Exit, counted, say
 from mcp_bridge.cli.showing import data
 from mcp_bridge.cli.target import find
+from mcp_bridge.contracts.errors import ConfigError
 
 CLIENT = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}
 STATELESS = "2026-07-28"
 HANDSHAKE = "2025-11-25"
+MOST_PATIENCE = 3600
 _META = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,
     "io.modelcontextprotocol/clientInfo": CLIENT,
@@ -42,7 +44,10 @@ class Finding:
 
 def doctor(path: Path | None, command: str | None, *, as_json: bool, patience: float) -> None:
     """Check a file's server, or any server command, in both eras; exit 1 when something is wrong."""
-    argv = shlex.split(command) if command else [sys.executable, "-m", "mcp_bridge", "serve", str(find(path).resolve())]
+    if not MOST_PATIENCE >= patience > 0:  # nan is neither
+        hint = f"Write seconds, more than 0 and at most {MOST_PATIENCE}"
+        raise ConfigError(f"found {patience:g}", where="--timeout", hint=hint)
+    argv = _argv(path, command)
     eras: tuple[tuple[str, Callable[[Conversation], str]], ...] = (
         (f"stateless {STATELESS}", _stateless),
         (f"handshake {HANDSHAKE}", _handshake),
@@ -55,6 +60,21 @@ def doctor(path: Path | None, command: str | None, *, as_json: bool, patience: f
     else:
         _print(argv, findings)
     raise SystemExit(Exit.OK if healthy else Exit.FAILED)
+
+
+def _argv(path: Path | None, command: str | None) -> list[str]:
+    if command is None:
+        return [sys.executable, "-m", "mcp_bridge", "serve", str(find(path).resolve())]
+    if path is not None:
+        raise ConfigError(f"found both --command and '{path}'", where="--command", hint="Give one of them")
+    try:
+        argv = shlex.split(command)
+    except ValueError as error:
+        hint = "Quote it as for a shell"
+        raise ConfigError(f"'{command}' is not a command: {error}", where="--command", hint=hint) from error
+    if not argv:
+        raise ConfigError("the command is empty", where="--command", hint="Write it as a client has it")
+    return argv
 
 
 def _try(name: str, talk: Callable[[Conversation], str], argv: list[str], patience: float) -> Finding:
@@ -83,13 +103,18 @@ def _handshake(conversation: Conversation) -> str:
 
 def _tools(conversation: Conversation, params: dict[str, Any]) -> int:
     """How many tools there are, over all pages."""
-    count, cursor = 0, None
+    count, cursors = 0, [None]
     while True:
-        page = conversation.ask("tools/list", params if cursor is None else {**params, "cursor": cursor})
-        count += len(page.get("tools", ()))
+        page = conversation.ask("tools/list", {**params, "cursor": cursors[-1]} if cursors[-1] else params)
+        if not isinstance(tools := page.get("tools"), list):
+            raise Fault("the answer to tools/list has no list 'tools'", "A server without tools answers an empty list.")
+        count += len(tools)
         cursor = page.get("nextCursor")
         if cursor is None:
             return count
+        if cursor in cursors:
+            raise Fault(f"tools/list gives the cursor {cursor!r} again", "Its pages never end; clients would hang.")
+        cursors.append(cursor)
 
 
 def _who(found: dict[str, Any]) -> str:

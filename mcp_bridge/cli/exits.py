@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from enum import IntEnum
@@ -22,9 +23,20 @@ class Exit(IntEnum):
     """There is no tool of that name."""
 
 
-def say(line: str) -> None:
-    """A line for the person, on stderr."""
-    print(line, file=sys.stderr, flush=True)
+INTERRUPTED = 130
+"""What shells call an end by Ctrl-C."""
+
+
+def say(text: str) -> None:
+    """Lines for the person, on stderr; a tool's text cannot steer the terminal."""
+    print("\n".join(map(escaped, text.split("\n"))), file=sys.stderr, flush=True)
+
+
+def escaped(line: str) -> str:
+    """The line with its control characters spelled out, line breaks included."""
+    return "".join(
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line
+    )
 
 
 def counted(number: int, thing: str) -> str:
@@ -41,7 +53,7 @@ def errors_for_people() -> Iterator[None]:
         say(f"mcp-bridge: {error}")
         raise SystemExit(code_of(error)) from None
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        raise SystemExit(INTERRUPTED) from None
 
 
 def code_of(error: BridgeError) -> Exit:
@@ -49,3 +61,27 @@ def code_of(error: BridgeError) -> Exit:
     if isinstance(error, ConfigError):
         return Exit.USAGE
     return Exit.NOT_FOUND if isinstance(error, ToolNotFound) else Exit.FAILED
+
+
+def leave(code: int) -> None:
+    """Exit now: a tool's thread that never ends would otherwise keep the process."""
+    _close_the_log()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # the reader has gone
+            stream.flush()
+    if threads_left():
+        os._exit(code)
+    raise SystemExit(code)
+
+
+def threads_left() -> bool:
+    """Whether threads that the interpreter would wait for are still at work."""
+    import threading
+
+    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())
+
+
+def _close_the_log() -> None:
+    import logging
+
+    logging.shutdown()

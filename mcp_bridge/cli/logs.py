@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
+from json import dumps
 from pathlib import Path
+from typing import Any
 
+from mcp_bridge.cli.exits import escaped
 from mcp_bridge.contracts.errors import ConfigError
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -18,28 +21,41 @@ SHORTEST_SECRET = 4
 
 
 class OneLine(logging.Formatter):
-    """A record cannot pose as several: control characters are escaped, except in the traceback's own lines."""
+    """A record cannot pose as several: control characters are escaped, and a traceback's lines are indented."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         super().__init__(FORMAT)
-        self._secrets = sorted((text for text in secrets if len(text) >= SHORTEST_SECRET), key=len, reverse=True)
+        self._secrets: list[str] = []
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Leave these out, as they are and as `repr` and JSON write them."""
+        texts = [text for text in secrets if len(text) >= SHORTEST_SECRET]
+        forms = {*self._secrets, *texts, *(repr(text)[1:-1] for text in texts), *(dumps(text)[1:-1] for text in texts)}
+        self._secrets = sorted(forms, key=len, reverse=True)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The record's line, its control characters escaped."""
-        return "".join(
-            char if char.isprintable() else char.encode("unicode_escape").decode()
-            for char in super().formatMessage(record)
-        )
+        """The record's line."""
+        return escaped(self._without_secrets(super().formatMessage(record)))
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The record with its traceback, without secrets."""
-        text = super().format(record)
+    def formatException(self, ei: Any) -> str:
+        """The traceback, whose last lines are a stranger's text."""
+        lines = self._without_secrets(super().formatException(ei)).splitlines()
+        return "\n".join(f"  {escaped(line)}" for line in lines)
+
+    def _without_secrets(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "[secret]")
         return text
 
 
-def configure(level: str, file: Path | None = None, secrets: Iterable[str] = ()) -> None:
+def hide(secrets: Iterable[str]) -> None:
+    """Leave these values out of the log from now on."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, OneLine):
+            handler.formatter.hide(secrets)
+
+
+def configure(level: str, file: Path | None = None) -> None:
     """Set up the log of this process. Raises ConfigError for an unknown level or a file that cannot be written."""
     if level.lower() not in LEVELS:
         raise ConfigError(f"unknown log level '{level}'", where="--log-level", hint=f"One of: {', '.join(LEVELS)}")
@@ -49,7 +65,7 @@ def configure(level: str, file: Path | None = None, secrets: Iterable[str] = ())
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
-    formatter = OneLine(secrets)
+    formatter = OneLine()
     for handler in handlers:
         handler.setFormatter(formatter)
         root.addHandler(handler)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.exits import Exit, code_of, counted, say
+from mcp_bridge.cli.exits import counted, say
 from mcp_bridge.cli.target import Target, load
-from mcp_bridge.contracts.errors import BridgeError, ConfigError
+from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.serving import over_http, over_stdio, run, split_address
 from mcp_bridge.transports.pipes import private
 
@@ -30,30 +30,18 @@ def over(
     level: str,
     file: Path | None,
 ) -> None:
-    """Serve until the client leaves or a signal comes, then exit. What a tool left running cannot hold us."""
-    code = Exit.OK
-    try:
-        logs.configure(level, file)
+    """Serve until the client leaves or a signal comes; either is a good end."""
+    logs.configure(level, file)
+    with contextlib.suppress(KeyboardInterrupt):  # before the bridge has the signals, while tools are imported
         if http is None:
             with private() as pipes:  # before any tool is imported: its prints must not reach the client
-                target = _ready(path, token_env, reload=reload, level=level, file=file)
+                target = load(path, watch=reload, token_env=token_env)
                 if os.isatty(pipes.source):
                     say(f"Serving {target.path} over stdio, for an MCP client to launch. Press Ctrl-C to stop.")
                 run(over_stdio, target.bridge, pipes)
         else:
-            target = _ready(path, token_env, reload=reload, level=level, file=file)
+            target = load(path, watch=reload, token_env=token_env)
             _over_http(target, http, token_env)
-    except BridgeError as error:
-        say(f"mcp-bridge: {error}")
-        code = code_of(error)
-    _leave(code)
-
-
-def _ready(path: Path | None, token_env: str | None, *, reload: bool, level: str, file: Path | None) -> Target:
-    target = load(path, watch=reload, token_env=token_env)
-    if target.settings is not None and target.settings.secrets:
-        logs.configure(level, file, target.settings.secrets)
-    return target
 
 
 def _over_http(target: Target, http: str, token_env: str | None) -> None:
@@ -102,28 +90,5 @@ def _token(name: str | None) -> str | None:
     if not token:
         hint = f"Put the token into {name} before the start"
         raise ConfigError(f"the environment variable {name} is not set", where="--token-env", hint=hint)
+    logs.hide([token])
     return token
-
-
-def _leave(code: int) -> None:
-    """Exit now: a tool's thread that never ends would otherwise keep the process."""
-    logging_shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    if threads_left():
-        os._exit(code)
-    raise SystemExit(code)
-
-
-def logging_shutdown() -> None:
-    """Write out what the log still holds."""
-    import logging
-
-    logging.shutdown()
-
-
-def threads_left() -> bool:
-    """Whether threads that the interpreter would wait for are still at work."""
-    import threading
-
-    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())

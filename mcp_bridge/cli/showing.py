@@ -10,16 +10,17 @@ from typing import Any
 import anyio
 
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.cli.exits import Exit, counted, say
+from mcp_bridge.cli.exits import Exit, counted, escaped, say
 from mcp_bridge.cli.target import load
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.wire.names import client_name
+from mcp_bridge.wire.values import plain
 
 
 def data(value: Any) -> None:
     """A value as JSON on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
 async def started(bridge: Bridge) -> None:
@@ -37,7 +38,8 @@ def show_list(path: Path | None, *, as_json: bool, tags: list[str], match_all: b
         data([_row(entry) for entry in entries])
         return
     if not sys.stdout.isatty():
-        print("\n".join(entry.name for entry in entries))
+        for entry in entries:
+            print(escaped(entry.name))
     _table(entries)
     _warn(bridge)
 
@@ -55,7 +57,8 @@ def _table(entries: list[ToolEntry]) -> None:
     table = Table("tool", "description", "tags", "source", box=None, header_style="bold")
     for entry in entries:
         lines = entry.description.strip().splitlines()
-        table.add_row(entry.name, lines[0] if lines else "", ", ".join(entry.tags), entry.owner)
+        cells = (entry.name, lines[0] if lines else "", ", ".join(entry.tags), entry.owner)
+        table.add_row(*map(escaped, cells))
     console = Console(stderr=True, highlight=False, markup=False)
     console.print(table if entries else "no tools")
 
@@ -68,8 +71,13 @@ def _warn(bridge: Bridge) -> None:
 
 def validate(path: Path | None, *, as_json: bool) -> None:
     """Check settings and sources: everything that a start would report, and exit 1 if there is anything."""
-    bridge = load(path).bridge
     refused: list[str] = []
+    try:
+        bridge = load(path).bridge
+    except ConfigError as error:
+        if as_json:
+            data({"ok": False, "tools": [], "problems": {}, "errors": str(error).splitlines()})
+        raise
     try:
         anyio.run(started, bridge)
     except (ConfigError, SourceError) as error:

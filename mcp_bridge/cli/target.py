@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,13 +46,14 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
         from mcp_bridge.settings import load as load_settings
 
         settings = load_settings(path, os.environ)
+        logs.hide(settings.secrets)
         secured = token_env is not None or settings.http.token_env is not None
         return Target(path=path, bridge=from_settings(settings, watch=watch, private=secured), settings=settings)
-    if path.exists() and path.suffix != ".py" and not path.is_dir():
+    if not os.path.exists(path):  # Path's own raises for a name that is too long
+        raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
+    if path.suffix != ".py" and not path.is_dir():
         hint = "Serve a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)"
         raise ConfigError("nothing here can be served", path=str(path), hint=hint)
-    if not path.exists():
-        raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
     bridge = from_file(path, watch=watch)
     bridge.identity = replace(bridge.identity, private=token_env is not None)
     return Target(path=path, bridge=bridge)

@@ -114,10 +114,8 @@ _ROOT_TYPES: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def wrapped(schema: Any, key: str) -> dict[str, Any]:
+def wrapped(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
     """An object schema with `schema` as its one property `key`; definitions move to the root, references follow."""
-    if not isinstance(schema, Mapping):
-        return {"type": "object", "properties": {key: plain(schema)}, "required": [key]}
     inner = rooted(schema)
     moved = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
     inner = _moved(inner, f"#/properties/{key}")

@@ -26,8 +26,7 @@ MAX_DEPTH = 100
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _LONE = re.compile("[\ud800-\udfff]")
 _INT64 = range(-(2**63), 2**64)
-_SUSPECT = re.compile(rb'null|"[0-9a-f]{8}-[0-9a-f]{4}-')
-"""What orjson also writes for a NaN or a UUID, which are not plain."""
+_UUID = re.compile(rb'"[0-9a-f]{8}-[0-9a-f]{4}-')
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -103,9 +102,10 @@ def _plain(value: Any, depth: int) -> Any:
 def _is_plain(value: Any) -> bool:
     """One pass in C instead of a walk. What may be a NaN or a UUID is looked at by hand."""
     try:
-        return _SUSPECT.search(orjson.dumps(value, option=_STRICT)) is None
+        data = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
         return False
+    return b"null" not in data and _UUID.search(data) is None
 
 
 def _clean(text: str) -> str:

@@ -365,3 +365,10 @@ def test_an_authors_own_subclass_is_judged_as_what_it_is_made_from() -> None:
     assert rpc_code(Mine("no")) is None
     assert failure(Mine("no")).code == "mine"
     assert rpc_code(CallError("x")) is None
+
+
+def test_a_result_that_contradicts_itself_is_refused_where_it_is_made() -> None:
+    with pytest.raises(ValueError, match="contradict"):
+        ToolResult(success=True, is_error=True)
+    assert ToolResult().success
+    assert ToolResult(is_error=True).success is False

@@ -321,7 +321,9 @@ async def test_a_version_is_told_only_what_it_knows(version: str) -> None:
         "t", "", "m", NOTHING, POINT, ["tag"],
         title="T", annotations={"readOnlyHint": True}, icons=[{"src": "https://a"}], meta={"a/b": 1},
     )  # fmt: skip
-    listing = to_wire(definition).listing(version)
+    tool = to_wire(definition)
+    listing = tool.listing(version)
+    assert tool.listing(version) is listing
     since = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18", "_meta": "2025-06-18"}
     since["icons"] = NEWEST_HANDSHAKE
     assert {part for part in since if part in listing} == {part for part, first in since.items() if version >= first}

@@ -101,7 +101,7 @@ class Running:
         """Wait until it takes no new requests."""
         async with httpx2.AsyncClient(timeout=PATIENCE) as http:
             with anyio.fail_after(PATIENCE):
-                while (await http.get(f"{self.base}/health")).status_code != 503:
+                while (await http.get(f"{self.base}/health")).status_code != 503:  # noqa: ASYNC110 - a process
                     await anyio.sleep(0.01)
 
     async def ends(self, within: float = PATIENCE) -> int:
@@ -111,7 +111,9 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
+async def running(
+    folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> AsyncIterator[Running]:
     """A process that has said where it listens."""
     (folder / "tools.py").write_text(TOOLS)
     argv = argv or command("tools.py", "--http", "127.0.0.1:0")

@@ -141,7 +141,7 @@ async def test_the_official_client_gets_in_with_the_token_and_not_without(road: 
     async with hosted(registry_of(entry("there")), access=Access.to("127.0.0.1", token="abc")) as (base, _):
         async with road.to(base, token="abc") as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
-        with pytest.raises(Exception) as refused:  # noqa: PT011 - of another type on each road
+        with pytest.raises(Exception) as refused:
             async with road.to(base, token="abd") as client:
                 await client.list_tools()
         assert any(word in str(flat(refused.value)) for word in ("401", "bearer token"))

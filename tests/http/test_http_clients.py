@@ -50,19 +50,19 @@ async def test_a_failing_tool_answers_with_an_error_result_and_the_connection_li
     def crash(data: Any) -> str:
         raise RuntimeError("the password is hunter2")
 
-    async with hosted(registry_of(entry("refuse", refuse), entry("crash", crash))) as (base, _):
-        async with road.to(base) as client:
-            await client.list_tools()
-            refused = await client.call_tool("refuse", {})
-            assert refused.is_error
-            assert "not today" in refused.content[0].text  # type: ignore[union-attr]
-            crashed = await client.call_tool("crash", {})
-            assert crashed.is_error
-            assert "hunter2" not in str(crashed)
-            with pytest.raises(MCPError) as unknown:
-                await client.session.call_tool("nothing", {})
-            assert unknown.value.error.code == -32602
-            assert (await client.call_tool("refuse", {})).is_error
+    tools = registry_of(entry("refuse", refuse), entry("crash", crash))
+    async with hosted(tools) as (base, _), road.to(base) as client:
+        await client.list_tools()
+        refused = await client.call_tool("refuse", {})
+        assert refused.is_error
+        assert "not today" in refused.content[0].text  # type: ignore[union-attr]
+        crashed = await client.call_tool("crash", {})
+        assert crashed.is_error
+        assert "hunter2" not in str(crashed)
+        with pytest.raises(MCPError) as unknown:
+            await client.session.call_tool("nothing", {})
+        assert unknown.value.error.code == -32602
+        assert (await client.call_tool("refuse", {})).is_error
 
 
 @EVERY_ROAD

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def test_an_address_that_others_can_reach_is_refused_without_a_token(address: st
 
 def test_settings_that_open_the_server_to_others_need_a_token_too(tmp_path: Path) -> None:
     (tmp_path / "open.yaml").write_text("http: {host: 0.0.0.0, port: 0}\nsources: [{type: python, path: tools.py}]\n")
-    code, said = refused(tmp_path, "open.yaml", "--http", "")
+    code, said = refused(tmp_path, "open.yaml", "--http", "settings")
     assert (code, "--token-env" in said) == (2, True)
 
 
@@ -165,7 +166,7 @@ async def test_without_http_the_library_serves_stdio(tmp_path: Path) -> None:
         "registry.register(ToolEntry('there', 'Be there.', lambda data: 'there', {'type': 'object'}))\n"
         "serve(registry)\n"
     )
-    server = StdioServerParameters(command=sys.executable, args=["-c", program], cwd=tmp_path)
+    server = StdioServerParameters(command=sys.executable, args=["-c", program], env=dict(os.environ), cwd=tmp_path)
     with anyio.fail_after(PATIENCE):
         async with Client(server) as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]

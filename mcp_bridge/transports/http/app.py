@@ -58,7 +58,7 @@ class BridgeApp:
         self._paths: dict[str, ASGIApp] = {
             "/mcp": Door(self, self._manager.asgi_app),
             "/sse": Door(self, sse, counted=False),
-            MESSAGES: Door(self, sse.messages),
+            MESSAGES: Door(self, sse.messages, connected=True),
             "/health": self._health,
         }
         self._http = _guarded(self._route, options.access)
@@ -80,11 +80,11 @@ class BridgeApp:
                 self._running = False
                 tasks.cancel_scope.cancel()
 
-    def refusal(self) -> Response | None:
-        """Why no request can be taken now, if so."""
+    def refusal(self, *, connected: bool = False) -> Response | None:
+        """Why no request can be taken now, if so; a client that is connected is heard until the end."""
         if not self._running:
             return refused(503, "The bridge is not running: give the outer app lifespan=app.lifespan.")
-        return refused(503, "The bridge is shutting down.") if self.ending else None
+        return refused(503, "The bridge is shutting down.") if self.ending and not connected else None
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
@@ -98,16 +98,21 @@ class BridgeApp:
 
 
 class Door:
-    """An ASGI endpoint that is open while the bridge runs. Requests behind it are counted until answered."""
+    """An ASGI endpoint that is open while the bridge runs. Requests behind it are counted until answered.
 
-    def __init__(self, bridge: BridgeApp, app: ASGIApp, *, counted: bool = True) -> None:
+    Clients that are `connected` may go on while it ends: the official one gives up its SSE stream, with all its
+    calls in flight, at the first message that is refused.
+    """
+
+    def __init__(self, bridge: BridgeApp, app: ASGIApp, *, counted: bool = True, connected: bool = False) -> None:
         self._bridge = bridge
         self._app = app
         self._counted = counted
+        self._connected = connected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through."""
-        if (refusal := self._bridge.refusal()) is not None:
+        if (refusal := self._bridge.refusal(connected=self._connected)) is not None:
             await refusal(scope, receive, send)
         elif not self._counted or scope["method"] != "POST" or _LISTEN in scope["headers"]:
             await self._app(scope, receive, send)

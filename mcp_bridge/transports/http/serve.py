@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -40,9 +41,11 @@ def listen(host: str, port: int, *, token: str | None) -> socket.socket:
             hint="Put a secret into an environment variable and name it with --token-env NAME (http.token_env)",
         )
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
+        if not 0 <= port < 1 << 16:  # getaddrinfo would wrap it around
+            raise OSError("a port is a number up to 65535")
+        family, _, _, _, resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(resolved[:2], family=family, backlog=BACKLOG)
+    except (OSError, UnicodeError) as error:  # a name that no name server could have
         hint = "Choose another port, or 0 for any free one"
         raise ConfigError(f"cannot listen on {host}:{port}: {error}", where="http.port", hint=hint) from error
 
@@ -104,9 +107,10 @@ async def _drain(app: BridgeApp, server: Server, draining: anyio.Event, patience
 
 
 def _quiet() -> None:
-    """uvicorn reports open SSE streams at the end as an error; they are meant to be cut once all is answered."""
+    """uvicorn reports open streams at the end as errors; they are meant to be cut once all is answered."""
     logging.getLogger("uvicorn.error").addFilter(_worth_saying)
 
 
 def _worth_saying(record: logging.LogRecord) -> bool:
-    return "timeout graceful shutdown" not in record.getMessage()
+    cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not cut and "timeout graceful shutdown" not in record.getMessage()

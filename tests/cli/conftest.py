@@ -1,0 +1,61 @@
+"""The command line in this process, for what needs no process of its own."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cli_running import Done
+
+from mcp_bridge.cli import exits, main
+
+Inside = Callable[..., Done]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The command runs in a process with a loop of its own; ours need not vary."""
+    return "asyncio"
+
+
+@pytest.fixture
+def inside(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, unspoilt: None
+) -> Inside:
+    """Run `main` here, in `tmp_path`: its exit code and its two streams."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(exits, "threads_left", lambda: False)  # the test runner's own threads are none of ours
+    monkeypatch.setattr(exits, "_close_the_log", lambda: None)
+
+    def run(*args: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["mcp-bridge", *map(str, args)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        streams = capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return Done(end.value.code, streams.out, streams.err)
+
+    return run
+
+
+@pytest.fixture
+def unspoilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a command does to its process is undone: the log's handlers, importable folders, imported files."""
+    root, ours = logging.getLogger(), logging.getLogger("mcp_bridge")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    modules = set(sys.modules)
+    yield
+    for handler in root.handlers:
+        if handler not in handlers:
+            handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+    for name in set(sys.modules) - modules:
+        if "mcp_bridge" not in name and name.rpartition("_")[0] in {"tools", "cli_tools", "first", "second"}:
+            del sys.modules[name]

@@ -1,0 +1,170 @@
+"""`call`: the answer on stdout and nothing else; failures, prints and progress on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_running import COMMAND, PATIENCE, TOOLS, run
+from conftest import Inside
+
+CALL = ("call", "-f", TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "expected"),
+    [
+        ("text=hello there", "text", "hello there"),
+        ("text=5", "text", "5"),
+        ("text=", "text", ""),
+        ("text=a=b", "text", "a=b"),
+        ("number=1.5", "number", 1.5),
+        ("number=-2", "number", -2),
+        ("flag=true", "flag", True),
+        ('items=[1, "a"]', "items", [1, "a"]),
+        ('thing={"a": null}', "thing", {"a": None}),
+        ("thing=null", "thing", None),
+        ("thing=not JSON", "thing", "not JSON"),
+    ],
+)
+def test_key_and_value_give_every_type_of_json(inside: Inside, given: str, key: str, expected: Any) -> None:
+    done = inside(*CALL, "echo", given)
+    assert (done.code, done.err) == (0, "")
+    assert done.json[key] == expected
+
+
+def test_arguments_are_given_as_json(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert inside(*CALL, "echo", "--arguments", '{"text": "x"}').json["text"] == "x"
+    monkeypatch.setattr(sys, "stdin", StringIO('{"number": 7}'))
+    assert inside(*CALL, "echo", "--arguments", "-").json["number"] == 7
+
+
+def test_standard_input_gives_arguments_and_an_empty_object_is_no_absence(tmp_path: Path) -> None:
+    assert run(*CALL, "echo", "--arguments", "-", cwd=tmp_path, stdin='{"text": "ü"}').json["text"] == "ü"
+    assert run(*CALL, "echo", "--arguments", "{}", cwd=tmp_path).json["text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "found", "advice"),
+    [
+        (["text"], "arguments: ", "'text' is not key=value", "Write key=value"),
+        (["=x"], "arguments: ", "'=x' is not key=value", "Write key=value"),
+        (["--arguments", "{a"], "--arguments: ", "not JSON", "read standard input"),
+        (["text=x", "--arguments", "{}"], "arguments: ", "found both --arguments and 'text=x'", "or all of them"),
+    ],
+)
+def test_arguments_that_cannot_be_read_are_a_usage_error(
+    inside: Inside, given: list[str], where: str, found: str, advice: str
+) -> None:
+    done = inside(*CALL, "echo", *given)
+    assert (done.code, done.out) == (2, "")
+    for part in (where, found, advice):
+        assert part in done.err
+
+
+def test_arguments_that_do_not_fit_are_a_failure(inside: Inside) -> None:
+    done = inside(*CALL, "echo", "number=x", "flag=1")
+    assert (done.code, done.out) == (1, "")
+    assert "- $.number: expected type number, got str" in done.err
+    assert "- $.flag: expected type boolean, got int" in done.err
+    assert inside(*CALL, "echo", "--arguments", "[1]").code == 1
+
+
+def test_a_refusal_is_its_own_text_on_stderr(inside: Inside) -> None:
+    done = inside(*CALL, "refuses")
+    assert (done.code, done.out, done.err) == (1, "", "there is no such place\n")
+
+
+def test_an_unexpected_error_is_a_reference_and_its_traceback_in_the_log(inside: Inside) -> None:
+    done = inside(*CALL, "breaks", "text=xyz")
+    assert (done.code, done.out) == (1, "")
+    *log, answer = done.err.splitlines()
+    reference = answer.rpartition("reference ")[2].strip(").")
+    assert f"reference {reference}" in log[0]
+    assert log[-1] == "  ValueError: broken xyz"
+    assert "broken" not in answer
+
+
+def test_json_of_a_success_and_of_a_failure(inside: Inside) -> None:
+    good = inside(*CALL, "echo", "text=x", "--json").json
+    assert good.keys() == {"ok", "output", "duration_ms"}
+    assert good["ok"] is True
+    assert good["output"]["text"] == "x"
+    assert good["duration_ms"] >= 0
+    failed = inside(*CALL, "refuses", "--json")
+    assert failed.code == 1
+    assert failed.err == ""
+    assert failed.json.keys() == {"ok", "output", "error", "code", "duration_ms"}
+    assert failed.json["ok"] is False
+    assert failed.json["error"] == "there is no such place"
+    assert failed.json["code"] == "no_such_place"
+
+
+def test_content_is_printed_block_by_block(inside: Inside) -> None:
+    first, second = inside(*CALL, "blocks_given").out.splitlines()
+    assert first == "hello"
+    assert json.loads(second) == {"type": "image", "data": "MTI=", "mimeType": "image/png"}
+    shown = inside(*CALL, "blocks_given", "--json").json
+    assert [block["type"] for block in shown["content"]] == ["text", "image"]
+
+
+def test_no_answer_prints_nothing(inside: Inside) -> None:
+    done = inside(*CALL, "nothing")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_unknown_tool_names_the_nearest_one(inside: Inside, options: list[str]) -> None:
+    done = inside(*CALL, "ecko", *options)
+    assert (done.code, done.out) == (3, "")
+    assert done.err == "mcp-bridge: Unknown tool: ecko. Did you mean 'echo'?\n"
+
+
+def test_prints_never_reach_stdout(tmp_path: Path) -> None:
+    source = tmp_path / "tools.py"
+    source.write_text(f'print("printed at import")\n{TOOLS.read_text()}')
+    done = run("call", "loud", cwd=tmp_path)
+    assert (done.code, done.out) == (0, "answer\n")
+    for words in ("printed at import", "printed by the tool", "written by the tool"):
+        assert words in done.err
+
+
+def test_progress_is_a_line_each_where_stderr_is_no_terminal(tmp_path: Path) -> None:
+    done = run(*CALL, "steps", "message=\x1b[31m[/red]", cwd=tmp_path)
+    assert done.out == "done\n"
+    lines = done.err.splitlines()
+    assert lines == [*(rf"\x1b[31m[/red] {number} ({number}/3)" for number in (1, 2, 3)), "progress (4)"]
+
+
+def test_progress_is_a_bar_on_a_terminal(tmp_path: Path) -> None:
+    controller, terminal = os.openpty()
+    arguments = ["call", "-f", str(TOOLS), "steps", "pause=0.2", "message=[/odd] \x1b[31mmarkup"]
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=terminal, env=environ) as process:
+        os.close(terminal)
+        drawn = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+            while data := os.read(controller, 4096):
+                drawn += data
+        os.close(controller)
+        assert process.wait(PATIENCE) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == b"done\n"
+    shown = drawn.decode()
+    assert "━" in shown
+    assert "33%" in shown
+    assert r"[/odd] \x1b[31mmarkup 1" in shown
+
+
+def test_a_broken_source_is_told_and_fails(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("def f(:\n")
+    done = inside("call", "x")
+    assert (done.code, done.out) == (1, "")
+    assert f"{tmp_path / 'tools.py'}:1: SyntaxError" in done.err

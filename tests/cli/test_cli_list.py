@@ -1,0 +1,126 @@
+"""`list`: names and JSON on stdout, the table and every problem on stderr."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from cli_running import TOOLS, run
+from conftest import Inside
+
+ALL = [
+    "blocks",
+    "blocks_given",
+    "breaks",
+    "echo",
+    "endless",
+    "leaves_a_thread",
+    "loud",
+    "nothing",
+    "refuses",
+    "st\x1b[31meers\nforged",
+    "steps",
+    "waits",
+]
+
+
+def test_a_pipe_gets_the_names_and_the_person_the_table(tmp_path: Path) -> None:
+    done = run("list", TOOLS, cwd=tmp_path)
+    assert done.code == 0
+    assert done.out.splitlines() == [name.replace("\x1b", "\\x1b").replace("\n", "\\n") for name in ALL]
+    assert "What it was given." in done.err
+    assert "Only the first line" not in done.err
+    assert "kind, first" in done.err
+
+
+def test_a_terminal_gets_the_table_alone(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
+    done = inside("list", TOOLS)
+    assert done.out == ""
+    assert "refuses" in done.err
+
+
+def test_names_and_descriptions_cannot_steer_the_terminal(inside: Inside) -> None:
+    done = inside("list", TOOLS)
+    assert "\x1b" not in done.out + done.err
+    assert r"st\x1b[31meers\nforged" in done.out
+    assert r"Steers\x1b[31m." in done.err
+
+
+def test_json_has_every_documented_key(inside: Inside) -> None:
+    rows = {row["name"]: row for row in inside("list", TOOLS, "--json").json}
+    assert list(rows) == ALL
+    assert rows["echo"].keys() == {
+        "name", "description", "input_schema", "output_schema", "tags", "client_name", "source",
+    }  # fmt: skip
+    assert rows["echo"]["source"] == "cli_tools"
+    assert rows["echo"]["tags"] == ["kind", "first"]
+    assert rows["echo"]["input_schema"]["properties"]["flag"] == {"type": "boolean", "default": False}
+    assert rows[ALL[9]]["client_name"].startswith("st__31meers_forged_")
+
+
+def test_json_is_json_even_where_a_schema_is_not(inside: Inside) -> None:
+    done = inside("list", TOOLS, "--json")
+    assert "Infinity" not in done.out
+    endless = next(row for row in done.json if row["name"] == "endless")
+    assert endless["input_schema"]["properties"]["a"] == {"default": None}
+
+
+def test_titles_and_annotations_are_in_json_where_a_tool_has_them(inside: Inside, tmp_path: Path) -> None:
+    source = 'from mcp_bridge import ToolEntry\na = ToolEntry("a", "A.", lambda data: 1, {}, title="The a")\n'
+    (tmp_path / "tools.py").write_text(source)
+    assert inside("list", "--json").json[0]["title"] == "The a"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--tag", "kind"], ["echo", "loud"]),
+        (["--tag", "first", "--tag", "bad"], ["breaks", "echo", "refuses"]),
+        (["--tag", "kind", "--tag", "first", "--all-tags"], ["echo"]),
+        (["--tag", "kind", "--tag", "bad", "--all-tags"], []),
+    ],
+)
+def test_tags_choose(inside: Inside, options: list[str], expected: list[str]) -> None:
+    assert inside("list", TOOLS, *options).out.splitlines() == expected
+    assert [row["name"] for row in inside("list", TOOLS, *options, "--json").json] == expected
+
+
+def test_no_tool_is_said_and_gives_no_line(inside: Inside) -> None:
+    done = inside("list", TOOLS, "--tag", "nobody's")
+    assert (done.code, done.out) == (0, "")
+    assert "no tools" in done.err
+
+
+def test_what_cannot_be_imported_is_told_once_beside_the_rest(inside: Inside, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "good.py").write_text("from mcp_bridge import tool\n@tool\ndef fine() -> int:\n    return 1\n")
+    (folder / "bad.py").write_text("\nimport nothing_of_this_name\n")
+    done = inside("list", folder)
+    assert (done.code, done.out) == (0, "fine\n")
+    assert done.err.count(f"{folder / 'bad.py'}:2: ModuleNotFoundError") == 1
+
+
+def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
+    import subprocess
+
+    from cli_running import COMMAND
+
+    with subprocess.Popen([*COMMAND, "list", str(TOOLS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        process.wait(60)
+    assert b"Traceback" not in said
+    assert b"Exception ignored" not in said
+
+
+def test_an_encoding_without_the_letter_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        'from mcp_bridge import ToolEntry\na = ToolEntry("a", "", lambda data: "ü", {})\n', encoding="utf-8"
+    )
+    done = run("call", "a", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    assert (done.code, done.out) == (0, "\\xfc\n")

@@ -1,0 +1,192 @@
+"""`validate` and `schema`; and what every command says of a file that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from cli_running import ROOT, TOOLS, run
+from conftest import Inside
+
+GOOD = "from mcp_bridge import tool\n\n@tool\ndef fine() -> int:\n    return 1\n"
+LOOK_AROUND = """
+from mcp_bridge import ToolEntry
+
+peeks = ToolEntry("peeks", "", lambda data: 1, {"properties": {"a": {"type": "string", "pattern": "(?=a)b"}}})
+"""
+
+
+def test_a_sound_file_has_no_problems(inside: Inside) -> None:
+    done = inside("validate", TOOLS)
+    assert (done.code, done.out, done.err) == (0, "", "12 tools, no problems\n")
+
+
+def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(GOOD)
+    done = inside("validate", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json == {"ok": True, "tools": ["fine"], "problems": {"tools": []}, "errors": []}
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "problem"),
+    [
+        ("\n\nimport nothing_of_this_name\n", 3, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("def f(:\n", 1, "SyntaxError"),
+        ("a = 1\nb = a / 0\n", 2, "ZeroDivisionError"),
+        ("\nraise SystemExit(4)\n", 2, "SystemExit: 4"),
+    ],
+)
+def test_an_import_error_is_told_once_with_file_and_line(
+    inside: Inside, tmp_path: Path, source: str, line: int, problem: str
+) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text(source)
+    done = inside("validate")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.count(f"source 'tools': {file}:{line}: {problem}") == 1
+    assert done.err.endswith("\n0 tools, see above\n")
+    assert len(done.err.splitlines()) == 2
+    problems = inside("validate", "--json").json["problems"]["tools"]
+    assert problems[0].startswith(f"{file}:{line}: {problem}")
+
+
+def test_a_pattern_with_look_around_is_refused_by_tool_place_and_pattern(inside: Inside, tmp_path: Path) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text(LOOK_AROUND + GOOD)
+    done = inside("validate", "--json")
+    assert done.code == 1
+    assert done.json["ok"] is False
+    assert done.json["tools"] == ["fine"]
+    (problem,) = done.json["problems"]["tools"]
+    for part in ("'peeks'", "properties/a/pattern", "(?=a)b"):
+        assert part in problem
+
+
+def test_a_file_without_tools_says_what_to_do(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("x = 1\n")
+    done = inside("validate")
+    assert done.code == 1
+    assert "no tools found. Mark a function with @tool" in done.err
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content", "line", "problem"),
+    [
+        ("yaml", "sources:\n  - {type: python, pth: tools.py}\n", 2, "sources[0].pth: unknown key 'pth', did you mean"),
+        ("yaml", "name: x\nlimit: {}\n", 2, "limit: unknown key 'limit', did you mean 'limits'?"),
+        ("yaml", "name: x\nlimits:\n  timeout: -3\n", 3, "limits.timeout: expected more than 0, found -3"),
+        ("yaml", "name: [\n", 2, ""),
+        ("yaml", "sources:\n  - {type: pythn, path: x}\n", 2, "sources[0].type: unknown source type 'pythn'. Known"),
+        ("yaml", "sources:\n  - {type: python, path: '${UNSET_X}'}\n", 2, "environment variable UNSET_X is not set"),
+        ("json", '{\n"sources": 3}', 2, "sources: expected a list, found"),
+        ("toml", 'name = "x"\n[http]\nport = 99999\n', 3, "http.port: expected 65535 or less, found 99999"),
+        ("yaml", "sources:\n  - {type: python}\n", 2, "give either path or module"),
+        ("yaml", "sources:\n  - {type: python, path: a.py}\n  - {type: python, path: a.py}\n", 3, "named 'a'. Give"),
+    ],
+)
+def test_an_error_of_the_settings_is_told_with_file_and_line(
+    inside: Inside, tmp_path: Path, suffix: str, content: str, line: int, problem: str
+) -> None:
+    file = tmp_path / f"settings.{suffix}"
+    file.write_text(content)
+    done = inside("validate", file)
+    assert (done.code, done.out) == (2, "")
+    assert re.match(rf"mcp-bridge: {re.escape(str(file))}:{line}: ", done.err), done.err
+    assert problem in done.err
+    as_json = inside("validate", file, "--json")
+    assert (as_json.code, as_json.err) == (2, done.err)
+    assert as_json.json.keys() == {"ok", "tools", "problems", "errors"}
+    assert as_json.json["ok"] is False
+    assert as_json.json["errors"][0].startswith(f"{file}:{line}: ")
+
+
+@pytest.mark.parametrize("command", [["list"], ["validate"], ["call", "x", "-f"], ["serve"]])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("missing.py", "no such file or folder. Check the path"),
+        ("missing", "no such file or folder. Check the path"),
+        ("missing.yaml", "no such file. Create it"),
+        ("notes.txt", "nothing here can be served. Serve a .py file"),
+        ("folder.yaml", "found a directory, expected a file"),
+        ("n" * 300 + ".py", "no such file or folder. Check the path"),
+    ],
+)
+def test_a_path_that_cannot_be_served_is_a_usage_error(
+    inside: Inside, tmp_path: Path, command: list[str], name: str, problem: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "folder.yaml").mkdir()
+    done = inside(*command, name)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mcp-bridge: {name}: ")
+    assert problem in done.err
+
+
+def test_without_a_path_the_default_files_of_the_folder_are_found(inside: Inside, tmp_path: Path) -> None:
+    done = inside("list")
+    assert (done.code, done.out) == (2, "")
+    assert "no file is given and none is here" in done.err
+    assert "mcp-bridge.yaml" in done.err
+    (tmp_path / "tools.py").write_text(GOOD)
+    assert inside("list").out == "fine\n"
+    (tmp_path / "mcp-bridge.yaml").write_text("sources: [{type: python, path: tools.py, prefix: yaml}]\n")
+    assert inside("list").out == "yaml__fine\n"
+    assert inside("call", "yaml__fine").out == "1\n"
+
+
+def test_a_folder_serves_its_files(inside: Inside, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "first.py").write_text(GOOD)
+    (folder / "second.py").write_text(GOOD.replace("fine", "good"))
+    (folder / "_not_this.py").write_text("raise ValueError\n")
+    assert inside("list", folder).out == "fine\ngood\n"
+
+
+def test_every_example_is_sound(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = [path for path in sorted((ROOT / "config").iterdir()) if path.suffix in {".yaml", ".toml"}]
+    assert examples
+    for path in examples:
+        done = inside("validate", path)
+        assert done.code == 0, done.err
+
+
+def test_the_schema_of_the_settings_judges_examples(inside: Inside) -> None:
+    done = inside("schema")
+    assert (done.code, done.err) == (0, "")
+    validator = jsonschema.Draft202012Validator(done.json)
+    assert validator.is_valid({"name": "x", "sources": [{"type": "python", "path": "tools.py"}]})
+    assert not validator.is_valid({"nme": "x"})
+    assert json.loads((ROOT / "config" / "settings.schema.json").read_text()) == done.json
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "err"),
+    [
+        (["--version"], 0, r"mcp-bridge \d+\.\d+\.\d+\n", ""),
+        (["--help"], 0, "Usage: .*Commands:.*serve.*list.*call.*validate.*doctor.*schema.*", ""),
+        (["serve", "-h"], 0, "Usage: .*--http.*--token-env.*--reload.*--log-level.*--log-file.*", ""),
+        ([], 2, "", "Usage: .*Commands:.*"),
+        (["nonsense"], 2, "", ".*No such command 'nonsense'.*"),
+        (["list", "--nonsense"], 2, "", ".*No such option: --nonsense.*"),
+        (["call"], 2, "", ".*Missing argument.*"),
+    ],
+)
+def test_help_is_data_and_usage_errors_are_not(
+    tmp_path: Path, inside: Inside, arguments: list[str], code: int, out: str, err: str
+) -> None:
+    done = inside(*arguments)
+    assert done.code == code
+    assert re.fullmatch(out, done.out, re.DOTALL), done.out
+    assert re.fullmatch(err, done.err, re.DOTALL), done.err
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    done = run("validate", TOOLS, "--json", cwd=tmp_path)
+    assert done.code == 0
+    assert done.json["ok"] is True

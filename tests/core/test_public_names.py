@@ -1,0 +1,93 @@
+"""What is public: these names and no others."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import mcp_bridge
+import mcp_bridge.tool_use
+
+PUBLIC = [
+    "Audio",
+    "BridgeError",
+    "CallContext",
+    "CallError",
+    "ChainStep",
+    "ConfigError",
+    "Content",
+    "DuplicateTool",
+    "EmbeddedResource",
+    "Image",
+    "Middleware",
+    "Offer",
+    "Pipeline",
+    "ResourceLink",
+    "Stage",
+    "Text",
+    "ToolCall",
+    "ToolChain",
+    "ToolDefinition",
+    "ToolEntry",
+    "ToolError",
+    "ToolRegistry",
+    "ToolResult",
+    "ToolSource",
+    "__version__",
+    "asgi_app",
+    "serve",
+    "tool",
+]
+TOOL_USE = [
+    "ChainResult",
+    "ChainStep",
+    "Result",
+    "ResultStatus",
+    "ToolChain",
+    "ToolDefinition",
+    "ToolEntry",
+    "ToolRegistry",
+    "ValidationResult",
+    "tool",
+    "validate_input",
+    "validate_output",
+]
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert mcp_bridge.__all__ == PUBLIC == sorted(PUBLIC)
+    assert mcp_bridge.tool_use.__all__ == TOOL_USE == sorted(TOOL_USE)
+    assert dir(mcp_bridge) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_had_and_explains_itself(name: str) -> None:
+    value = getattr(mcp_bridge, name)
+    assert value is getattr(importlib.import_module("mcp_bridge"), name)
+    assert isinstance(value, str) or inspect.getdoc(value)
+
+
+@pytest.mark.parametrize("name", TOOL_USE)
+def test_every_name_of_the_tool_use_api_can_be_had_and_explains_itself(name: str) -> None:
+    value = getattr(mcp_bridge.tool_use, name)
+    assert inspect.getdoc(value)
+    assert getattr(mcp_bridge, name, value) is value
+
+
+def test_a_name_that_is_not_public_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="module 'mcp_bridge' has no attribute 'nothing'"):
+        mcp_bridge.nothing  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = (
+        "import sys, mcp_bridge; before = {n.split('.')[0] for n in sys.modules}; "
+        "print(sorted(before & {'mcp', 'pydantic', 'anyio', 'starlette', 'orjson'})); "
+        "from mcp_bridge import *; print(ToolRegistry.__name__, tool.__name__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["[]", "ToolRegistry tool"]
