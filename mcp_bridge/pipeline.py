@@ -216,7 +216,7 @@ def _compose(layers: Sequence[Layer]) -> CallNext:
 
 
 async def _nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
-    raise AssertionError("the innermost layer runs the tool and calls nothing")  # pragma: no cover
+    raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
 
 
 def _step(layer: Layer, call_next: CallNext, call: ToolCall, ctx: CallContext) -> Any:

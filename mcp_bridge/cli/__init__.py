@@ -5,6 +5,11 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
-    from mcp_bridge.cli.app import run
+    try:
+        from mcp_bridge.cli.app import run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        from mcp_bridge.cli.exits import INTERRUPTED
+
+        raise SystemExit(INTERRUPTED) from None

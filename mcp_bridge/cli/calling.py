@@ -65,6 +65,10 @@ def call(name: str, given: Sequence[str], path: Path | None, *, arguments: str |
     data = _json(arguments) if arguments is not None else None
     with private():  # stdout is for the answer alone
         result = anyio.run(_call, load(path).bridge, name, given, data)
+    _tell(result, as_json=as_json)
+
+
+def _tell(result: ToolResult | None, *, as_json: bool) -> None:
     if result is None:
         raise KeyboardInterrupt
     if as_json:

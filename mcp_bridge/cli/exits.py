@@ -52,8 +52,6 @@ def errors_for_people() -> Iterator[None]:
     except BridgeError as error:
         say(f"mcp-bridge: {error}")
         raise SystemExit(code_of(error)) from None
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
 
 
 def code_of(error: BridgeError) -> Exit:

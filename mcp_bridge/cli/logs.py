@@ -65,10 +65,13 @@ def configure(level: str, file: Path | None = None) -> None:
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
+        if isinstance(old.formatter, OneLine):
+            old.close()
     formatter = OneLine()
     for handler in handlers:
         handler.setFormatter(formatter)
         root.addHandler(handler)
+    logging.getLogger("asyncio").addFilter(_worth_saying)
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
 
@@ -81,3 +84,11 @@ def _rotating(file: Path) -> logging.Handler:
     except OSError as error:
         problem = f"cannot write the log to {file}: {error.strerror}"
         raise ConfigError(problem, where="--log-file", hint="Name a file in a folder that exists") from error
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    """asyncio reports a Ctrl-C that came while a tool's file was imported as an unhandled exception."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is None
+    return not isinstance(error, KeyboardInterrupt)

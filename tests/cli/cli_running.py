@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,10 @@ class Done:
     def json(self) -> Any:
         """stdout as one JSON document."""
         return json.loads(self.out)
+
+
+Inside = Callable[..., Done]
+"""`main` in this process, see conftest."""
 
 
 def run(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:

@@ -75,7 +75,11 @@ def leaves_a_thread() -> str:
     return "left"
 
 
-blocks_given = ToolEntry("blocks_given", "Text and a picture.", lambda data: [Text("hello"), Image(b"12", "image/png")], {})
+blocks_given = ToolEntry(
+    "blocks_given", "Text and a picture.", lambda data: [Text("hello"), Image(b"12", "image/png")], {}
+)
 nothing = ToolEntry("nothing", "", lambda data: None, ANYTHING)
 steers = ToolEntry("st\x1b[31meers\nforged", "Steers\x1b[31m.", lambda data: [].pop(), ANYTHING)
-endless = ToolEntry("endless", "A default that JSON lacks.", lambda data: 1, {"properties": {"a": {"default": float("inf")}}})
+endless = ToolEntry(
+    "endless", "A default that JSON lacks.", lambda data: 1, {"properties": {"a": {"default": float("inf")}}}
+)

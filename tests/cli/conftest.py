@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_running import Done
+from cli_running import Done, Inside
 
 from mcp_bridge.cli import exits, main
-
-Inside = Callable[..., Done]
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_running import COMMAND, PATIENCE, TOOLS, run
-from conftest import Inside
+from cli_running import COMMAND, PATIENCE, TOOLS, Inside, run
 
 CALL = ("call", "-f", TOOLS)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_running import TOOLS, run
-from conftest import Inside
+from cli_running import COMMAND, TOOLS, Inside, run
 
 ALL = [
     "blocks",
@@ -104,10 +104,6 @@ def test_what_cannot_be_imported_is_told_once_beside_the_rest(inside: Inside, tm
 
 
 def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
-    import subprocess
-
-    from cli_running import COMMAND
-
     with subprocess.Popen([*COMMAND, "list", str(TOOLS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from cli_running import ROOT, TOOLS, run
-from conftest import Inside
+from cli_running import ROOT, TOOLS, Inside, run
 
 GOOD = "from mcp_bridge import tool\n\n@tool\ndef fine() -> int:\n    return 1\n"
 LOOK_AROUND = """
@@ -66,6 +65,21 @@ def test_a_pattern_with_look_around_is_refused_by_tool_place_and_pattern(inside:
         assert part in problem
 
 
+def test_two_tools_of_one_name_are_told_once_with_both_sources(inside: Inside, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.py").write_text(GOOD)
+    file = tmp_path / "x.yaml"
+    file.write_text("sources: [{type: python, path: first.py}, {type: python, path: second.py}]\n")
+    done = inside("validate", file)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.count("Tool 'fine' comes from both source 'first' and source 'second'") == 1
+    assert "prefix" in done.err
+    assert inside("validate", file, "--json").json["ok"] is False
+    listed = inside("list", file)
+    assert (listed.code, listed.out) == (2, "")
+    assert listed.err.startswith("mcp-bridge: Tool 'fine' comes from both")
+
+
 def test_a_file_without_tools_says_what_to_do(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("x = 1\n")
     done = inside("validate")
@@ -78,12 +92,12 @@ def test_a_file_without_tools_says_what_to_do(inside: Inside, tmp_path: Path) ->
     [
         ("yaml", "sources:\n  - {type: python, pth: tools.py}\n", 2, "sources[0].pth: unknown key 'pth', did you mean"),
         ("yaml", "name: x\nlimit: {}\n", 2, "limit: unknown key 'limit', did you mean 'limits'?"),
-        ("yaml", "name: x\nlimits:\n  timeout: -3\n", 3, "limits.timeout: expected more than 0, found -3"),
+        ("yaml", "name: x\nlimits:\n  timeout: -3\n", 3, "limits.timeout: expected more than 0, found the number -3"),
         ("yaml", "name: [\n", 2, ""),
         ("yaml", "sources:\n  - {type: pythn, path: x}\n", 2, "sources[0].type: unknown source type 'pythn'. Known"),
         ("yaml", "sources:\n  - {type: python, path: '${UNSET_X}'}\n", 2, "environment variable UNSET_X is not set"),
         ("json", '{\n"sources": 3}', 2, "sources: expected a list, found"),
-        ("toml", 'name = "x"\n[http]\nport = 99999\n', 3, "http.port: expected 65535 or less, found 99999"),
+        ("toml", 'name = "x"\n[http]\nport = 99999\n', 3, "http.port: expected 65535 or less, found the number 99999"),
         ("yaml", "sources:\n  - {type: python}\n", 2, "give either path or module"),
         ("yaml", "sources:\n  - {type: python, path: a.py}\n  - {type: python, path: a.py}\n", 3, "named 'a'. Give"),
     ],

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import logging
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -122,7 +123,7 @@ async def test_what_an_author_says_passes_verbatim(kind: str, mode: str) -> None
 # Cancellation
 
 
-@KINDS
+@pytest.mark.parametrize("kind", ["async", "returns a coroutine"])
 async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> None:
     begun, stopped = anyio.Event(), anyio.Event()
 
@@ -133,12 +134,8 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> 
         finally:
             stopped.set()
 
-    handlers = {
-        "async": wait,
-        "returns a coroutine": lambda data: wait(data),
-        "sync": lambda data: anyio.from_thread.run(wait, data),
-    }
-    registry = registry_of(entry_of(handlers[kind]), entry_of(lambda data: "fine", "u"))
+    handler = wait if kind == "async" else lambda data: wait(data)
+    registry = registry_of(entry_of(handler), entry_of(lambda data: "fine", "u"))
     answers: list[ToolResult] = []
 
     async def calling() -> None:
@@ -150,10 +147,31 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> 
             await begun.wait()
             tasks.cancel_scope.cancel()
         assert answers == []
-        if kind == "sync":
-            return  # an abandoned thread stays at work
         await stopped.wait()
         assert (await dispatch(registry, "u")).output == "fine"
+
+
+async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
+    begun, release = threading.Event(), threading.Event()
+    registry = registry_of(
+        entry_of(lambda data: (begun.set(), release.wait(PATIENCE))), entry_of(lambda data: "fine", "u")
+    )
+    answers: list[ToolResult] = []
+
+    async def calling() -> None:
+        answers.append(await dispatch(registry))
+
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(calling)
+                while not begun.is_set():
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+            assert answers == []
+            assert (await dispatch(registry, "u")).output == "fine"
+    finally:
+        release.set()
 
 
 async def test_a_cancellation_inside_a_group_passes_too() -> None:

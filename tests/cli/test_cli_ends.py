@@ -1,0 +1,120 @@
+"""How commands end: Ctrl-C, end of input, and threads that never do."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+from cli_running import LIST, TOOLS, Inside, Started, calls, requests, run, started
+
+from mcp_bridge.cli import app
+
+
+def quiet(command: Started) -> None:
+    """It ended by itself, well, and without a word that a person did not ask for."""
+    done = command.end()
+    assert done.code == 0
+    for ugly in ("Traceback", "Error", "Exception", "KeyboardInterrupt"):
+        assert ugly not in done.err, done.err
+
+
+def test_ctrl_c_ends_stdio_quietly(tmp_path: Path) -> None:
+    with started("serve", TOOLS, cwd=tmp_path) as command:
+        command.ask(LIST)
+        assert command.process.stdout is not None
+        assert "tools" in command.process.stdout.readline()
+        command.interrupt()
+        quiet(command)
+
+
+def test_ctrl_c_ends_http_quietly(tmp_path: Path) -> None:
+    with started("serve", TOOLS, "--http", "0", cwd=tmp_path) as command:
+        url = command.until("Serving").split()[4]
+        with httpx2.Client(timeout=20) as client:
+            assert client.get(url.replace("/mcp", "/health")).status_code == 200
+            command.interrupt()
+            quiet(command)
+
+
+@pytest.mark.parametrize("options", [(), ("--http", "0")])
+def test_ctrl_c_ends_serve_well_while_tools_are_imported(tmp_path: Path, options: tuple[str, ...]) -> None:
+    source = (
+        'import sys, time\nprint("begun", file=sys.stderr, flush=True)\nfor _ in range(600):\n    time.sleep(0.1)\n'
+    )
+    (tmp_path / "tools.py").write_text(source)
+    with started("serve", *options, cwd=tmp_path) as command:
+        command.until("begun")
+        command.interrupt()
+        time.sleep(0.3)
+        command.interrupt()  # the first one only asks the loop, which an import holds
+        quiet(command)
+
+
+@pytest.mark.parametrize("tool", ["waits", "blocks"])
+def test_ctrl_c_ends_a_call_with_130_and_no_traceback(tmp_path: Path, tool: str) -> None:
+    with started("call", tool, "-f", TOOLS, cwd=tmp_path) as command:
+        command.until("begun")
+        command.interrupt()
+        done = command.end()
+    assert (done.code, done.out, done.err) == (130, "", "begun\n")
+
+
+def test_a_tool_that_will_not_be_cancelled_ends_at_the_second_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "import anyio\nfrom mcp_bridge import tool\n\n@tool\nasync def stubborn() -> str:\n    print('begun')\n"
+        "    with anyio.CancelScope(shield=True):\n        await anyio.sleep(100)\n    return ''\n"
+    )
+    with started("call", "stubborn", cwd=tmp_path) as command:
+        command.until("begun")
+        command.interrupt()
+        time.sleep(0.3)
+        assert command.process.poll() is None
+        command.interrupt()
+        done = command.end()
+    assert (done.code, done.out, done.err) == (130, "", "begun\n")
+
+
+def test_ctrl_c_ends_doctor_without_waiting_for_the_server(tmp_path: Path) -> None:
+    source = "import sys, time; sys.stdin.readline(); open('begun', 'w'); time.sleep(100)"
+    begun = tmp_path / "begun"
+    source = source.replace("'begun'", repr(str(begun)))
+    with started("doctor", "--command", f'{sys.executable} -c "{source}"', "--timeout", "50", cwd=tmp_path) as command:
+        deadline = time.monotonic() + 30
+        while not begun.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        command.interrupt()
+        before = time.monotonic()
+        done = command.end()
+    assert (done.code, done.out, done.err) == (130, "", "")
+    assert time.monotonic() - before < 10
+
+
+def test_a_thread_that_never_ends_does_not_keep_a_server_at_the_end_of_input(tmp_path: Path) -> None:
+    done = run("serve", TOOLS, cwd=tmp_path, stdin=requests(calls("leaves_a_thread"), LIST))
+    assert done.code == 0
+    assert '"left"' in done.out
+    assert len(done.out.splitlines()) == 2
+
+
+def test_a_thread_that_never_ends_does_not_keep_a_call(tmp_path: Path) -> None:
+    done = run("call", "leaves_a_thread", "-f", TOOLS, cwd=tmp_path)
+    assert (done.code, done.out, done.err) == (0, "left\n", "")
+
+
+def test_a_call_that_takes_too_long_ends_though_its_thread_does_not(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(f"limits: {{timeout: 200ms}}\nsources: [{{type: python, path: '{TOOLS}'}}]\n")
+    done = run("call", "blocks", "-f", "x.yaml", cwd=tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert "did not answer within 0.2 seconds" in done.err
+
+
+def test_ctrl_c_before_any_command_runs_is_no_traceback(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "run", interrupted)
+    done = inside("list")
+    assert (done.code, done.out, done.err) == (130, "", "")

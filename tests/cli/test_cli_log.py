@@ -1,0 +1,167 @@
+"""The log: stderr and a rotated file, one line a record, no secrets, nothing forged."""
+
+from __future__ import annotations
+
+import logging
+import re
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+import pytest
+from cli_running import TOOLS, calls, run, serve, started
+
+from mcp_bridge.cli import logs
+from mcp_bridge.contracts.errors import ConfigError
+
+STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) [\w.]+: ")
+SECRET = 'hunter2 "quoted"\nsecond line'
+FORGED = "2026-01-01 00:00:00,000 ERROR forged: you are root"
+TELLS = '''
+import logging, os
+from mcp_bridge import tool
+
+@tool
+def tells() -> str:
+    """Puts its secret everywhere."""
+    secret = os.environ["TEST_SECRET"]
+    logging.getLogger("mcp_bridge.tells").error("plain %s", secret)
+    logging.getLogger("mcp_bridge.tells").error("repr %r", {"a": secret})
+    raise ValueError(f"wrong secret {secret}")
+'''
+
+
+@pytest.fixture
+def secret_settings(tmp_path: Path) -> Path:
+    (tmp_path / "tells.py").write_text(TELLS)
+    file = tmp_path / "settings.yaml"
+    file.write_text("title: ${TEST_SECRET}\nsources: [{type: python, path: tells.py}]\n")
+    return file
+
+
+def leaks(text: str) -> list[str]:
+    return [part for part in ("hunter2", "quoted", "second line") if part in text]
+
+
+def test_secrets_of_the_environment_are_masked_wherever_a_tool_logs_them(secret_settings: Path) -> None:
+    log = secret_settings.with_name("the.log")
+    _, done = serve(secret_settings, calls("tells"), options=("--log-file", str(log)), env={"TEST_SECRET": SECRET})
+    assert done.code == 0
+    for text in (done.err, log.read_text()):
+        assert not leaks(text)
+        assert text.count("[secret]") == 3
+        assert "ValueError: wrong secret [secret]" in text
+
+
+def test_call_masks_secrets_too(secret_settings: Path) -> None:
+    done = run("call", "tells", "-f", secret_settings, cwd=secret_settings.parent, env={"TEST_SECRET": SECRET})
+    assert done.code == 1
+    assert not leaks(done.err)
+    assert done.err.count("[secret]") == 3
+
+
+def test_the_bearer_token_is_masked(secret_settings: Path) -> None:
+    file = secret_settings.with_name("tells.py")
+    file.write_text('import logging\nlogging.getLogger("mcp_bridge.x").error("it is token-123")\n')
+    options = ("serve", file, "--http", "0", "--token-env", "TEST_TOKEN")
+    with started(*options, cwd=file.parent, env={"TEST_TOKEN": "token-123"}) as command:
+        assert "it is [secret]" in command.until("it is")
+
+
+def test_short_values_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    formatter = logs.OneLine()
+    formatter.hide(["abc", "abcd"])
+    record = logging.LogRecord("n", logging.ERROR, "", 1, "abc abcd", (), None)
+    assert formatter.format(record).endswith("n: abc [secret]")
+
+
+@pytest.mark.parametrize("breaker", ["\n", "\r\n", "\x0b", "\x85", "\u2028", "\x1b[2K\r"])
+def test_no_line_of_the_log_can_be_forged(tmp_path: Path, breaker: str, unspoilt: None) -> None:
+    log = tmp_path / "the.log"
+    logs.configure("debug", log)
+    logger = logging.getLogger("mcp_bridge.x")
+    try:
+        raise ValueError(f"broken{breaker}{FORGED}")
+    except ValueError as error:
+        logger.error("tool %s%s%s failed", "name", breaker, FORGED, exc_info=error)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    lines = log.read_text().splitlines()
+    assert [line for line in lines if STAMP.match(line)] == lines[:1]
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert all(line.isprintable() for line in lines)
+    assert "you are root" in lines[0]
+    assert "you are root" in lines[-1]
+
+
+def test_a_tool_with_a_forging_name_writes_one_line(tmp_path: Path) -> None:
+    done = run("call", "st\x1b[31meers\nforged", "-f", TOOLS, cwd=tmp_path)
+    assert done.code == 1
+    assert "\x1b" not in done.err
+    assert sum(bool(STAMP.match(line)) for line in done.err.splitlines()) == 1
+
+
+def test_a_log_file_gets_what_stderr_gets_and_later_runs_append(tmp_path: Path) -> None:
+    log = tmp_path / "the.log"
+    for count in (1, 2):
+        _, done = serve(TOOLS, calls("breaks", text="xyz"), options=("--log-file", str(log)))
+        assert "ValueError: broken xyz" in done.err
+        assert log.read_text().count("ValueError: broken xyz") == count
+
+
+def test_a_log_file_is_rotated(tmp_path: Path, unspoilt: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "FILE_BYTES", 1000)
+    log = tmp_path / "the.log"
+    logs.configure("info", log)
+    for _ in range(100):
+        logging.getLogger("mcp_bridge.x").info("x" * 100)
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["the.log", "the.log.1", "the.log.2", "the.log.3"]
+    assert all(path.stat().st_size <= 1000 for path in tmp_path.iterdir())
+
+
+def test_configured_again_there_is_one_log(tmp_path: Path, unspoilt: None) -> None:
+    for _ in range(2):
+        logs.configure("warning", tmp_path / "the.log")
+    assert [type(handler) for handler in logging.getLogger().handlers] == [logging.StreamHandler, RotatingFileHandler]
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [("debug", "diwec"), ("INFO", "iwec"), ("warning", "wec"), ("error", "ec"), ("critical", "c")],
+)
+def test_the_level_is_that_of_this_package_and_others_warn(
+    level: str, expected: str, unspoilt: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure(level)
+    for name in ("debug", "info", "warning", "error", "critical"):
+        getattr(logging.getLogger("mcp_bridge.x"), name)("level %s", name)
+    logging.getLogger("others").info("chatter")
+    logging.getLogger("others").warning("warned")
+    out, err = capsys.readouterr()
+    assert "".join(line.rpartition("level ")[2][0] for line in err.splitlines()[:-1]) == expected
+    assert err.endswith("others: warned\n")
+    assert "chatter" not in err
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt(), False),
+        (BaseExceptionGroup("", [KeyboardInterrupt()]), False),
+        (BaseExceptionGroup("", [ValueError()]), True),
+        (ValueError(), True),
+        (None, True),
+    ],
+)
+def test_asyncio_does_not_report_a_ctrl_c(
+    error: BaseException | None, said: bool, unspoilt: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("warning")
+    logging.getLogger("asyncio").error("unhandled exception", exc_info=error)
+    assert ("unhandled exception" in capsys.readouterr().err) is said
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"unknown log level 'loud'\. One of: debug, info, warning, error, critical"):
+        logs.configure("loud")

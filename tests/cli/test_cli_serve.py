@@ -1,0 +1,313 @@
+"""`serve`: a settings file that says everything is honoured; sources and their mistakes stay apart."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from cli_running import COMMAND, LIST, PATIENCE, STATELESS, Done, Inside, calls, names, requests, serve, started, text
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
+
+FIRST = """
+import time
+from mcp_bridge import tool
+
+@tool(tags=["red", "round"])
+def plain() -> str:
+    return "plain"
+
+@tool(tags=["red"])
+def plane() -> str:
+    return "plane"
+
+@tool(tags=["blue", "round"])
+def other() -> str:
+    return "other"
+
+@tool(tags=["red", "round"])
+def plan_secret() -> str:
+    return "hidden"
+
+@tool(tags=["red", "round"])
+def slow() -> str:
+    time.sleep(1)
+    return "late"
+
+@tool(tags=["red", "round"])
+def breaks() -> str:
+    raise ValueError("seen by everybody")
+
+def unmarked(a: int) -> int:
+    "Not a tool, unless the settings say so."
+    return a + 1
+"""
+SECOND = """
+from mcp_bridge import tool
+
+@tool
+def plain() -> str:
+    return "second plain"
+"""
+EVERYTHING = """
+name: ${SERVER_NAME}
+version: 9.8.7
+title: Every setting
+instructions: Call plain first.
+expose_errors: true
+reload: false
+limits: {timeout: 300ms, threads: 2, page: 3}
+http: {host: 127.0.0.1, port: 0, token_env: TEST_TOKEN, body: 1 KiB,
+       allowed_hosts: [tools.example], allowed_origins: ["https://web.example"]}
+sources:
+  - type: python
+    name: first
+    path: ${TOOLS_FOLDER:-.}/first.py
+    prefix: one
+    alias: {slow: snail}
+    include: [plan*, plain, other, slow, breaks]
+    exclude: ["*_secret"]
+    tags: [red, round]
+    match_all_tags: true
+  - type: python
+    module: second
+  - type: python
+    name: third
+    path: first.py
+    tools: [unmarked]
+    include: [unmarked]
+  - type: clocks:Clock
+    name: plugin
+    hour: 7
+"""
+PLUGIN = """
+from mcp_bridge import Offer, ToolEntry
+from mcp_bridge.settings import Frame
+
+class Clock(Frame):
+    hour: int
+
+    def build(self, name, directory, *, watch):
+        return Source(name, self.hour)
+
+    def default_name(self):
+        return "clock"
+
+class Source:
+    def __init__(self, name, hour):
+        self.name, self.hour = name, hour
+
+    async def run(self, publish):
+        publish(Offer(tools=[ToolEntry("hour", "The hour.", lambda data: str(self.hour), {})]))
+"""
+SECRET = "tok-5f2c91"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, content in {
+        "first.py": FIRST,
+        "second.py": SECOND,
+        "clocks.py": PLUGIN,
+        "everything.yaml": EVERYTHING,
+    }.items():
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {"SERVER_NAME": "ours", "TEST_TOKEN": SECRET, "PYTHONPATH": str(folder)}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_file_that_sets_everything_is_honoured(folder: Path, mode: str) -> None:
+    covered = {key: value for key, value in os.environ.items() if "COV" in key}
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "mcp_bridge", "serve", str(folder / "everything.yaml")],
+        env={**get_default_environment(), **covered, **environment(folder)},
+        cwd=os.path.sep,
+    )
+    with anyio.fail_after(30):
+        async with Client(stdio_client(server), mode=mode) as client:
+            who = client.server_info
+            assert who is not None
+            assert (who.name, who.version, who.title) == ("ours", "9.8.7", "Every setting")
+            assert client.instructions == "Call plain first."
+            page = await client.list_tools()
+            assert [tool.name for tool in page.tools] == ["hour", "one__breaks", "one__plain"]
+            rest = await client.list_tools(cursor=page.next_cursor)
+            assert [tool.name for tool in rest.tools] == ["plain", "snail", "unmarked"]
+            answers = {}
+            for name in ("hour", "one__plain", "plain", "snail", "one__breaks"):
+                result = await client.call_tool(name, {})
+                answers[name] = result.content[0].text
+            assert (await client.call_tool("unmarked", {"a": 1})).content[0].text == "2"
+    assert (answers["hour"], answers["one__plain"], answers["plain"]) == ("7", "plain", "second plain")
+    assert "did not answer within 0.3 seconds" in answers["snail"]
+    assert "ValueError: seen by everybody" in answers["one__breaks"]
+
+
+def test_the_http_part_is_honoured(folder: Path) -> None:
+    options = ("serve", folder / "everything.yaml", "--http", "settings")
+    body = requests(LIST).strip()
+    headers = {
+        "Authorization": f"Bearer {SECRET}",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "MCP-Protocol-Version": STATELESS,
+        "Mcp-Method": "tools/list",
+    }
+    with started(*options, cwd=folder, env=environment(folder)) as command:
+        line = command.until("Serving")
+        assert "Serving 6 tools on http://127.0.0.1:" in line
+        url = line.split()[4]
+        with httpx2.Client(timeout=20) as client:
+            assert client.post(url, content=body, headers={**headers, "Authorization": "Bearer no"}).status_code == 401
+            assert client.post(url, content=body, headers={**headers, "Host": "evil.example"}).status_code in {403, 421}
+            assert client.post(url, content=body, headers={**headers, "Host": "tools.example"}).status_code == 200
+            assert (
+                client.post(url, content=body, headers={**headers, "Origin": "https://no.example"}).status_code == 403
+            )
+            assert (
+                client.post(url, content=body, headers={**headers, "Origin": "https://web.example"}).status_code == 200
+            )
+            assert client.post(url, content=body + " " * 2048, headers=headers).status_code == 413
+        command.interrupt()
+        done = command.end()
+    assert done.code == 0
+    assert SECRET not in done.err
+
+
+def settings(folder: Path, *sources: str) -> Path:
+    file = folder / "some.yaml"
+    file.write_text("sources:\n" + "".join(f"  - {{{source}}}\n" for source in sources))
+    return file
+
+
+def test_two_tools_of_one_name_end_the_start_and_name_both_sources(folder: Path) -> None:
+    file = settings(folder, "type: python, path: first.py", "type: python, path: second.py")
+    _, done = serve(file, LIST)
+    assert (done.code, done.out) == (2, "")
+    for part in ("'plain'", "'first'", "'second'", "prefix", "alias"):
+        assert part in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_prefix_or_an_alias_tells_two_tools_of_one_name_apart(folder: Path) -> None:
+    file = settings(
+        folder,
+        "type: python, path: first.py, include: [plain]",
+        "type: python, path: second.py, prefix: p",
+        "type: python, path: second.py, name: third, alias: {plain: renamed}",
+    )
+    (listed, first, second, third), done = serve(file, LIST, calls("plain"), calls("p__plain"), calls("renamed"))
+    assert names(listed) == ["p__plain", "plain", "renamed"]
+    assert [text(result) for result in (first, second, third)] == ["plain", "second plain", "second plain"]
+    assert (done.code, done.err) == (0, "")
+
+
+def test_one_broken_source_leaves_the_others_serving(folder: Path) -> None:
+    (folder / "broken.py").write_text("\nimport nothing_of_this_name\n")
+    file = settings(folder, "type: python, path: broken.py", "type: python, path: second.py")
+    (listed, called), done = serve(file, LIST, calls("plain"))
+    assert names(listed) == ["plain"]
+    assert text(called) == "second plain"
+    assert done.code == 0
+    assert f"{folder / 'broken.py'}:2: ModuleNotFoundError" in done.err
+
+
+def test_no_source_that_works_ends_the_start(folder: Path) -> None:
+    (folder / "broken.py").write_text("import nothing_of_this_name\n")
+    _, done = serve(settings(folder, "type: python, path: broken.py"), LIST)
+    assert (done.code, done.out) == (1, "")
+    assert f"mcp-bridge: {folder / 'broken.py'}:1: ModuleNotFoundError" in done.err
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("type: unknown", "some.yaml:2: sources[0].type: unknown source type 'unknown'. Known types: python"),
+        ("type: 'clocks:Nothing'", "sources[0].type: plugin 'clocks:Nothing': 'clocks' has no 'Nothing'"),
+        ("type: 'no_such_module:X'", "sources[0].type: plugin 'no_such_module:X': No module named 'no_such_module'"),
+        ("type: 'clocks:Clock', hour: seven", "some.yaml:2: sources[0].hour: expected a whole number, found"),
+    ],
+)
+def test_a_type_that_cannot_be_had_is_an_error_with_its_line(
+    folder: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch, source: str, problem: str
+) -> None:
+    monkeypatch.syspath_prepend(folder)
+    done = inside("serve", settings(folder, source))
+    assert (done.code, done.out) == (2, "")
+    assert problem in done.err
+
+
+def http(inside: Inside, folder: Path, *options: str) -> Done:
+    return inside("serve", folder / "second.py", *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--http", "nowhere"), "--http: 'nowhere' is not a port or HOST:PORT. Write --http 8808"),
+        (("--http", "127.0.0.1:99999"), "http.port: cannot listen on 127.0.0.1:99999"),
+        (("--http", "0.0.0.0:0"), "http.host: refusing to listen on 0.0.0.0, which others can reach, without a token"),
+        (("--http", "0", "--token-env", "UNSET_X"), "--token-env: the environment variable UNSET_X is not set. Put"),
+        (("--log-level", "loud"), "--log-level: unknown log level 'loud'. One of: debug, info"),
+        (("--log-file", "no/such/folder/x.log"), "--log-file: cannot write the log to no/such/folder/x.log"),
+    ],
+)
+def test_options_that_cannot_be_used_say_which_and_what_to_do(
+    inside: Inside, folder: Path, options: tuple[str, ...], problem: str
+) -> None:
+    done = http(inside, folder, *options)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mcp-bridge: {problem}"), done.err
+
+
+def test_a_plain_file_has_the_default_address(inside: Inside, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", 8808))
+            taken.listen()
+        except OSError:
+            pass  # somebody else has it, which serves as well
+        done = http(inside, folder, "--http", "settings")
+    assert done.code == 2
+    assert "cannot listen on 127.0.0.1:8808" in done.err
+
+
+def test_a_terminal_is_told_what_is_going_on(folder: Path) -> None:
+    controller, terminal = os.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "serve", "second.py"], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder
+    ) as process:
+        os.close(terminal)
+        assert process.stderr is not None
+        assert b"Serving second.py over stdio" in process.stderr.readline()
+        os.close(controller)
+        process.wait(PATIENCE)
+
+
+def test_an_edited_file_is_served_again_with_reload(folder: Path) -> None:
+    with started("serve", "second.py", "--reload", "--log-level", "debug", cwd=folder) as command:
+        process = command.process
+        assert process.stdout is not None
+        command.ask(calls("plain"))
+        assert "second plain" in process.stdout.readline()
+        for attempt in range(100):  # the watcher may begin after the first edit
+            (folder / "second.py").write_text(SECOND.replace("second plain", f"edited {attempt}"))
+            command.ask(calls("plain"))
+            if "edited" in process.stdout.readline():
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("the edit was not seen")

@@ -1,0 +1,216 @@
+"""`doctor`: starts a server as a client would and names the cause of what fails."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_running import ROOT, TOOLS, Inside
+
+CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
+ONE_ERA = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    answer = {"jsonrpc": "2.0", "id": request["id"]}
+    if request["method"] == "initialize":
+        answer["result"] = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "old one"}}
+    elif request["method"] == "tools/list" and "cursor" not in request["params"]:
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}))
+        answer["result"] = {"tools": [{"name": "a"}], "nextCursor": "more"}
+    elif request["method"] == "tools/list":
+        answer["result"] = {"tools": [{"name": "b"}]}
+    else:
+        answer["error"] = {"code": -32601, "message": "Method not found"}
+    print(json.dumps(answer), flush=True)
+"""
+ANSWERS = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **ANSWER(request)}), flush=True)
+"""
+
+
+def command(tmp_path: Path, source: str) -> str:
+    """The command of a server that is a script."""
+    file = tmp_path / "a server.py"
+    file.write_text(source)
+    return f"{sys.executable} '{file}'"
+
+
+def test_a_healthy_file_passes_in_both_eras(inside: Inside) -> None:
+    done = inside("doctor", TOOLS)
+    assert (done.code, done.out) == (0, "")
+    first, *checks = done.err.splitlines()
+    assert first == f"command: {sys.executable} -m mcp_bridge serve {TOOLS}"
+    assert checks == [
+        f"ok   {CHECKS[0]}: 'mcp-bridge' answers, 12 tools",
+        f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools",
+    ]
+
+
+def test_json_has_every_documented_key(inside: Inside) -> None:
+    done = inside("doctor", ROOT / "config" / "demo.yaml", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json.keys() == {"command", "ok", "checks"}
+    assert done.json["ok"] is True
+    assert done.json["command"][:3] == [sys.executable, "-m", "mcp_bridge"]
+    assert [check["check"] for check in done.json["checks"]] == CHECKS
+    for check in done.json["checks"]:
+        assert check.keys() == {"check", "ok", "detail", "advice"}
+        assert check["ok"] is True
+        assert "'demo'" in check["detail"]
+
+
+def test_an_import_error_is_named_with_file_and_line(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("\nimport nothing_of_this_name\n")
+    done = inside("doctor")
+    assert (done.code, done.out) == (1, "")
+    assert f"FAIL {CHECKS[0]}: the process ended with exit code 1 before it answered server/discover" in done.err
+    assert f"{tmp_path / 'tools.py'}:2: ModuleNotFoundError: No module named 'nothing_of_this_name'" in done.err
+
+
+def test_relative_paths_of_the_settings_hold_in_any_folder(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.read_text())
+    (tmp_path / "mcp-bridge.yaml").write_text("sources: [{type: python, path: tools.py}]\n")
+    assert inside("doctor").code == 0
+
+
+def test_the_server_has_the_bare_environment_of_a_client(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "x")
+    (tmp_path / "x.yaml").write_text("name: ${MY_TOKEN}\n")
+    done = inside("doctor", "x.yaml")
+    assert done.code == 1
+    assert "the environment variable MY_TOKEN is not set" in done.err
+
+
+def check(inside: Inside, command: str, *options: str, timeout: str = "10") -> tuple[int, dict[str, str], str]:
+    """The exit code, and what the two checks found, the second one as text."""
+    done = inside("doctor", "--command", command, "--timeout", timeout, "--json", *options)
+    first, second = done.json["checks"]
+    return done.code, first, f"{second['detail']} {second['advice']}"
+
+
+def test_a_print_on_stdout_is_shown(inside: Inside, tmp_path: Path) -> None:
+    code, found, _ = check(inside, command(tmp_path, "print('Listening ...')"))
+    assert code == 1
+    assert found["detail"] == "a line on stdout is not a message: 'Listening ...'"
+    assert "print to stderr" in found["advice"]
+
+
+def test_json_that_is_no_message_is_shown(inside: Inside, tmp_path: Path) -> None:
+    _, found, _ = check(inside, command(tmp_path, "print('\\n[1]')"))
+    assert found["detail"] == "a line on stdout is not a message: '[1]'"
+
+
+def test_a_server_that_hangs_is_given_up_with_what_it_said(inside: Inside, tmp_path: Path) -> None:
+    source = "import sys, time; print('waiting for a database', file=sys.stderr, flush=True); time.sleep(100)"
+    before = time.monotonic()
+    code, found, _ = check(inside, command(tmp_path, source), timeout="0.5")
+    assert code == 1
+    assert found["detail"] == "no answer to server/discover within 0.5 seconds"
+    assert "waiting for a database" in found["advice"]
+    assert time.monotonic() - before < 8
+
+
+def test_what_a_hanging_server_started_ends_with_it(inside: Inside, tmp_path: Path) -> None:
+    before = time.monotonic()
+    code, found, _ = check(inside, "sh -c 'sleep 100; true'", timeout="0.3")
+    assert code == 1
+    assert "said nothing on stderr" in found["advice"]
+    assert time.monotonic() - before < 8
+
+
+def test_endless_notices_are_no_answer(inside: Inside, tmp_path: Path) -> None:
+    source = 'import time\nwhile True:\n    print(\'{"method": "notifications/x"}\', flush=True); time.sleep(0.02)'
+    code, found, _ = check(inside, command(tmp_path, source), timeout="0.5")
+    assert code == 1
+    assert found["detail"] == "no answer to server/discover within 0.5 seconds"
+
+
+def test_an_echo_is_no_answer(inside: Inside) -> None:
+    code, found, _ = check(inside, "cat", timeout="0.3")
+    assert code == 1
+    assert found["detail"].startswith("no answer to server/discover")
+
+
+def test_a_server_that_exits_is_told_with_its_code(inside: Inside, tmp_path: Path) -> None:
+    code, found, second = check(inside, command(tmp_path, "import sys; sys.exit('no license')"))
+    assert code == 1
+    assert found["detail"] == "the process ended with exit code 1 before it answered server/discover"
+    assert found["advice"].splitlines() == ["It said:", "no license"]
+    assert "before it answered initialize" in second
+
+
+def test_a_command_that_is_not_there_is_told(inside: Inside) -> None:
+    code, found, _ = check(inside, "no-such-command-anywhere --flag")
+    assert code == 1
+    assert found["detail"] == "cannot start 'no-such-command-anywhere': No such file or directory"
+    assert "full path" in found["advice"]
+
+
+def test_a_server_of_one_era_is_healthy_by_command(inside: Inside, tmp_path: Path) -> None:
+    done = inside("doctor", "--command", command(tmp_path, ONE_ERA))
+    assert (done.code, done.out) == (0, "")
+    assert f"FAIL {CHECKS[0]}: the server does not know server/discover" in done.err
+    assert "does not speak this era" in done.err
+    assert f"ok   {CHECKS[1]}: 'old one' speaks 2025-11-25, 2 tools" in done.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("{'error': {'code': -5, 'message': 'go away'}}", "server/discover was refused: go away (-5)"),
+        ("{'error': 'go away'}", "the answer to server/discover is neither a result nor an error"),
+        ("{'result': 'yes'}", "the answer to server/discover is neither a result nor an error"),
+        ("{}", "the answer to server/discover is neither a result nor an error"),
+        ("{'result': {}}", "the answer to tools/list has no list 'tools'"),
+        ("{'result': {'tools': [], 'nextCursor': 'a'}}", "tools/list gives the cursor 'a' again"),
+    ],
+)
+def test_answers_that_are_none_are_told(inside: Inside, tmp_path: Path, answer: str, found: str) -> None:
+    source = ANSWERS.replace("ANSWER(request)", answer)
+    code, first, _ = check(inside, command(tmp_path, source))
+    assert code == 1
+    assert first["detail"].startswith(found)
+    assert first["advice"]
+
+
+def test_a_server_that_stays_after_the_end_of_input_is_ended(inside: Inside, tmp_path: Path) -> None:
+    before = time.monotonic()
+    source = f"{ONE_ERA}\nimport time\ntime.sleep(100)\n"
+    assert inside("doctor", "--command", command(tmp_path, source), "--timeout", "1").code == 0
+    assert time.monotonic() - before < 10
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--command", "'open"), "--command: ''open' is not a command: No closing quotation. Quote it as for a shell"),
+        (("--command", ""), "--command: the command is empty. Write it as a client has it"),
+        (("tools.py", "--command", "x"), "--command: found both --command and 'tools.py'. Give one of them"),
+        (("--timeout", "-1"), "--timeout: found -1. Write seconds, more than 0 and at most 3600"),
+        (("--timeout", "0"), "--timeout: found 0. Write seconds"),
+        (("--timeout", "nan"), "--timeout: found nan. Write seconds"),
+        (("--timeout", "inf"), "--timeout: found inf. Write seconds"),
+        ((), "no file is given and none is here. Name one"),
+    ],
+)
+def test_options_that_cannot_be_used_are_a_usage_error(inside: Inside, options: tuple[str, ...], problem: str) -> None:
+    done = inside("doctor", *options)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mcp-bridge: {problem}"), done.err
+
+
+def test_a_file_that_is_missing_is_a_finding(inside: Inside) -> None:
+    done = inside("doctor", "missing.py")
+    assert done.code == 1
+    assert "missing.py: no such file or folder" in done.err

@@ -1,0 +1,78 @@
+"""Starting costs little: what each command imports, and the CPU budgets of docs/architecture.md."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_running import COMMAND, TOOLS
+
+HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2")
+ATTEMPTS = 5
+MEASURED_FOR_COVERAGE = sys.gettrace() is not None or any(name.startswith("COV") for name in os.environ)
+"""Coverage slows the interpreter down, so times say nothing then."""
+
+
+def imported(*args: str, cwd: Path) -> set[str]:
+    """The top-level packages that a command imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "mcp_bridge", *args],
+        cwd=cwd, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One tool in a file, and settings that name it."""
+    source = 'from mcp_bridge import ToolEntry\na = ToolEntry("a", "A.", lambda data: 1, {"type": "object"})\n'
+    (tmp_path / "tools.py").write_text(source)
+    (tmp_path / "x.yaml").write_text("sources: [{type: python, path: tools.py}]\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("args", "besides"),
+    [
+        (["--help"], {"pydantic", "anyio", "rich", "ruamel", "jsonschema_rs"}),
+        (["--version"], {"pydantic", "anyio", "rich", "ruamel", "jsonschema_rs"}),
+        (["list"], {"ruamel", "watchfiles", "uvloop"}),
+        (["validate"], {"rich", "ruamel", "watchfiles", "uvloop"}),
+        (["validate", str(TOOLS)], {"rich", "ruamel"}),
+        (["call", "a"], {"rich", "ruamel", "watchfiles"}),
+        (["validate", "x.yaml"], {"rich", "watchfiles"}),
+    ],
+)
+def test_a_command_imports_neither_the_sdk_nor_a_web_server(folder: Path, args: list[str], besides: set[str]) -> None:
+    assert imported(*args, cwd=folder) & {*HEAVY, *besides} == set()
+
+
+def test_importing_the_package_imports_nothing_but_itself(tmp_path: Path) -> None:
+    code = (
+        "import sys; before = set(sys.modules); import mcp_bridge; new = set(sys.modules) - before;"
+        "print(sorted(name for name in new if name.partition('.')[0] not in sys.stdlib_module_names))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "['mcp_bridge']\n", done.stderr
+
+
+@pytest.mark.skipif(MEASURED_FOR_COVERAGE, reason="coverage slows the interpreter")
+@pytest.mark.parametrize(
+    ("args", "budget"),
+    [(["--help"], 0.3), (["list", str(TOOLS)], 0.6), (["validate", str(TOOLS)], 0.6)],
+    ids=["help", "list", "validate"],
+)
+def test_a_command_keeps_its_budget(tmp_path: Path, args: list[str], budget: float) -> None:
+    costs = []
+    for _ in range(ATTEMPTS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*COMMAND, *args], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(costs) <= budget, f"seconds of CPU: {costs}"
