@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import anyio
-from anyio import from_thread, to_thread
+from anyio import to_thread
+from anyio.lowlevel import current_token
 
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ class Threads:
         """Run `function(*args)` in a thread, with this task's context variables, and return its answer."""
         job = object()
         await self._places.acquire_on_behalf_of(job)
-        handover = _Handover(lambda: self._places.release_on_behalf_of(job))
+        handover = _Handover(lambda: self._places.release_on_behalf_of(job), current_token().native_token)
         context = copy_context()
 
         def work() -> tuple[T | None, BaseException | None]:
@@ -55,8 +57,10 @@ class Threads:
 class _Handover:
     """Who gives the place back: the thread if it is at work when the waiting task leaves, else the waiting task."""
 
-    def __init__(self, release: Callable[[], None]) -> None:
+    def __init__(self, release: Callable[[], None], loop: Any) -> None:
         self._release = release
+        # Not anyio's way back from a thread: that waits for an answer, which a loop that is ending never gives.
+        self._soon = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe
         self._lock = threading.Lock()
         self._working = self._left = False
 
@@ -71,11 +75,8 @@ class _Handover:
             self._working = False
             late = self._left
         if late:
-            # The loop may be gone by now, and with it the pool.
-            try:
-                from_thread.run_sync(self._release)
-            except RuntimeError:
-                return
+            with suppress(RuntimeError):  # the loop is gone, and with it the pool
+                self._soon(self._release)
 
     def waiter_leaves(self) -> None:
         with self._lock:

@@ -75,8 +75,7 @@ class Conversation:
         with contextlib.suppress(OSError):
             self._stdin.close()
         try:
-            if kind is not KeyboardInterrupt:
-                self._process.wait(self._patience if kind is None else min(self._patience, GRACE))
+            self._process.wait(self._patience if kind is None else min(self._patience, GRACE))
         except subprocess.TimeoutExpired:
             pass
         finally:

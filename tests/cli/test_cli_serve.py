@@ -12,7 +12,21 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
-from cli_running import COMMAND, LIST, PATIENCE, STATELESS, Done, Inside, calls, names, requests, serve, started, text
+from cli_running import (
+    COMMAND,
+    LIST,
+    PATIENCE,
+    STATELESS,
+    TOOLS,
+    Done,
+    Inside,
+    calls,
+    names,
+    requests,
+    serve,
+    started,
+    text,
+)
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
@@ -123,7 +137,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return {"SERVER_NAME": "ours", "TEST_TOKEN": SECRET, "PYTHONPATH": str(folder)}
+    path = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"SERVER_NAME": "ours", "TEST_TOKEN": SECRET, "PYTHONPATH": os.pathsep.join(path)}
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -184,6 +199,16 @@ def test_the_http_part_is_honoured(folder: Path) -> None:
         done = command.end()
     assert done.code == 0
     assert SECRET not in done.err
+
+
+def test_prints_at_import_and_in_a_tool_never_reach_the_client(folder: Path) -> None:
+    file = folder / "loud.py"
+    file.write_text(f'print("printed at import")\n{TOOLS.read_text()}')
+    (called,), done = serve(file, calls("loud"))
+    assert text(called) == "answer"
+    assert len(done.out.splitlines()) == 1
+    assert "printed at import" in done.err
+    assert "printed by the tool" in done.err
 
 
 def settings(folder: Path, *sources: str) -> Path:

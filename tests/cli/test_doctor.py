@@ -121,12 +121,27 @@ def test_a_server_that_hangs_is_given_up_with_what_it_said(inside: Inside, tmp_p
     assert time.monotonic() - before < 8
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 def test_what_a_hanging_server_started_ends_with_it(inside: Inside, tmp_path: Path) -> None:
     before = time.monotonic()
-    code, found, _ = check(inside, "sh -c 'sleep 100; true'", timeout="0.3")
+    pids = tmp_path / "pids"
+    code, found, _ = check(inside, f"sh -c 'sleep 100 & echo $! >> {pids}; wait'", timeout="0.3")
     assert code == 1
     assert "said nothing on stderr" in found["advice"]
     assert time.monotonic() - before < 8
+    children = [int(pid) for pid in pids.read_text().split()]
+    assert len(children) == 2
+    assert not [pid for pid in children if is_running(pid)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and not merely waiting for its parent to take note of its end."""
+    stat = Path(f"/proc/{pid}/stat")
+    for _ in range(50):
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def test_endless_notices_are_no_answer(inside: Inside, tmp_path: Path) -> None:

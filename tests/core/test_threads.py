@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 import anyio
 import pytest
-from anyio import from_thread
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, current_token
 from speaking import entry_of, raising
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
-from mcp_bridge.threads import Threads
+from mcp_bridge.threads import Threads, _Handover
 
 PATIENCE = 10
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
@@ -120,19 +118,17 @@ async def test_a_call_cancelled_at_any_moment_gives_its_place_back(steps: int) -
 def test_a_thread_that_outlives_its_event_loop_ends_quietly(
     anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, release, tried = threading.Event(), threading.Event(), threading.Event()
-    refusals: list[type[BaseException]] = []
-    threads = Threads(1)
-    give_back = from_thread.run_sync
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+    ends = _Handover.thread_ends
 
-    def watched(function: Callable[[], None]) -> None:
+    def watched(handover: _Handover) -> None:
         try:
-            give_back(function)
+            ends(handover)
         except BaseException as error:
-            refusals.append(type(error))
-            raise
+            raised.append(error)
         finally:
-            tried.set()
+            ended.set()
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
@@ -141,12 +137,26 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
                 await checkpoint()
             tasks.cancel_scope.cancel()
 
-    monkeypatch.setattr(from_thread, "run_sync", watched)
+    monkeypatch.setattr(_Handover, "thread_ends", watched)
+    threads = Threads(1)
     anyio.run(main, backend=anyio_backend)
     release.set()
-    assert tried.wait(PATIENCE)
-    assert len(refusals) == 1  # and no complaint from the thread, which would be an error of this test run
-    assert issubclass(refusals[0], RuntimeError)
+    assert ended.wait(PATIENCE)
+    assert raised == []
+
+
+async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
+    ended = threading.Event()
+    handover = _Handover(ended.set, current_token().native_token)
+    assert handover.thread_starts()
+    handover.waiter_leaves()
+    worker = threading.Thread(target=handover.thread_ends)
+    worker.start()
+    worker.join(PATIENCE)  # this loop does nothing meanwhile
+    assert not worker.is_alive()
+    with anyio.fail_after(PATIENCE):
+        while not ended.is_set():
+            await checkpoint()
 
 
 @pytest.mark.parametrize("error", [StopIteration(1), SystemExit(2), KeyboardInterrupt(), ValueError("x")], ids=repr)
