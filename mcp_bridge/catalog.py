@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from mcp_bridge.contracts.errors import DuplicateTool
+from mcp_bridge.contracts.errors import DuplicateTool, RegistryError
 
 
 class Named(Protocol):
@@ -48,7 +48,9 @@ class Catalog(Generic[T]):
         return self._sorted
 
     def add(self, thing: T) -> None:
-        """Add one thing. Raises DuplicateTool when the name is taken."""
+        """Add one thing. Raises DuplicateTool when the name is taken, RegistryError when it is no text."""
+        if not isinstance(thing.name, str):
+            raise RegistryError(f"A tool's name is text, found {thing.name!r}.")
         if thing.name in self._things:
             raise DuplicateTool(
                 f"Tool '{thing.name}' is already registered. Unregister it first or use a different name."

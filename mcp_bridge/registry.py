@@ -185,12 +185,20 @@ def _judged(tool: Prepared, data: Any, duration_ms: float, *, validate: bool) ->
         return data
     if isinstance(data, ToolResult) and data.is_error:
         return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
-    schema = tool.entry.output_schema
-    if validate and schema and not tool.output.is_valid(seen := to_result(data).output):
+    errors = _misfits(tool, data) if validate and tool.entry.output_schema else []
+    if errors:
         message = f"Output validation failed for tool '{name}'."
-        errors = tool.output.check(seen).errors
         return Result(ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms)
     return Result.success(data, f"Tool '{name}' executed successfully.", duration_ms=duration_ms)
+
+
+def _misfits(tool: Prepared, data: Any) -> list[str]:
+    """Why the answer does not fit its schema, as clients would see it; empty when it does."""
+    try:
+        seen = to_result(data).output
+    except ValueError as error:  # it contains itself
+        return [f"$: {error}"]
+    return [] if tool.output.is_valid(seen) else tool.output.check(seen).errors
 
 
 def _to_completion(awaitable: Any) -> Any:

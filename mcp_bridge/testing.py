@@ -25,11 +25,17 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
     from mcp_bridge.transports.memory import client
 
     bridge = as_bridge(tools)
+    failed: list[Exception] = []
     async with bridge.running(), anyio.create_task_group() as tasks:
         await bridge.started()
         tasks.start_soon(bridge.endpoint.run)
         try:
             async with client(bridge.endpoint, **options) as connected:
-                yield connected
+                try:
+                    yield connected
+                except Exception as error:  # a failed assert should look like one, not like a group of one
+                    failed.append(error)
         finally:
             tasks.cancel_scope.cancel()
+    if failed:
+        raise failed[0]

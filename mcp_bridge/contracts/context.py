@@ -57,10 +57,12 @@ class CallContext:
         return self.caller.list() if self.caller is not None else ()
 
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
-        """Call another published tool through the same pipeline, under the same policy.
+        """Call another published tool through the same pipeline, under the same policy; None means no arguments.
 
         Raises ToolNotFound when there is none of that name, RuntimeError when nothing serves this call.
         """
         if self.caller is None:
             raise RuntimeError("this call runs outside a registry, so it cannot call other tools")
-        return await self.caller.dispatch(ToolCall(id=self.request_id, name=name, arguments=arguments), self)
+        return await self.caller.dispatch(
+            ToolCall(id=self.request_id, name=name, arguments={} if arguments is None else arguments), self
+        )

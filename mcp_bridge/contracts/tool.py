@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -24,6 +24,14 @@ class ToolDefinition:
     annotations: dict[str, Any] = field(default_factory=dict)
     icons: list[dict[str, Any]] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes) else []
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 @dataclass
@@ -49,18 +57,21 @@ class ToolEntry:
     owner: str = ""
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
-        """This entry as a definition. Schemas are shared with the entry, tags are copied."""
+        """This entry as a definition. Schemas are shared with the entry, tags are copied.
+
+        Presentation that is not of its declared type (None, say) is left out, so that one entry never spoils a list.
+        """
         return ToolDefinition(
             name=self.name,
             description=self.description,
             module=module,
             input_schema=self.input_schema,
             output_schema=self.output_schema,
-            tags=list(self.tags),
+            tags=_list(self.tags),
             title=self.title,
-            annotations=dict(self.annotations),
-            icons=list(self.icons),
-            meta=dict(self.meta),
+            annotations=_dict(self.annotations),
+            icons=_list(self.icons),
+            meta=_dict(self.meta),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.kernel import Kernel
 from mcp_bridge.server.listing import Listing
 from mcp_bridge.server.notices import Notices
+from mcp_bridge.server.paging import BadCursor
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.versions import STATELESS, carries
@@ -92,7 +93,7 @@ class Endpoint:
         version = ctx.protocol_version
         try:
             page = self._listing.page(version, cursor)
-        except ValueError as error:
+        except BadCursor as error:
             raise MCPError(INVALID_PARAMS, "Invalid cursor: start again without one", {"cursor": cursor}) from error
         extras = {"resultType": "complete", **self._caching} if carries(version, STATELESS) else {}
         return {**page, **extras}

@@ -33,7 +33,7 @@ class Listing:
         return tool.input_schema if tool is not None else None
 
     def page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
-        """One page of tools/list: `tools`, and `nextCursor` when there are more. Raises ValueError for a bad cursor."""
+        """One page of tools/list: `tools`, and `nextCursor` when there are more. Raises BadCursor."""
         self._refresh()
         made = self._pages.get((version, cursor))
         if made is None:

@@ -29,7 +29,9 @@ def load_file(path: Path) -> ModuleType:
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    name = f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    name = _module_name(path)
+    if name in sys.modules:  # a file beside it has imported it already
+        return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SourceError(f"{path}: not a Python file")
@@ -42,6 +44,13 @@ def load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def _module_name(path: Path) -> str:
+    """The name that files beside it import it by, unless that is somebody else's."""
+    known = sys.modules.get(path.stem)
+    taken = path.stem in sys.stdlib_module_names if known is None else getattr(known, "__file__", None) != str(path)
+    return f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}" if taken else path.stem
 
 
 def load_module(name: str, directory: Path) -> ModuleType:

@@ -55,16 +55,17 @@ class PythonSource:
     def load(self) -> Offer:
         """Import everything and find its tools; what cannot be imported is among the problems."""
         problems: list[str] = []
-        entries: list[ToolEntry] = []
+        found: dict[int, ToolEntry] = {}  # by handler: files of a folder may import each other's tools
         with fresh():
             for module in self._modules(problems):
                 try:
-                    entries += find(module, self._named(module))
+                    for entry in find(module, self._named(module)):
+                        found.setdefault(id(entry.handler), entry)
                 except SourceError as error:
                     problems.append(str(error))
-        if not entries and not problems:
+        if not found and not problems:
             problems.append(f"{self._path or self._module}: no tools found. Mark a function with @tool, or name it")
-        return Offer(tools=entries, problems=problems)
+        return Offer(tools=list(found.values()), problems=problems)
 
     def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
