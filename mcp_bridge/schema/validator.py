@@ -19,6 +19,8 @@ from mcp_bridge.schema.mending import mend
 from mcp_bridge.schema.messages import KEYWORDS, Finding, walk
 
 _FALSE = "falseSchema"
+_WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
+"""Keywords that only the whole schema explains."""
 
 
 class Validator:
@@ -92,8 +94,7 @@ def complaints(schema: Any) -> list[str]:
     validator = Validator(schema)
     if not validator.left_out:
         return []
-    reason = _reason(schema)
-    return [f"{place}: {reason}" for place in validator.left_out]
+    return [f"{place}: {_reason(schema, place)}" for place in validator.left_out]
 
 
 def _compile(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
@@ -102,12 +103,28 @@ def _compile(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
     return None
 
 
-def _reason(schema: Any) -> str:
+def _reason(schema: Any, place: str) -> str:
+    """Why the keyword at `place` cannot be understood, and what to do where it is a pattern."""
+    keyword, value = place.rsplit("/", 1)[-1], _at(schema, place)
+    if keyword == "pattern":
+        return f"the pattern {value!r} cannot be used. Patterns run in linear time: write it without look-around"
+    part = schema if keyword in _WHOLE else {keyword: value}
     try:
-        jsonschema_rs.validator_for(schema, offline=True, pattern_options=jsonschema_rs.RegexOptions())
+        jsonschema_rs.validator_for(part, offline=True, pattern_options=jsonschema_rs.RegexOptions())
     except Exception as error:
         return str(error).splitlines()[0]
-    return "cannot be understood"  # pragma: no cover - only for a schema that changes while it is looked at
+    return "this cannot be understood"
+
+
+def _at(schema: Any, place: str) -> Any:
+    """The value at a path that mending told; keys may have slashes in them, then there is none."""
+    node = schema
+    for step in place.split("/")[1:]:
+        if isinstance(node, list | tuple):
+            node = node[int(step)] if step.isdecimal() and int(step) < len(node) else None
+        else:
+            node = node.get(step) if isinstance(node, Mapping) else None
+    return node
 
 
 def _may_recurse(schema: Mapping[str, Any]) -> bool:

@@ -18,6 +18,9 @@ from mcp_bridge.settings.words import is_text
 
 _REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
 
+_PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
+"""Variables that every process has and that are in every path: not secrets, or no log could be read."""
+
 
 def expand(document: Document, environ: Mapping[str, str]) -> Document:
     """The document with its references replaced.
@@ -70,8 +73,9 @@ class _Expansion:
             return default or ""
         if not is_text(found):
             return self._fail(place, f"the environment variable {name} is not UTF-8 text", "Set it anew.")
-        self.secrets.add(found)
-        self.hidden.add(place)
+        if name not in _PUBLIC:
+            self.secrets.add(found)
+            self.hidden.add(place)
         return found
 
     def _fail(self, place: Place, problem: str, hint: str) -> str:

@@ -101,3 +101,10 @@ def test_lines_survive_the_expansion(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("a: 1\nb: ${X}\n")
     assert expand(read(path), {"X": "x"}).line(["b"]) == 2
+
+
+def test_variables_that_are_in_every_path_are_no_secrets() -> None:
+    document = Document(path="", data={"a": "${HOME}/tools.py", "b": "${TOKEN}"})
+    expanded = expand(document, {"HOME": "/home/me", "TOKEN": "hush"})
+    assert expanded.data == {"a": "/home/me/tools.py", "b": "hush"}
+    assert expanded.secrets == {"hush"}

@@ -22,15 +22,22 @@ def find(module: ModuleType, named: Iterable[str] = ()) -> list[ToolEntry]:
 
     Raises SourceError for a name that is not there or cannot be a tool.
     """
-    found: dict[int, ToolEntry] = {}
+    found: list[ToolEntry] = []
     for name, value in list(vars(module).items()):
         if not name.startswith("__") and not isinstance(value, type | ModuleType):
-            for entry in _entries(name, value):
-                found.setdefault(id(entry.handler), entry)
-    for name in named:
-        entry = _named(module, name)
-        found.setdefault(id(entry.handler), entry)
-    return list(found.values())
+            found += _entries(name, value)
+    found += [_named(module, name) for name in named]
+    return distinct(found)
+
+
+def distinct(entries: Iterable[ToolEntry]) -> list[ToolEntry]:
+    """Each tool once: one that a registry holds and a file imports is the same by name and handler."""
+    kept: dict[str, list[ToolEntry]] = {}
+    for entry in entries:
+        same_name = kept.setdefault(entry.name, [])
+        if not any(other.handler == entry.handler for other in same_name):
+            same_name.append(entry)
+    return [entry for same_name in kept.values() for entry in same_name]
 
 
 def _entries(name: str, value: Any) -> Iterator[ToolEntry]:

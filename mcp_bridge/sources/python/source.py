@@ -12,7 +12,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.tool import Offer, ToolEntry
 from mcp_bridge.sources.python.loading import files, forget, fresh, load_file, load_module
-from mcp_bridge.sources.python.shapes import find
+from mcp_bridge.sources.python.shapes import distinct, find
 
 logger = logging.getLogger("mcp_bridge.sources.python")
 
@@ -55,17 +55,16 @@ class PythonSource:
     def load(self) -> Offer:
         """Import everything and find its tools; what cannot be imported is among the problems."""
         problems: list[str] = []
-        found: dict[int, ToolEntry] = {}  # by handler: files of a folder may import each other's tools
+        found: list[ToolEntry] = []
         with fresh():
             for module in self._modules(problems):
                 try:
-                    for entry in find(module, self._named(module)):
-                        found.setdefault(id(entry.handler), entry)
+                    found += find(module, self._named(module))
                 except SourceError as error:
                     problems.append(str(error))
         if not found and not problems:
             problems.append(f"{self._path or self._module}: no tools found. Mark a function with @tool, or name it")
-        return Offer(tools=list(found.values()), problems=problems)
+        return Offer(tools=distinct(found), problems=problems)
 
     def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
