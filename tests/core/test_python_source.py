@@ -463,3 +463,23 @@ async def test_clients_are_told_of_an_edit_and_may_keep_no_list(tmp_path: Path) 
         async with connect(bridge, mode="legacy") as client:
             await edited(path, GREET.replace("greet", "welcome"), lambda: "welcome" in bridge.registry)
             assert [tool["name"] for tool in await listed(client)] == ["welcome"]
+
+
+async def test_an_edit_that_comes_before_the_watcher_is_seen_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "tools.py", GREET)
+    offers: list[Offer] = []
+    seen = anyio.Event()
+
+    def publish(offer: Offer) -> None:
+        offers.append(offer)
+        if len(offers) == 1:
+            write(path, GREET.replace("greet", "welcome"))
+        else:
+            seen.set()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(PythonSource("s", path=path, watch=True).run, publish)
+            await seen.wait()
+            tasks.cancel_scope.cancel()
+    assert names(offers[-1]) == ["welcome"]

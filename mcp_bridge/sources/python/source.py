@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -45,12 +45,13 @@ class PythonSource:
 
     async def run(self, publish: Publish) -> None:
         """Publish what is found; then wait for edits, if asked to. Raises SourceError when nothing can be imported."""
+        read = self._stamps()
         offer = self.load()
         if offer.problems and not offer.tools and not self._watch:
             raise SourceError("\n".join(offer.problems))
         publish(offer)
         if self._watch:
-            await self._follow(publish)
+            await self._follow(publish, read)
 
     def load(self) -> Offer:
         """Import everything and find its tools; what cannot be imported is among the problems."""
@@ -90,23 +91,44 @@ class PythonSource:
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
 
-    async def _follow(self, publish: Publish) -> None:
-        import watchfiles  # 30 ms, and only for --reload
+    async def _follow(self, publish: Publish, read: Mapping[Path, int]) -> None:
+        """Load again after every edit; `read` tells which edits came before the watcher was there."""
+        async for edited in _edits(self._root()):
+            if edited or self._stamps() != read:
+                self._reload(publish)
+            read = self._stamps()
 
-        root = self._root()
-        # The time-out is how long the end of serving has to wait for the watcher, in milliseconds.
-        python = watchfiles.PythonFilter()
-        async for _ in watchfiles.awatch(root, watch_filter=python, debounce=200, step=20, rust_timeout=500):
-            forget(root)
-            offer = self.load()
-            for problem in offer.problems:
-                logger.error("%s: the tools stay as they were", problem)
-            if not offer.problems:
-                publish(offer)
-                logger.info("source %r reloaded: %d tools", self.name, len(offer.tools))
+    def _reload(self, publish: Publish) -> None:
+        forget(self._root())
+        offer = self.load()
+        for problem in offer.problems:
+            logger.error("%s: the tools stay as they were", problem)
+        if not offer.problems:
+            publish(offer)
+            logger.info("source %r reloaded: %d tools", self.name, len(offer.tools))
+
+    def _stamps(self) -> dict[Path, int]:
+        """When each of this source's own files was written last, in nanoseconds."""
+        found = files(self._path) if self._path is not None and self._path.exists() else []
+        return {path: path.stat().st_mtime_ns for path in found if path.exists()}
 
     def _root(self) -> Path:
         """The folder whose files count as this source's own."""
         if self._path is not None:
             return self._path if self._path.is_dir() else self._path.parent
         return self._directory
+
+
+async def _edits(root: Path) -> AsyncIterator[bool]:
+    """True after every edit below `root`; False when nothing has happened for half a second.
+
+    That is also how long the end of serving has to wait for the watcher.
+    """
+    import watchfiles  # 30 ms, and only for --reload
+
+    python = watchfiles.PythonFilter()
+    watcher = watchfiles.awatch(
+        root, watch_filter=python, debounce=200, step=20, rust_timeout=500, yield_on_timeout=True
+    )
+    async for changes in watcher:
+        yield bool(changes)
