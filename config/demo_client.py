@@ -29,8 +29,17 @@ def main() -> None:
     anyio.run(show)
     if "--once" not in sys.argv:
         console.rule("over HTTP")
-        with_http = [*BRIDGE, "--http", "127.0.0.1:8808"]
-        raise SystemExit(subprocess.call(with_http))  # noqa: S603 - our own command
+        raise SystemExit(serve())
+
+
+def serve() -> int:
+    """Serve over HTTP until stopped; Ctrl-C reaches the bridge too, which ends well."""
+    bridge = subprocess.Popen([*BRIDGE, "--http", "127.0.0.1:8808"])  # noqa: S603 - our own command
+    while True:
+        try:
+            return bridge.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 async def show() -> None:
