@@ -100,7 +100,9 @@ def list_tools(
 @app.command()
 def call(
     name: Annotated[str, typer.Argument(help="The tool's name.")],
-    given: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments, or one JSON object.")
+    ] = None,
     file: FileOption = None,
     arguments: Annotated[
         str | None, typer.Option(metavar="JSON", help="The arguments as JSON instead; - reads standard input.")

@@ -58,7 +58,12 @@ class ShownContext(CallContext):
 
 
 def call(name: str, given: Sequence[str], path: Path | None, *, arguments: str | None, as_json: bool) -> None:
-    """Call a tool and print its answer (stdout); a failure goes to stderr with exit code 1."""
+    """Call a tool and print its answer (stdout); a failure goes to stderr with exit code 1.
+
+    Arguments come as `key=value`, as one JSON object in their place, or as `--arguments JSON`.
+    """
+    if arguments is None and len(given) == 1 and given[0].lstrip().startswith("{"):
+        arguments, given = given[0], []
     if given and arguments is not None:
         problem = f"found both --arguments and '{given[0]}'"
         raise ConfigError(problem, where="arguments", hint="Write key=value, or all of them as --arguments JSON")

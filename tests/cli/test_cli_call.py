@@ -45,6 +45,11 @@ def test_arguments_are_given_as_json(inside: Inside, monkeypatch: pytest.MonkeyP
     assert inside(*CALL, "echo", "--arguments", "-").json["number"] == 7
 
 
+def test_one_json_object_stands_for_all_arguments_beside_json_output(inside: Inside) -> None:
+    report = inside(*CALL, "echo", "--json", '{"text": "x=y", "number": 2}').json
+    assert (report["output"]["text"], report["output"]["number"]) == ("x=y", 2)
+
+
 def test_standard_input_gives_arguments_and_an_empty_object_is_no_absence(tmp_path: Path) -> None:
     assert run(*CALL, "echo", "--arguments", "-", cwd=tmp_path, stdin='{"text": "ü"}').json["text"] == "ü"
     assert run(*CALL, "echo", "--arguments", "{}", cwd=tmp_path).json["text"] == ""
