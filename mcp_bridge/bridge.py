@@ -15,6 +15,7 @@ import anyio
 from mcp_bridge._version import __version__
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import ToolSource
+from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.tool import Offer, ToolEntry
 from mcp_bridge.pipeline import Pipeline
 from mcp_bridge.plugins import source_type
@@ -35,19 +36,6 @@ class Attached:
 
     source: ToolSource
     selection: Selection = field(default_factory=Selection)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """What clients are told about this server, and how its lists are cut and kept."""
-
-    name: str = "mcp-bridge"
-    version: str = __version__
-    title: str | None = None
-    instructions: str | None = None
-    page: int = 250
-    ttl_ms: int = 60_000
-    private: bool = False
 
 
 class Bridge:
@@ -74,17 +62,9 @@ class Bridge:
     @cached_property
     def endpoint(self) -> Endpoint:
         """The MCP server; made when first needed, because it imports the SDK."""
-        from mcp_bridge.server.endpoint import Endpoint, Info
+        from mcp_bridge.server.endpoint import Endpoint
 
-        who = self.identity
-        return Endpoint(
-            self.registry,
-            Info(name=who.name, version=who.version, title=who.title, instructions=who.instructions),
-            page=who.page,
-            ttl_ms=who.ttl_ms,
-            cache_scope="private" if who.private else "public",
-            started=self._started,
-        )
+        return Endpoint(self.registry, self.identity, started=self._started)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -165,12 +145,12 @@ def _wrong_schemas(entry: ToolEntry) -> list[str]:
     ]
 
 
-def from_file(path: Path, *, watch: bool = False) -> Bridge:
+def from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
     """A bridge that serves one Python file or folder, with default settings."""
     from mcp_bridge.sources.python import PythonSource
 
     source = PythonSource(path.stem, path=path, watch=watch)
-    return Bridge(sources=[Attached(source=source)], identity=Identity(ttl_ms=_ttl(watch)))
+    return Bridge(sources=[Attached(source=source)], identity=Identity(ttl_ms=_ttl(watch), private=private))
 
 
 def from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
@@ -198,11 +178,11 @@ def _ttl(watch: bool) -> int:
 def _attached(settings: Settings, *, watch: bool) -> list[Attached]:
     attached: list[Attached] = []
     names: set[str] = set()
-    for index, source in enumerate(settings.sources):
+    for source in settings.sources:
         made = _attach(source, settings.directory, watch=watch)
         if made.source.name in names:
             hint = "Give each source a name of its own"
-            raise _at(source, ConfigError(f"two sources are named '{made.source.name}'", hint=hint), index)
+            raise _at(source, ConfigError(f"two sources are named '{made.source.name}'", hint=hint))
         names.add(made.source.name)
         attached.append(made)
     return attached
@@ -228,9 +208,8 @@ def _attach(source: SourceSettings, directory: Path, *, watch: bool) -> Attached
     return Attached(source=built, selection=selection)
 
 
-def _at(source: SourceSettings, error: ConfigError, key: str | int) -> ConfigError:
-    """The error with the place in the file where the source stands."""
+def _at(source: SourceSettings, error: ConfigError, *key: str) -> ConfigError:
+    """The error with the place in the file where the source, or a key of it, stands."""
     if source.origin is None:
         return error
-    where = (*source.origin.where, key) if isinstance(key, str) else source.origin.where
-    return source.origin.document.error(where, error.problem, error.hint)
+    return source.origin.document.error((*source.origin.where, *key), error.problem, error.hint)

@@ -12,6 +12,7 @@ import anyio
 
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.transports.pipes import Pipes, private
 
@@ -32,16 +33,17 @@ def serve(
     `http` is a port on 127.0.0.1, or `HOST:PORT`; `token` is the bearer token that clients must send, and must
     be given for addresses beyond this machine. Raises ConfigError for an address that cannot be had.
     """
+    bridge = as_bridge(tools, secured=token is not None)
     if http is None:
         with private() as pipes:
-            run(over_stdio, as_bridge(tools), pipes)
+            run(over_stdio, bridge, pipes)
         return
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.guard import Access
 
     host, port = split_address(http)
     options = HttpOptions(access=Access.to(host, token=token))
-    run(over_http, as_bridge(tools), host, port, options, _to_stderr)
+    run(over_http, bridge, host, port, options, _to_stderr)
 
 
 def asgi_app(tools: ToolRegistry | Bridge, *, token: str | None = None, host: str = "127.0.0.1") -> BridgeApp:
@@ -53,7 +55,7 @@ def asgi_app(tools: ToolRegistry | Bridge, *, token: str | None = None, host: st
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
     from mcp_bridge.transports.http.guard import Access
 
-    bridge = as_bridge(tools)
+    bridge = as_bridge(tools, secured=token is not None)
     return BridgeApp(bridge.endpoint, HttpOptions(access=Access.to(host, token=token)), around=bridge.running)
 
 
@@ -103,9 +105,9 @@ def run(main: Callable[..., Awaitable[Any]], *args: Any) -> Any:
     return anyio.run(main, *args, backend="asyncio", backend_options={"use_uvloop": fast})
 
 
-def as_bridge(tools: ToolRegistry | Bridge) -> Bridge:
-    """A bridge around a registry; a bridge as it is."""
-    return tools if isinstance(tools, Bridge) else Bridge(tools)
+def as_bridge(tools: ToolRegistry | Bridge, *, secured: bool = False) -> Bridge:
+    """A bridge around a registry, whose lists are not for sharing where a token is asked for; a bridge as it is."""
+    return tools if isinstance(tools, Bridge) else Bridge(tools, identity=Identity(private=secured))
 
 
 def split_address(given: str | int) -> tuple[str, int]:

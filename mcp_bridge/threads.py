@@ -13,6 +13,17 @@ from anyio import to_thread
 from anyio.lowlevel import current_token
 
 T = TypeVar("T")
+Soon = Callable[[Callable[[], None]], object]
+
+
+def from_any_thread() -> Soon:
+    """How any thread has this loop call something; RuntimeError once the loop has ended.
+
+    Not anyio's way: that waits for an answer, from a loop that may be ending, or waiting for the thread itself.
+    """
+    loop: Any = current_token().native_token
+    soon: Soon = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe
+    return soon
 
 
 class Threads:
@@ -31,7 +42,7 @@ class Threads:
         """Run `function(*args)` in a thread, with this task's context variables, and return its answer."""
         job = object()
         await self._places.acquire_on_behalf_of(job)
-        handover = _Handover(lambda: self._places.release_on_behalf_of(job), current_token().native_token)
+        handover = _Handover(lambda: self._places.release_on_behalf_of(job), from_any_thread())
         context = copy_context()
 
         def work() -> tuple[T | None, BaseException | None]:
@@ -57,10 +68,9 @@ class Threads:
 class _Handover:
     """Who gives the place back: the thread if it is at work when the waiting task leaves, else the waiting task."""
 
-    def __init__(self, release: Callable[[], None], loop: Any) -> None:
+    def __init__(self, release: Callable[[], None], soon: Soon) -> None:
         self._release = release
-        # Not anyio's way back from a thread: that waits for an answer, which a loop that is ending never gives.
-        self._soon = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe
+        self._soon = soon
         self._lock = threading.Lock()
         self._working = self._left = False
 

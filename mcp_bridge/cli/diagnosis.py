@@ -20,10 +20,9 @@ from mcp_bridge.cli.exits import Exit, counted, say
 from mcp_bridge.cli.showing import data
 from mcp_bridge.cli.target import find
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.wire.versions import HANDSHAKE, STATELESS
 
 CLIENT = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}
-STATELESS = "2026-07-28"
-HANDSHAKE = "2025-11-25"
 MOST_PATIENCE = 3600
 _META = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,

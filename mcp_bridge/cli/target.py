@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,4 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
     if path.suffix != ".py" and not path.is_dir():
         hint = "Serve a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)"
         raise ConfigError("nothing here can be served", path=str(path), hint=hint)
-    bridge = from_file(path, watch=watch)
-    bridge.identity = replace(bridge.identity, private=token_env is not None)
-    return Target(path=path, bridge=bridge)
+    return Target(path=path, bridge=from_file(path, watch=watch, private=token_env is not None))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -11,8 +10,8 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge._version import __version__
 from mcp_bridge.contracts.errors import InvalidArguments, ToolNotFound
+from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.context import ServedContext
@@ -21,53 +20,34 @@ from mcp_bridge.server.listing import Listing
 from mcp_bridge.server.notices import Notices
 from mcp_bridge.server.paging import BadCursor
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
-from mcp_bridge.wire.results import to_mcp
+from mcp_bridge.wire.results import COMPLETE, to_mcp
 from mcp_bridge.wire.versions import STATELESS, carries
 
 READY_PATIENCE = 20.0
 """Seconds that a first request waits for sources that are still starting; then it sees what there is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
-    """What clients are told about this server."""
-
-    name: str = "mcp-bridge"
-    version: str = __version__
-    title: str | None = None
-    instructions: str | None = None
-
-
 class Endpoint:
-    """A registry as an MCP server.
-
-    `page` is the most tools in one tools/list answer, `ttl_ms` how long clients of the stateless era may keep
-    one, `cache_scope` who may share it. `started` is set once the sources have published (None: they have).
-    """
+    """A registry as an MCP server. `started` is set once the sources have published (None: they have)."""
 
     def __init__(
-        self,
-        registry: ToolRegistry,
-        info: Info | None = None,
-        *,
-        page: int = 250,
-        ttl_ms: int = 60_000,
-        cache_scope: Literal["public", "private"] = "public",
-        started: anyio.Event | None = None,
+        self, registry: ToolRegistry, identity: Identity | None = None, *, started: anyio.Event | None = None
     ) -> None:
+        identity = identity or Identity()
         self.registry = registry
         self._ready = started
         self.notices = Notices()
-        self._listing = Listing(registry, page=page)
-        self._caching = {"ttlMs": ttl_ms, "cacheScope": cache_scope}
-        self.kernel = self._kernel(info or Info(), CacheHint(ttl_ms=ttl_ms, scope=cache_scope))
+        self._listing = Listing(registry, page=identity.page)
+        hint = CacheHint(ttl_ms=identity.ttl_ms, scope="private" if identity.private else "public")
+        self._stateless = {**COMPLETE, "ttlMs": hint.ttl_ms, "cacheScope": hint.scope}
+        self.kernel = self._kernel(identity, hint)
 
-    def _kernel(self, info: Info, hint: CacheHint) -> Kernel:
+    def _kernel(self, identity: Identity, hint: CacheHint) -> Kernel:
         kernel = Kernel(
-            info.name,
-            version=info.version,
-            title=info.title,
-            instructions=info.instructions,
+            identity.name,
+            version=identity.version,
+            title=identity.title,
+            instructions=identity.instructions,
             cache_hints={"server/discover": hint},
             get_tool_input_schema=self._listing.input_schema,
             on_list_tools=self._list_tools,
@@ -95,8 +75,7 @@ class Endpoint:
             page = self._listing.page(version, cursor)
         except BadCursor as error:
             raise MCPError(INVALID_PARAMS, "Invalid cursor: start again without one", {"cursor": cursor}) from error
-        extras = {"resultType": "complete", **self._caching} if carries(version, STATELESS) else {}
-        return {**page, **extras}
+        return {**page, **self._stateless} if carries(version, STATELESS) else dict(page)
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams

@@ -9,10 +9,11 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from anyio.lowlevel import current_token
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+
+from mcp_bridge.threads import Soon, from_any_thread
 
 logger = logging.getLogger("mcp_bridge.server")
 
@@ -27,7 +28,7 @@ class Notices:
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[int, ServerSession] = {}
         self._changed = anyio.Event()
-        self._soon: Callable[[Callable[[], None]], object] | None = None
+        self._soon: Soon | None = None
         self._streams = ListenHandler(self._bus)
         self._ended = False
 
@@ -65,7 +66,7 @@ class Notices:
 
     async def run(self, watch: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Pass changes on until cancelled; changes that come in a burst are told once."""
-        self._soon = _scheduler()
+        self._soon = from_any_thread()
         self._ended = False
         with ExitStack() as stack:
             stack.callback(watch(self.changed))
@@ -84,9 +85,3 @@ class Notices:
                 await session.send_tool_list_changed()
         except Exception as error:  # a client that has just left
             logger.debug("a change notice did not arrive: %r", error)
-
-
-def _scheduler() -> Callable[[Callable[[], None]], object]:
-    """How any thread has this loop call something. Not anyio's way: that waits, perhaps for a loop that waits too."""
-    loop: Any = current_token().native_token
-    return getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # type: ignore[no-any-return]

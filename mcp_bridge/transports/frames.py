@@ -8,15 +8,13 @@ from typing import Any
 
 import mcp_types as types
 import orjson
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from pydantic import ValidationError
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
 LIMIT = 4 * 1024 * 1024
 """The longest line, in bytes; longer ones are answered and dropped, whatever their length, in constant memory."""
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-INTERNAL_ERROR = -32603
 
 Message = types.JSONRPCMessage
 

@@ -10,6 +10,8 @@ STRUCTURED: Final = "2025-06-18"
 """The first version with outputSchema, structuredContent, titles, resource links and `_meta` on tools."""
 ICONS: Final = "2025-11-25"
 """The first version with icons."""
+HANDSHAKE: Final = "2025-11-25"
+"""The last version with a handshake."""
 STATELESS: Final = "2026-07-28"
 """The first version without a handshake: resultType, caching hints, any JSON value as structuredContent."""
 

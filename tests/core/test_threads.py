@@ -8,11 +8,11 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint, current_token
+from anyio.lowlevel import checkpoint
 from speaking import entry_of, raising
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
-from mcp_bridge.threads import Threads, _Handover
+from mcp_bridge.threads import Threads, _Handover, from_any_thread
 
 PATIENCE = 10
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
@@ -147,7 +147,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
 
 async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
     ended = threading.Event()
-    handover = _Handover(ended.set, current_token().native_token)
+    handover = _Handover(ended.set, from_any_thread())
     assert handover.thread_starts()
     handover.waiter_leaves()
     worker = threading.Thread(target=handover.thread_ends)

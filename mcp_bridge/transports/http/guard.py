@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from mcp_types import INVALID_REQUEST
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -96,5 +97,5 @@ class Guard:
 
 def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
     """A JSON-RPC error body without an id, under an HTTP status."""
-    error = {"code": -32600, "message": message}
+    error = {"code": INVALID_REQUEST, "message": message}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status, headers=headers)

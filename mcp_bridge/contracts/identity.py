@@ -1,0 +1,24 @@
+"""Identity: what clients are told about a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcp_bridge._version import __version__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What clients are told about this server, and how its lists are cut and kept.
+
+    `page` is the most tools in one tools/list answer, `ttl_ms` how many milliseconds clients of the stateless era
+    may keep one, `private` whether it is for whoever asked alone (MCP 2026-07-28, server/utilities/caching).
+    """
+
+    name: str = "mcp-bridge"
+    version: str = __version__
+    title: str | None = None
+    instructions: str | None = None
+    page: int = 250
+    ttl_ms: int = 60_000
+    private: bool = False
