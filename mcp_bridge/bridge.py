@@ -16,7 +16,8 @@ from mcp_bridge._version import __version__
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.contracts.tool import Offer, ToolEntry
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.pipeline import Pipeline
 from mcp_bridge.plugins import source_type
 from mcp_bridge.registry import ToolRegistry

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from mcp_bridge.contracts.errors import MissingCapability
+from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+
+Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""How severe a log message is (RFC 5424, as MCP server/utilities/logging has it)."""
+NO_FALLBACK: Any = object()
+"""What stands for: there is no fallback, raise."""
 
 
 class Caller(Protocol):
@@ -19,18 +26,35 @@ class Caller(Protocol):
         """Run one call through the pipeline."""
         ...
 
+    def resource_updated(self, uri: str) -> None:
+        """Tell whoever subscribed that a resource has changed."""
+        ...
+
 
 class CallContext:
     """The running call, as its tool and its middleware see it.
 
-    A tool receives it through a parameter annotated `CallContext`. This class alone, without a client
-    behind it, is what `ToolRegistry.invoke` hands out: progress goes nowhere, everything else works.
+    A tool, prompt or resource receives it through a parameter annotated `CallContext`. This class alone, without a
+    client behind it, is what `ToolRegistry.invoke` hands out: progress and log go nowhere, nobody can be asked,
+    everything else works.
 
-    `deadline` is on the event loop's clock, in seconds, or None. `protocol_version` is empty in process.
-    `pipeline` is the policy that calls made by this call are under too.
+    `deadline` is on the event loop's clock, in seconds, or None; it stops while a person is asked. `protocol_version`
+    is empty in process. `capabilities` are the client's, as MCP writes them. `answers` and `state` are what a
+    `NeedsInput` of this call brought. `pipeline` is the policy that calls made by this call are under too.
     """
 
-    __slots__ = ("caller", "deadline", "meta", "pipeline", "principal", "protocol_version", "request_id")
+    __slots__ = (
+        "answers",
+        "caller",
+        "capabilities",
+        "deadline",
+        "meta",
+        "pipeline",
+        "principal",
+        "protocol_version",
+        "request_id",
+        "state",
+    )
 
     def __init__(
         self,
@@ -40,17 +64,66 @@ class CallContext:
         principal: str | None = None,
         request_id: str = "",
         meta: Mapping[str, Any] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
     ) -> None:
         self.caller = caller
         self.protocol_version = protocol_version
         self.principal = principal
         self.request_id = request_id
         self.meta: Mapping[str, Any] = meta if meta is not None else {}
+        self.capabilities: Mapping[str, Any] = capabilities if capabilities is not None else {}
+        self.answers: Mapping[str, Any] = {}
+        self.state: Any = None
         self.deadline: float | None = None
         self.pipeline: Any = None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client how far the call is. `progress` must grow; clients that did not ask hear nothing."""
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Send the client a log message, any JSON value; only clients that asked for this level hear it."""
+
+    async def ask(
+        self,
+        message: str,
+        schema: Any = None,
+        *,
+        url: str | None = None,
+        key: str | None = None,
+        fallback: Any = NO_FALLBACK,
+    ) -> Answer:
+        """Ask the person at the client to fill in a form (see `Form` for `schema`), or with `url` to open a page.
+
+        The call waits, its deadline stops. `key` names the question for clients. Raises MissingCapability when the
+        client cannot be asked and there is no `fallback` to answer instead, QuestionExpired when nobody answers in
+        time, InvalidAnswer when the client keeps sending what does not fit, ValueError for a schema that no form can
+        have.
+        """
+        question: Question = Link(message, url) if url is not None else Form(message, schema)
+        answer: Answer = await self._one(question, key, fallback)
+        return answer
+
+    async def sample(
+        self,
+        messages: Any,
+        *,
+        max_tokens: int = 1024,
+        key: str | None = None,
+        fallback: Any = NO_FALLBACK,
+        **options: Any,
+    ) -> Sampled:
+        """Have the client's model write a message; `options` are the other fields of `Sampling`. Raises as `ask`."""
+        sampled: Sampled = await self._one(Sampling(messages, max_tokens, **options), key, fallback)
+        return sampled
+
+    async def roots(self, *, key: str | None = None, fallback: Any = NO_FALLBACK) -> Sequence[Root]:
+        """The folders that the client lets servers work in. Raises as `ask`."""
+        roots: Sequence[Root] = await self._one(Roots(), key, fallback)
+        return roots
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Put several questions at once, by key; the answers come by the same keys. Raises as `ask`."""
+        raise MissingCapability({"elicitation": {}})
 
     def tools(self) -> Sequence[ToolEntry]:
         """The published tools, by name; empty when nothing serves this call."""
@@ -66,3 +139,17 @@ class CallContext:
         return await self.caller.dispatch(
             ToolCall(id=self.request_id, name=name, arguments={} if arguments is None else arguments), self
         )
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the clients that subscribed to a resource that it has changed; from any thread."""
+        if self.caller is not None:
+            self.caller.resource_updated(uri)
+
+    async def _one(self, question: Question, key: str | None, fallback: Any) -> Any:
+        name = key or ""
+        try:
+            return (await self.put({name: question}))[name]
+        except MissingCapability:
+            if fallback is NO_FALLBACK:
+                raise
+            return fallback

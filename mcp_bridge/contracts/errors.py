@@ -9,13 +9,14 @@ BridgeError
     ├── ToolNotFound       ├── MissingScope       ├── ToolUnavailable
     ├── InvalidArguments   ├── RateLimited        ├── ToolFailed
     ├── InvalidOutput      ├── Overloaded         ├── ResultTooLarge
-    ├── Denied             ├── ToolTimeout        └── ToolError (raised by a tool's author)
-    └── ApprovalDeclined
+    ├── Denied             ├── ToolTimeout        ├── ToolError (raised by a tool's author)
+    ├── ApprovalDeclined   ├── ResourceNotFound   ├── PromptNotFound
+    ├── MissingCapability  ├── InvalidAnswer      └── QuestionExpired
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -80,6 +81,18 @@ class ToolNotFound(CallError):
     """No tool of that name is published."""
 
     code = "tool_not_found"
+
+
+class ResourceNotFound(CallError):
+    """Nothing is at that URI."""
+
+    code = "resource_not_found"
+
+
+class PromptNotFound(CallError):
+    """No prompt of that name is published."""
+
+    code = "prompt_not_found"
 
 
 class InvalidArguments(CallError):
@@ -162,6 +175,29 @@ class ResultTooLarge(CallError):
     """The answer is larger than the limit."""
 
     code = "result_too_large"
+
+
+class MissingCapability(CallError):
+    """The client cannot be asked; `required` has what it would have to declare, as `requiredCapabilities` in MCP."""
+
+    code = "missing_capability"
+
+    def __init__(self, required: Mapping[str, Any]) -> None:
+        names = ", ".join(f"{name}.{part}" if part else name for name in required for part in required[name] or ("",))
+        super().__init__(f"This client cannot be asked: it has not declared the capability {names}.")
+        self.required = dict(required)
+
+
+class InvalidAnswer(CallError):
+    """The client kept answering a question with something that does not fit it; `details` has a line for each."""
+
+    code = "invalid_answer"
+
+
+class QuestionExpired(CallError):
+    """Nobody answered in time, or the answer came where the call no longer waits."""
+
+    code = "question_expired"
 
 
 class ToolError(CallError):

@@ -7,7 +7,8 @@ from enum import IntEnum
 from typing import Protocol, runtime_checkable
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.tool import Offer, ToolCall, ToolResult
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
 
 CallNext = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
 Publish = Callable[[Offer], None]

@@ -1,10 +1,10 @@
-"""Tools as data: definition, entry, call, result, and what a source publishes."""
+"""Tools as data: definition, entry, call, result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from mcp_bridge.contracts.content import Content
 
@@ -85,13 +85,21 @@ class ToolEntry:
         }
 
 
+Kind = Literal["tool", "resource", "prompt", "completion"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call as a client made it; `arguments` is what the handler gets, validated by the pipeline."""
+    """One call as a client made it; `arguments` is what the handler gets, validated by the pipeline.
+
+    Reading a resource, getting a prompt and completing an argument go the same governed way, told apart by `kind`;
+    `name` is then the URI or the prompt's name, and `arguments` the template's variables or the prompt's arguments.
+    """
 
     id: str
     name: str
     arguments: Any = None
+    kind: Kind = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,14 +136,3 @@ class ToolResult:
         if isinstance(self.error, Mapping):
             return str(self.error.get("message", ""))
         return self.error or ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """What a source publishes, all of it at once; publishing again replaces it.
-
-    `problems` has a line for each thing that the source would have published but could not.
-    """
-
-    tools: Sequence[ToolEntry] = ()
-    problems: Sequence[str] = ()

@@ -10,7 +10,8 @@ from types import ModuleType
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
-from mcp_bridge.contracts.tool import Offer, ToolEntry
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.sources.python.loading import files, forget, fresh, load_file, load_module
 from mcp_bridge.sources.python.shapes import distinct, find
 

@@ -1,0 +1,49 @@
+"""Prompts as data: entry, arguments, messages (MCP 2025-11-25 and 2026-07-28, server/prompts)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal
+
+from mcp_bridge.contracts.completion import Completions
+from mcp_bridge.contracts.content import Content
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """One argument of a prompt; its value is always text on the wire."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Content):
+    """One message of a prompt or of a conversation to sample from; `content` is a block, text or bytes."""
+
+    content: Content | str | bytes
+    role: Literal["user", "assistant"] = "user"
+
+
+@dataclass
+class PromptEntry:
+    """A prompt.
+
+    `handler` gets one positional argument, the arguments (text by name), and, where it has a parameter annotated
+    `CallContext`, the running call's context. It may be async. It answers with text, a content block, a `Message`,
+    or a list of these; what is no `Message` is said by the user. `completions` has what may be offered for an argument.
+    """
+
+    name: str
+    handler: Callable[..., Any]
+    description: str = ""
+    arguments: Sequence[PromptArgument] = ()
+    _: KW_ONLY
+    title: str | None = None
+    icons: list[dict[str, Any]] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
+    completions: Mapping[str, Completions] = field(default_factory=dict)
+    owner: str = ""
