@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test conformance check docs bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: do not serve)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: .venv/.test       ## all tests, with coverage
 	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 2 --dist loadscope --cov --cov-report=term
+
+conformance: .venv/.test ## the official conformance suite against a server with everything, a line for each revision
+	$(BIN)/python tests/conformance/referee.py
 
 check: .venv/.test      ## lint, formatting, types, import rules, generated pages
 	$(BIN)/ruff check .

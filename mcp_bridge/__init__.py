@@ -12,11 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_bridge._version import __version__
+    from mcp_bridge.authoring import prompt, resource
     from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
     from mcp_bridge.contracts.context import CallContext
-    from mcp_bridge.contracts.errors import BridgeError, CallError, ConfigError, DuplicateTool, ToolError
+    from mcp_bridge.contracts.errors import (
+        BridgeError,
+        CallError,
+        ConfigError,
+        DuplicateTool,
+        MissingCapability,
+        ToolError,
+    )
     from mcp_bridge.contracts.extension import Middleware, Stage, ToolSource
-    from mcp_bridge.contracts.tool import Offer, ToolCall, ToolDefinition, ToolEntry, ToolResult
+    from mcp_bridge.contracts.header import Header
+    from mcp_bridge.contracts.offer import Offer
+    from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
+    from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Root, Roots, Sampled, Sampling
+    from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+    from mcp_bridge.contracts.state import State
+    from mcp_bridge.contracts.store import Store
+    from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge.pipeline import Pipeline
     from mcp_bridge.registry import ToolRegistry
     from mcp_bridge.serving import asgi_app, serve
@@ -24,11 +39,26 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "mcp_bridge._version": ("__version__",),
+    "mcp_bridge.authoring": ("prompt", "resource"),
     "mcp_bridge.contracts.content": ("Audio", "Content", "EmbeddedResource", "Image", "ResourceLink", "Text"),
     "mcp_bridge.contracts.context": ("CallContext",),
-    "mcp_bridge.contracts.errors": ("BridgeError", "CallError", "ConfigError", "DuplicateTool", "ToolError"),
+    "mcp_bridge.contracts.errors": (
+        "BridgeError",
+        "CallError",
+        "ConfigError",
+        "DuplicateTool",
+        "MissingCapability",
+        "ToolError",
+    ),
     "mcp_bridge.contracts.extension": ("Middleware", "Stage", "ToolSource"),
-    "mcp_bridge.contracts.tool": ("Offer", "ToolCall", "ToolDefinition", "ToolEntry", "ToolResult"),
+    "mcp_bridge.contracts.header": ("Header",),
+    "mcp_bridge.contracts.offer": ("Offer",),
+    "mcp_bridge.contracts.prompt": ("Message", "PromptArgument", "PromptEntry"),
+    "mcp_bridge.contracts.question": ("Answer", "Form", "Link", "NeedsInput", "Root", "Roots", "Sampled", "Sampling"),
+    "mcp_bridge.contracts.resource": ("ResourceEntry", "ResourceTemplate"),
+    "mcp_bridge.contracts.state": ("State",),
+    "mcp_bridge.contracts.store": ("Store",),
+    "mcp_bridge.contracts.tool": ("ToolCall", "ToolDefinition", "ToolEntry", "ToolResult"),
     "mcp_bridge.pipeline": ("Pipeline",),
     "mcp_bridge.registry": ("ToolRegistry",),
     "mcp_bridge.serving": ("asgi_app", "serve"),
@@ -36,6 +66,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Answer",
     "Audio",
     "BridgeError",
     "CallContext",
@@ -45,12 +76,28 @@ __all__ = [
     "Content",
     "DuplicateTool",
     "EmbeddedResource",
+    "Form",
+    "Header",
     "Image",
+    "Link",
+    "Message",
     "Middleware",
+    "MissingCapability",
+    "NeedsInput",
     "Offer",
     "Pipeline",
+    "PromptArgument",
+    "PromptEntry",
+    "ResourceEntry",
     "ResourceLink",
+    "ResourceTemplate",
+    "Root",
+    "Roots",
+    "Sampled",
+    "Sampling",
     "Stage",
+    "State",
+    "Store",
     "Text",
     "ToolCall",
     "ToolChain",
@@ -62,6 +109,8 @@ __all__ = [
     "ToolSource",
     "__version__",
     "asgi_app",
+    "prompt",
+    "resource",
     "serve",
     "tool",
 ]

@@ -17,6 +17,7 @@ from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.pipeline import Pipeline
 from mcp_bridge.plugins import source_type
@@ -50,9 +51,11 @@ class Bridge:
         registry: ToolRegistry | None = None,
         sources: Sequence[Attached] = (),
         identity: Identity | None = None,
+        state: State | None = None,
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
         self.identity = identity or Identity()
+        self.state = state or State()
         self.problems: dict[str, list[str]] = {}
         self._sources = tuple(sources)
         self._refused: ConfigError | None = None
@@ -65,7 +68,7 @@ class Bridge:
         """The MCP server; made when first needed, because it imports the SDK."""
         from mcp_bridge.server.endpoint import Endpoint
 
-        return Endpoint(self.registry, self.identity, started=self._started)
+        return Endpoint(self.registry, self.identity, started=self._started, state=self.state)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, Generic, Protocol, TypeVar
 
 from mcp_bridge.contracts.errors import DuplicateTool, RegistryError
 
 
-class Named(Protocol):
-    """Anything with a name and an owner."""
+class Owned(Protocol):
+    """Anything with an owner: the source that published it."""
 
-    name: str
     owner: str
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=Owned)
 Listener = Callable[[], None]
 
 
 class Catalog(Generic[T]):
-    """Names to things. Readers see a whole offer or none of it; `version` grows with every change."""
+    """Names to things. Readers see a whole offer or none of it; `version` grows with every change.
 
-    def __init__(self) -> None:
+    `kind` is what the things are called in errors, `key` the attribute that names one.
+    """
+
+    def __init__(self, kind: str = "Tool", key: str = "name") -> None:
         self.version = 0
+        self._kind = kind
+        self._key: Callable[[T], Any] = attrgetter(key)
         self._things: dict[str, T] = {}
         self._sorted: tuple[T, ...] | None = ()
         self._listeners: dict[object, Listener] = {}
@@ -49,13 +55,14 @@ class Catalog(Generic[T]):
 
     def add(self, thing: T) -> None:
         """Add one thing. Raises DuplicateTool when the name is taken, RegistryError when it is no text."""
-        if not isinstance(thing.name, str):
-            raise RegistryError(f"A tool's name is text, found {thing.name!r}.")
-        if thing.name in self._things:
+        name = self._key(thing)
+        if not isinstance(name, str):
+            raise RegistryError(f"A {self._kind.lower()}'s name is text, found {name!r}.")
+        if name in self._things:
             raise DuplicateTool(
-                f"Tool '{thing.name}' is already registered. Unregister it first or use a different name."
+                f"{self._kind} '{name}' is already registered. Unregister it first or use a different name."
             )
-        self._things = {**self._things, thing.name: thing}
+        self._things = {**self._things, name: thing}
         self._changed()
 
     def remove(self, name: str) -> bool:
@@ -68,14 +75,23 @@ class Catalog(Generic[T]):
 
     def replace(self, owner: str, things: Iterable[T]) -> None:
         """Make these the owner's things, all at once. Raises DuplicateTool, naming both owners, and changes nothing."""
+        self.prepare(owner, things)()
+
+    def prepare(self, owner: str, things: Iterable[T]) -> Callable[[], None]:
+        """`replace` in two steps, for who replaces in several catalogs at once: the second cannot fail."""
         kept = {name: thing for name, thing in self._things.items() if thing.owner != owner}
         for thing in things:
-            if (other := kept.get(thing.name)) is not None:
-                raise DuplicateTool(_clash(other, thing))
-            kept[thing.name] = thing
-        if kept != self._things:
-            self._things = kept
-            self._changed()
+            name = self._key(thing)
+            if (other := kept.get(name)) is not None:
+                raise DuplicateTool(self._clash(name, other.owner, owner))
+            kept[name] = thing if thing.owner == owner else _owned(thing, owner)
+
+        def commit() -> None:
+            if kept != self._things:
+                self._things = kept
+                self._changed()
+
+        return commit
 
     def watch(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change, in the changing thread; the answer stops that."""
@@ -89,15 +105,18 @@ class Catalog(Generic[T]):
         for listener in list(self._listeners.values()):
             listener()
 
+    def _clash(self, name: str, one: str, other: str) -> str:
+        if one == other:
+            return f"There are two {self._kind.lower()}s named '{name}' in {_called(one)}. Rename one of them."
+        return (
+            f"{self._kind} '{name}' comes from both {_called(one)} and {_called(other)}. "
+            "Give one of the sources a prefix, or the tool an alias."
+        )
 
-def _clash(one: Named, other: Named) -> str:
-    if one.owner == other.owner:
-        return f"There are two tools named '{one.name}' in {_owner(one)}. Rename one of them."
-    return (
-        f"Tool '{one.name}' comes from both {_owner(one)} and {_owner(other)}. "
-        "Give one of the sources a prefix, or the tool an alias."
-    )
+
+def _owned(thing: Any, owner: str) -> Any:
+    return replace(thing, owner=owner)
 
 
-def _owner(thing: Named) -> str:
-    return f"source '{thing.owner}'" if thing.owner else "the registry itself"
+def _called(owner: str) -> str:
+    return f"source '{owner}'" if owner else "the registry itself"

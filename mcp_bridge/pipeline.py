@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import anyio
@@ -18,6 +18,7 @@ from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, InvalidArguments, InvalidOutput, ToolFailed, ToolTimeout
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
+from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.schema.infer import context_parameter
 from mcp_bridge.schema.validator import Validator
@@ -30,22 +31,45 @@ logger = logging.getLogger("mcp_bridge.calls")
 Layer = Callable[[ToolCall, CallContext, CallNext], Any]
 
 
+class Entry(Protocol):
+    """What can be made ready: anything published that has a handler."""
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        """Gets the call's arguments, and the context where it asks for it."""
+        ...
+
+
+def _reads(answer: Any, _: ToolCall) -> ToolResult:
+    return to_result(answer)
+
+
 @dataclass(frozen=True)
 class Prepared:
-    """A tool made ready to be called: everything about it that can be computed once."""
+    """An entry made ready to be called: everything about it that can be computed once.
 
-    entry: ToolEntry
+    `entry` is a tool, or with `input_schema` and `reads` (what its handler's answer means) of another kind.
+    """
+
+    entry: Entry
+    input_schema: Mapping[str, Any] | None = None
+    reads: Callable[[Any, ToolCall], ToolResult] = _reads
     composed: dict[Pipeline, CallNext] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def output_schema(self) -> Any:
+        """What answers must fit; empty when the entry does not say."""
+        return self.entry.output_schema if isinstance(self.entry, ToolEntry) else {}
 
     @cached_property
     def input(self) -> Validator:
         """Judges arguments."""
-        return Validator(self.entry.input_schema)
+        return Validator(self.entry.input_schema if isinstance(self.entry, ToolEntry) else self.input_schema or {})
 
     @cached_property
     def output(self) -> Validator:
         """Judges answers."""
-        return Validator(self.entry.output_schema)
+        return Validator(self.output_schema)
 
     @cached_property
     def context(self) -> str | None:
@@ -102,23 +126,28 @@ class Pipeline:
         self.expose_errors = expose_errors
         self._middleware = tuple(middleware)
 
+    @property
+    def has_middleware(self) -> bool:
+        """Whether anything but the tool itself may ask the client something."""
+        return bool(self._middleware)
+
     def layers(self, tool: Prepared) -> list[Layer]:
         """The order of one call of `tool`, outermost first."""
         observers, admitters = self._at(Stage.OBSERVE), self._at(Stage.ADMIT)
         deciders = [*self._at(Stage.DECIDE), *self._at(Stage.ATTEMPT)]
         validate_input = partial(_validate_input, tool)
-        map_errors = partial(self._map_errors, tool.entry.name)
         recheck_output = partial(_recheck_output, tool)
+        outer: list[Layer] = [self._map_errors, recheck_output]
         return [
-            *([map_errors, recheck_output] if observers else []),  # their own errors end here too
+            *(outer if observers else []),  # their own errors end here too
             *observers,  # see results, never exceptions
-            map_errors,
+            self._map_errors,
             *([recheck_output] if admitters or deciders else []),
             *admitters,
             validate_input,
             *deciders,
             *([validate_input] if deciders else []),  # again, because a decider may have changed them
-            partial(self._deadline, tool.entry.name),
+            self._deadline,
             partial(_validate_output, tool),
             partial(self._run, tool),
         ]
@@ -133,7 +162,7 @@ class Pipeline:
     def _at(self, stage: Stage) -> list[Layer]:
         return [middleware for middleware in self._middleware if middleware.stage == stage]
 
-    async def _map_errors(self, name: str, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def _map_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """The call boundary: the one place that catches, so that nothing a tool does gets any further."""
         started = time.monotonic()
         try:
@@ -141,54 +170,80 @@ class Pipeline:
         except BaseException as error:
             if _being_cancelled(error):
                 raise
-            return _timed(self._failure(name, error), started)
+            return _timed(self._failure(call, error), started)
 
-    def _failure(self, name: str, error: BaseException) -> ToolResult:
+    def _failure(self, call: ToolCall, error: BaseException) -> ToolResult:
         if isinstance(error, CallError):
             return failure(error)
         reference = uuid4().hex[:12]
-        logger.error("tool %r failed, reference %s", name, reference, exc_info=error)
+        logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
-        return failure(ToolFailed(name, reference, shown=shown))
+        return failure(ToolFailed(call.name, reference, shown=shown, kind=call.kind))
 
-    async def _deadline(self, name: str, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def _deadline(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         if self.timeout is None:
             return await call_next(call, ctx)
         outer = ctx.deadline
         ctx.deadline = min(anyio.current_time() + self.timeout, outer if outer is not None else float("inf"))
+        scope = anyio.CancelScope(deadline=ctx.deadline)
+        ctx.timers.append(scope)  # the context stops it while a person is asked
         try:
-            with anyio.CancelScope(deadline=ctx.deadline):
+            with scope:
                 return await call_next(call, ctx)
         finally:
+            ctx.timers.remove(scope)
             ctx.deadline = outer
-        raise ToolTimeout(name, self.timeout)  # only a scope that ended its own block gets here
+        raise ToolTimeout(call.name, self.timeout, kind=call.kind)  # only a scope that ended its own block gets here
 
     async def _run(self, tool: Prepared, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
-        answer = await tool.answer(tool.bound(call.arguments, ctx), self.threads)
+        answer = await self._answer(tool, call, ctx)
         try:
-            return to_result(answer)
+            return tool.reads(answer, call)
         except ValueError as error:
-            raise InvalidOutput([f"$: {error}"], tool=tool.entry.name, output=None) from error
+            raise InvalidOutput([f"$: {error}"], tool=call.name, output=None) from error
+
+    async def _answer(self, tool: Prepared, call: ToolCall, ctx: CallContext) -> Any:
+        """The handler's answer; it is called again with what it needs until that is no `NeedsInput`.
+
+        Between two runs of the outermost handler the call stands nowhere but in `ctx.needs`, so that another
+        instance may take it up there.
+        """
+        outermost, outer = not ctx.started, (ctx.answers, ctx.state)
+        needs = ctx.needs if outermost else None
+        ctx.answers, ctx.state = {}, None
+        try:
+            while True:
+                if needs is not None:
+                    ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
+                ctx.started, ctx.needs = True, None
+                answer = await tool.answer(tool.bound(call.arguments, ctx), self.threads)
+                if not isinstance(answer, NeedsInput):
+                    return answer
+                needs = answer
+                if outermost:
+                    ctx.started, ctx.needs = False, needs
+        finally:
+            ctx.answers, ctx.state = outer
 
 
 async def _validate_input(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     if not tool.input.is_valid(call.arguments):
-        raise InvalidArguments(tool.input.check(call.arguments).errors, tool=tool.entry.name)
+        raise InvalidArguments(tool.input.check(call.arguments).errors, tool=call.name, kind=call.kind)
     return await call_next(call, ctx)
 
 
 async def _validate_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
-    if result.success and tool.entry.output_schema and not tool.output.is_valid(result.output):
+    if result.success and tool.output_schema and not tool.output.is_valid(result.output):
         problems = tool.output.check(result.output).errors
-        raise InvalidOutput(problems, tool=tool.entry.name, output=result.output)
+        raise InvalidOutput(problems, tool=call.name, output=result.output)
     return result
 
 
 async def _recheck_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     """A result that a policy changed so that it no longer fits loses its structured part and stays text."""
     result = to_result(await call_next(call, ctx))
-    if result.success and tool.entry.output_schema and not tool.output.is_valid(result.output):
+    if result.success and tool.output_schema and not tool.output.is_valid(result.output):
         return replace(result, output=None, content=result.content or (Text(text_of(result.output)),))
     return result
 

@@ -1,4 +1,4 @@
-"""The one table of extension points: what stands behind a `type:` in the settings, loaded when it is named."""
+"""The tables of extension points: what stands behind a name in the settings, loaded when it is named."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import importlib
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.store import Store
 
 SOURCES: dict[str, str] = {
     "python": "mcp_bridge.sources.python.options:PythonOptions",
 }
 """Source types by name. Each is a pydantic model of the source's options with a `build` method."""
+
+STORES: dict[str, str] = {
+    "memory": "mcp_bridge.stores.memory:MemoryStore",
+}
+"""Stores by name. Each is a class, or a function, that makes one when it is called without arguments."""
 
 
 def load(reference: str) -> Any:
@@ -35,3 +41,21 @@ def source_type(name: str) -> Any:
         known = ", ".join(sorted(SOURCES))
         raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {known}, or your own as module:Name")
     return load(SOURCES[name])
+
+
+def make_store(name: str) -> Store:
+    """A new store of a kind: one of ours, or a stranger's `module:attribute`. Raises ConfigError."""
+    if ":" not in name and name not in STORES:
+        known = ", ".join(sorted(STORES))
+        raise ConfigError(
+            f"unknown store '{name}'", where="state.store", hint=f"Known stores: {known}, or your own as module:Name"
+        )
+    factory = load(STORES.get(name, name))
+    try:
+        made = factory()
+    except Exception as error:  # a stranger's: whatever it raises, there is nothing to keep state in
+        raise ConfigError(f"store '{name}' cannot be made: {error}", where="state.store") from error
+    if not isinstance(made, Store):
+        hint = "A store has the methods get, set, add and delete"
+        raise ConfigError(f"'{name}' makes no store but {type(made).__name__}", where="state.store", hint=hint)
+    return made

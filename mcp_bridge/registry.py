@@ -8,7 +8,6 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -18,6 +17,9 @@ from anyio.lowlevel import current_token
 from mcp_bridge.catalog import Catalog
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolNotFound
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.results import Result, ResultStatus
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.pipeline import Pipeline, Prepared
@@ -29,14 +31,19 @@ class ToolRegistry:
     """The tools of one endpoint.
 
     `invoke` (synchronous) and `ainvoke` answer with the tool_use API's `Result`; `dispatch` is the governed
-    door of servers, chains and agents. All end in the same handlers and the same validator. `pipeline`
-    (keyword-only) is the policy of `dispatch`; the default has a time limit of 60 seconds and no middleware.
+    door of servers, chains and agents. All end in the same handlers and the same validator. `resources`,
+    `templates` and `prompts` are catalogs of what else is served. `pipeline` (keyword-only) is the policy of
+    `dispatch`; the default has a time limit of 60 seconds and no middleware.
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
+        self.resources: Catalog[ResourceEntry] = Catalog("Resource", "uri")
+        self.templates: Catalog[ResourceTemplate] = Catalog("Resource template", "uri_template")
+        self.prompts: Catalog[PromptEntry] = Catalog("Prompt")
         self._pipeline = pipeline
         self._catalog: Catalog[ToolEntry] = Catalog()
         self._prepared: dict[str, Prepared] = {}
+        self._updates: dict[object, Callable[[str], None]] = {}
 
     def __len__(self) -> int:
         return len(self._catalog)
@@ -67,14 +74,35 @@ class ToolRegistry:
         """Remove a tool by name; whether there was one."""
         return self._catalog.remove(name)
 
-    def publish(self, owner: str, entries: Iterable[ToolEntry]) -> None:
-        """Make these the tools of `owner`, in one step. Raises DuplicateTool, naming both owners."""
-        owned = (entry if entry.owner == owner else replace(entry, owner=owner) for entry in entries)
-        self._catalog.replace(owner, owned)
+    def publish(self, owner: str, entries: Iterable[ToolEntry], offer: Offer | None = None) -> None:
+        """Make these the tools of `owner`, and the rest of the offer its resources and prompts, in one step.
+
+        Raises DuplicateTool, naming both owners; nothing is changed then.
+        """
+        offer = offer or Offer()
+        commits = [
+            self._catalog.prepare(owner, entries),
+            self.resources.prepare(owner, offer.resources),
+            self.templates.prepare(owner, offer.templates),
+            self.prompts.prepare(owner, offer.prompts),
+        ]
+        for commit in commits:
+            commit()
 
     def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after every change, in the changing thread; the answer stops that."""
+        """Call `listener` after every change of the tools, in the changing thread; the answer stops that."""
         return self._catalog.watch(listener)
+
+    def watch_updates(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call `listener` with the URI of every resource that has changed; the answer stops that."""
+        token = object()
+        self._updates[token] = listener
+        return lambda: self._updates.pop(token, None) and None
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the clients that subscribed to a resource that it has changed; from any thread."""
+        for listener in list(self._updates.values()):
+            listener(uri)
 
     def get(self, name: str) -> ToolEntry | None:
         """The tool of exactly this name, or None."""
@@ -119,7 +147,7 @@ class ToolRegistry:
                 data = _to_completion(data)
         except Exception as error:
             return _raised(name, error, _since(started))
-        return _judged(tool, data, _since(started), validate=validate)
+        return _judged(name, tool, data, _since(started), validate=validate)
 
     async def ainvoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
         """`invoke` for async code: async handlers are awaited here, synchronous ones run in a thread."""
@@ -132,7 +160,7 @@ class ToolRegistry:
             data = await tool.answer(handler, self.pipeline.threads)
         except Exception as error:
             return _raised(name, error, _since(started))
-        return _judged(tool, data, _since(started), validate=validate)
+        return _judged(name, tool, data, _since(started), validate=validate)
 
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Carry out a call through the pipeline: the door of servers, chains and agents.
@@ -140,29 +168,34 @@ class ToolRegistry:
         Raises ToolNotFound; everything else that goes wrong is in the result. A call made by a call stays
         under the policy of the first, whichever registry it is made to.
         """
-        tool = self._prepare(call.name)
+        tool = self.prepared(call.name)
         if tool is None:
             near = difflib.get_close_matches(call.name, self.list_names(), n=3)
             hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
             raise ToolNotFound(f"Unknown tool: {call.name}.{hint}")
+        return await self.carry_out(tool, call, ctx)
+
+    async def carry_out(self, prepared: Prepared, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """`dispatch` for what is found already, of whichever kind: everything that goes wrong is in the result."""
         if ctx.caller is None:
             ctx.caller = self
         if ctx.pipeline is None:
             ctx.pipeline = self.pipeline
-        return await cast("Pipeline", ctx.pipeline).call(tool, call, ctx)
+        return await cast("Pipeline", ctx.pipeline).call(prepared, call, ctx)
 
-    def _prepare(self, name: str) -> Prepared | None:
+    def prepared(self, name: str) -> Prepared | None:
+        """The tool of this name, ready to be called, or None."""
         entry = self._catalog.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)
-        if prepared is None or prepared.entry is not entry:
+        if prepared is None or prepared.entry is not cast("Any", entry):
             prepared = self._prepared[name] = Prepared(entry)
         return prepared
 
     def _admit(self, name: str, data: Any, *, validate: bool) -> Result | tuple[Prepared, Callable[[], Any]]:
         """The tool and its handler ready to run, or the refusal."""
-        tool = self._prepare(name)
+        tool = self.prepared(name)
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
         if validate and not tool.input.is_valid(data):
@@ -178,14 +211,13 @@ def _raised(name: str, error: Exception, duration_ms: float) -> Result:
     return Result.failure(f"Tool '{name}' raised an exception: {error}", [str(error)], duration_ms=duration_ms)
 
 
-def _judged(tool: Prepared, data: Any, duration_ms: float, *, validate: bool) -> Result:
+def _judged(name: str, tool: Prepared, data: Any, duration_ms: float, *, validate: bool) -> Result:
     """The handler's answer as a Result: its own failure, PARTIAL when it does not fit its schema, or SUCCESS."""
-    name = tool.entry.name
     if isinstance(data, Result):
         return data
     if isinstance(data, ToolResult) and data.is_error:
         return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
-    errors = _misfits(tool, data) if validate and tool.entry.output_schema else []
+    errors = _misfits(tool, data) if validate and tool.output_schema else []
     if errors:
         message = f"Output validation failed for tool '{name}'."
         return Result(ResultStatus.PARTIAL, data=data, message=message, errors=errors, duration_ms=duration_ms)

@@ -28,7 +28,7 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
     failed: list[Exception] = []
     async with bridge.running(), anyio.create_task_group() as tasks:
         await bridge.started()
-        tasks.start_soon(bridge.endpoint.run)
+        await tasks.start(bridge.endpoint.run)
         try:
             async with client(bridge.endpoint, **options) as connected:
                 try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from mcp_bridge.contracts.errors import MissingCapability
-from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
+from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -39,21 +39,25 @@ class CallContext:
     everything else works.
 
     `deadline` is on the event loop's clock, in seconds, or None; it stops while a person is asked. `protocol_version`
-    is empty in process. `capabilities` are the client's, as MCP writes them. `answers` and `state` are what a
-    `NeedsInput` of this call brought. `pipeline` is the policy that calls made by this call are under too.
+    is empty in process. `answers` and `state` are what a `NeedsInput` of this call brought. `pipeline` is the policy
+    that calls made by this call are under too. `started`, `needs` and `timers` are the pipeline's: whether the handler
+    has begun, what it waits for between two runs, and the deadlines that run.
     """
 
     __slots__ = (
+        "_capabilities",
         "answers",
         "caller",
-        "capabilities",
         "deadline",
         "meta",
+        "needs",
         "pipeline",
         "principal",
         "protocol_version",
         "request_id",
+        "started",
         "state",
+        "timers",
     )
 
     def __init__(
@@ -71,11 +75,19 @@ class CallContext:
         self.principal = principal
         self.request_id = request_id
         self.meta: Mapping[str, Any] = meta if meta is not None else {}
-        self.capabilities: Mapping[str, Any] = capabilities if capabilities is not None else {}
+        self._capabilities = capabilities
         self.answers: Mapping[str, Any] = {}
         self.state: Any = None
         self.deadline: float | None = None
         self.pipeline: Any = None
+        self.started = False
+        self.needs: NeedsInput | None = None
+        self.timers: list[Any] = []
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the client has declared that it can do, as MCP writes it: `elicitation`, `sampling`, `roots` …"""
+        return self._capabilities or {}
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client how far the call is. `progress` must grow; clients that did not ask hear nothing."""
@@ -124,6 +136,9 @@ class CallContext:
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Put several questions at once, by key; the answers come by the same keys. Raises as `ask`."""
         raise MissingCapability({"elicitation": {}})
+
+    async def close_stream(self) -> None:
+        """Have a client of the handshake era fetch the rest of this call's stream later, where it can resume."""
 
     def tools(self) -> Sequence[ToolEntry]:
         """The published tools, by name; empty when nothing serves this call."""

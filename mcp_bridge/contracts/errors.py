@@ -100,8 +100,8 @@ class InvalidArguments(CallError):
 
     code = "invalid_arguments"
 
-    def __init__(self, problems: Sequence[str], *, tool: str = "") -> None:
-        of_tool = f" for tool '{tool}'" if tool else ""
+    def __init__(self, problems: Sequence[str], *, tool: str = "", kind: str = "tool") -> None:
+        of_tool = f" for {kind} '{tool}'" if tool else ""
         super().__init__(f"Input validation failed{of_tool}. Mend the arguments and call again.", details=problems)
 
 
@@ -150,8 +150,8 @@ class ToolTimeout(CallError):
 
     code = "timeout"
 
-    def __init__(self, tool: str, seconds: float) -> None:
-        super().__init__(f"Tool '{tool}' did not answer within {seconds:g} seconds and was stopped.")
+    def __init__(self, tool: str, seconds: float, *, kind: str = "tool") -> None:
+        super().__init__(f"{kind.capitalize()} '{tool}' did not answer within {seconds:g} seconds and was stopped.")
 
 
 class ToolUnavailable(CallError):
@@ -165,9 +165,9 @@ class ToolFailed(CallError):
 
     code = "internal_error"
 
-    def __init__(self, tool: str, reference: str, *, shown: str = "") -> None:
+    def __init__(self, tool: str, reference: str, *, shown: str = "", kind: str = "tool") -> None:
         reason = f": {shown}" if shown else ""
-        super().__init__(f"Tool '{tool}' failed with an internal error{reason} (reference {reference}).")
+        super().__init__(f"{kind.capitalize()} '{tool}' failed with an internal error{reason} (reference {reference}).")
         self.reference = reference
 
 

@@ -23,10 +23,9 @@ from mcp_bridge.schema.callables import (
     signature_of,
 )
 from mcp_bridge.schema.generation import generate, output_schema, refusals
+from mcp_bridge.schema.text import Bind, from_text
 
 __all__ = ["Bind", "Signature", "context_parameter", "infer", "is_context"]
-
-Bind = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +63,12 @@ class _Arguments:
     hidden: frozenset[str]
 
 
-def infer(function: Callable[..., Any], *, skip: Collection[str] = ()) -> Signature:
+def infer(function: Callable[..., Any], *, skip: Collection[str] = (), text: bool = False) -> Signature:
     """Read a callable's signature and docstring.
 
     The parameters in `skip`, the context and what a partial has filled in are not in the schema. `*args` is
-    an array, `**kwargs` are additional properties. Raises TypeError naming what cannot be inferred, and what to do.
+    an array, `**kwargs` are additional properties. With `text`, `bind` reads arguments that are text (see
+    `schema.text`). Raises TypeError naming what cannot be inferred, and what to do.
     """
     signature = signature_of(function)
     context = context_parameter(function)
@@ -80,7 +80,7 @@ def infer(function: Callable[..., Any], *, skip: Collection[str] = ()) -> Signat
         description=description,
         input_schema={"type": "object", "properties": {}, **arguments.schema},
         output_schema=_returned(function, signature),
-        bind=_binder(arguments),
+        bind=from_text(_binder(arguments)) if text else _binder(arguments),
         call=_by_name(function, signature),
         context=context,
     )

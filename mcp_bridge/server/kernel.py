@@ -26,7 +26,9 @@ class Kernel(Server[Any]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """The handshake's answer, with `listChanged` true; the SDK never says so over HTTP."""
-        options = notification_options or NotificationOptions(tools_changed=True)
+        options = notification_options or NotificationOptions(
+            tools_changed=True, resources_changed=True, prompts_changed=True
+        )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 

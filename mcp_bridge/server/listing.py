@@ -1,26 +1,23 @@
-"""What clients see of the registry: tools by client name, and the pages of tools/list, made once per change."""
+"""What clients see of the tools: by client name, and the pages of tools/list, made once per change."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.server.paging import decode, encode
+from mcp_bridge.server.pages import Pages
 from mcp_bridge.wire.tools import WireTool, to_wire
 
 
 class Listing:
-    """The registry on the wire. `page` is the most tools in one answer."""
+    """The registry's tools on the wire. `page` is the most tools in one answer."""
 
     def __init__(self, registry: ToolRegistry, *, page: int) -> None:
         self._registry = registry
-        self._page = page
         self._version = -1
         self._tools: dict[str, WireTool] = {}
-        self._names: Sequence[str] = ()
-        self._pages: dict[tuple[str, str | None], dict[str, Any]] = {}
+        self._pages = Pages("tools", page)
 
     def get(self, name: str) -> WireTool | None:
         """The tool that clients know by this name."""
@@ -35,20 +32,7 @@ class Listing:
     def page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
         """One page of tools/list: `tools`, and `nextCursor` when there are more. Raises BadCursor."""
         self._refresh()
-        made = self._pages.get((version, cursor))
-        if made is None:
-            made = self._make(version, cursor)
-            if cursor is None or len(self._pages) < len(self._names):  # a client's inventions are not kept
-                self._pages[version, cursor] = made
-        return made
-
-    def _make(self, version: str, cursor: str | None) -> dict[str, Any]:
-        start = 0 if cursor is None else bisect_right(self._names, decode(cursor))
-        names = self._names[start : start + self._page]
-        made: dict[str, Any] = {"tools": [self._tools[name].listing(version) for name in names]}
-        if start + self._page < len(self._names):
-            made["nextCursor"] = encode(names[-1])
-        return made
+        return self._pages.page(version, cursor)
 
     def _refresh(self) -> None:
         version = self._registry.version
@@ -61,5 +45,6 @@ class Listing:
             old = known.get(entry.name)
             tool = old if old is not None and old.definition == definition else to_wire(definition)
             tools.setdefault(tool.name, tool)
-        self._tools, self._names, self._pages = tools, sorted(tools), {}
+        self._tools = tools
+        self._pages.replace({name: tool.listing for name, tool in tools.items()})
         self._version = version

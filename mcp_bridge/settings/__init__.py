@@ -13,9 +13,27 @@ from mcp_bridge.settings.load import load, options, parse
 from mcp_bridge.settings.schema import json_schema
 
 if TYPE_CHECKING:
-    from mcp_bridge.settings.model import Duration, Frame, HttpSettings, LimitSettings, Settings, Size, SourceSettings
+    from mcp_bridge.settings.model import (
+        Duration,
+        Frame,
+        HttpSettings,
+        LimitSettings,
+        Settings,
+        Size,
+        SourceSettings,
+        StateSettings,
+    )
 
-_MODELS = ("Duration", "Frame", "HttpSettings", "LimitSettings", "Settings", "Size", "SourceSettings")
+_MODELS = (
+    "Duration",
+    "Frame",
+    "HttpSettings",
+    "LimitSettings",
+    "Settings",
+    "Size",
+    "SourceSettings",
+    "StateSettings",
+)
 
 __all__ = [
     "Document",
@@ -26,6 +44,7 @@ __all__ = [
     "Settings",
     "Size",
     "SourceSettings",
+    "StateSettings",
     "expand",
     "json_schema",
     "load",

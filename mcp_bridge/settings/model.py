@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     InstanceOf,
     PrivateAttr,
+    SecretStr,
     ValidationError,
     WithJsonSchema,
 )
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings.document import Document
@@ -38,6 +40,7 @@ _BYTES = {"": 1, "b": 1} | {
 }
 _DURATION_PATTERN = r"^\s*\d{1,9}(\.\d{1,9})?\s*(ms|s|m|h)?\s*$"
 _SIZE_PATTERN = r"^\s*\d{1,15}(\.\d{1,9})?\s*([kKmMgG]?[iI]?[bB])?\s*$"
+_KEY_BYTES = 32
 _AMOUNT = re.compile(r"\s*(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[A-Za-z]*)\s*")
 
 
@@ -66,7 +69,25 @@ def _whole(value: Any) -> Any:
     return value
 
 
+def _listed(value: Any) -> Any:
+    """Text as a list, parted by commas or blanks, and without empty entries: those of variables that are not set."""
+    if isinstance(value, str):
+        return tuple(part for part in re.split(r"[,\s]+", value) if part)
+    return tuple(part for part in value if part != "") if isinstance(value, list) else value
+
+
+def _strong(key: SecretStr) -> SecretStr:
+    if len(key.get_secret_value().encode()) < _KEY_BYTES:
+        raise PydanticCustomError("short_key", "too short")  # told in problems.py, where no secret can get into it
+    return key
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
+Keys = Annotated[
+    tuple[Annotated[SecretStr, AfterValidator(_strong)], ...],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
 Duration = Annotated[
     float,
     BeforeValidator(_seconds),
@@ -155,6 +176,41 @@ class HttpSettings(Frame):
     body: Size = Field(
         default=4 * 1024 * 1024, description="The largest request body, in bytes or as text such as `1 MiB`."
     )
+    sessions: Whole = Field(
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="The most handshake-era sessions, and the most legacy SSE streams, at once; others get 503.",
+    )
+    idle: Duration = Field(
+        default=1800.0, description="How long a handshake-era session may be without a request before it ends."
+    )
+    resumable: bool = Field(
+        default=True, description="Let handshake-era clients resume a stream that broke (`Last-Event-ID`)."
+    )
+    events: Whole = Field(
+        default=256, ge=1, le=100_000, description="The most messages kept for resuming in one session."
+    )
+    retry: Duration = Field(
+        default=1.0, le=3600, description="How long clients are told to wait before they resume a stream."
+    )
+
+
+class StateSettings(Frame):
+    """What outlives a call: where it is kept, and for how long."""
+
+    store: str = Field(
+        default="memory", min_length=1, description="Where it is kept: `memory`, or your own as `package.module:Name`."
+    )
+    keys: Keys = Field(
+        default=(),
+        description="Secrets of 32 or more bytes, as a list or parted by commas, that seal what clients carry. The "
+        "first seals, all open; instances that share work share them. None means one made for this process.",
+    )
+    ttl: Duration = Field(default=600.0, description="How long a question of a call waits for its answer.")
+    parked: Whole = Field(
+        default=256, ge=1, le=1_000_000, description="The most calls that may wait for answers at once."
+    )
 
 
 class Settings(Frame):
@@ -169,6 +225,7 @@ class Settings(Frame):
     sources: tuple[SourceSettings, ...] = Field(default=(), description="Where tools come from, one entry each.")
     limits: LimitSettings = Field(default=LimitSettings(), description="How much calls may take.")
     http: HttpSettings = Field(default=HttpSettings(), description="Where the HTTP endpoint listens.")
+    state: StateSettings = Field(default=StateSettings(), description="What outlives a call.")
     expose_errors: bool = Field(
         default=False, description="Show unexpected errors of tools to clients instead of a reference alone."
     )
@@ -184,6 +241,7 @@ class Settings(Frame):
         if isinstance(context, Document):
             self._directory = Path(context.path).absolute().parent if context.path else Path.cwd()
             self._secrets = context.secrets
+        self._secrets |= {key.get_secret_value() for key in self.state.keys}
 
     @property
     def directory(self) -> Path:
@@ -192,7 +250,7 @@ class Settings(Frame):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The values that came from the environment, none of them empty: not for logs."""
+        """The keys, and the values that came from the environment, none of them empty: not for logs."""
         return self._secrets
 
 

@@ -49,6 +49,7 @@ _EXPECTED = {
     "string_pattern_mismatch": "text that matches {pattern}",
     "too_short": "{min_length} or more entries",
     "too_long": "{max_length} or fewer entries",
+    "short_key": "keys of 32 or more bytes (python3 -c 'import secrets; print(secrets.token_urlsafe(32))' makes one)",
 }
 
 

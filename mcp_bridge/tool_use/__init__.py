@@ -1,9 +1,9 @@
 """The tool_use API, whole: registry, decorator, validation, chains and the answers they give."""
 
+from mcp_bridge.authoring.tools import tool
 from mcp_bridge.contracts.results import Result, ResultStatus, ValidationResult
 from mcp_bridge.contracts.tool import ToolDefinition, ToolEntry
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.tool_use.authoring import tool
 from mcp_bridge.tool_use.chain import ChainResult, ChainStep, ToolChain
 from mcp_bridge.tool_use.validation import validate_input, validate_output
 

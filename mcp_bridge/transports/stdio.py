@@ -176,7 +176,7 @@ async def serve(endpoint: Endpoint, pipes: Pipes, *, drain: float = DRAIN, signa
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write)
-        tasks.start_soon(endpoint.run)
+        await tasks.start(endpoint.run)
         if signals:
             await tasks.start(on_signals, inbox.stop, tasks.cancel_scope.cancel)
         await kernel.run(inbox, outbox, kernel.create_initialization_options())

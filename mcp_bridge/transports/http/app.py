@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
@@ -18,19 +17,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.ends import Ledger
 from mcp_bridge.transports.http.guard import Access, Guard, refused
+from mcp_bridge.transports.http.sessions import SessionOptions, Sessions
 from mcp_bridge.transports.http.sse import MESSAGES, Sse
 
 BODY = 4 * 1024 * 1024
 MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate")
 _LISTEN = (b"mcp-method", b"subscriptions/listen")
+_RESUMES = b"last-event-id"
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
-    """What the app lets in: see `Access`; `body` is the largest request in bytes."""
+    """What the app lets in: see `Access` and `SessionOptions`; `body` is the largest request in bytes."""
 
     access: Access = field(default_factory=Access)
     body: int = BODY
+    sessions: SessionOptions = field(default_factory=SessionOptions)
 
 
 class BridgeApp:
@@ -53,10 +55,10 @@ class BridgeApp:
         self.ending = False
         self._around = around
         self._running = False
-        self._manager = StreamableHTTPSessionManager(app=endpoint.kernel, max_request_body_size=options.body)
-        sse = Sse(endpoint, self.ledger, body=options.body)
+        self._sessions = Sessions(endpoint.kernel, options.sessions, self.ledger, body=options.body)
+        sse = Sse(endpoint, self.ledger, body=options.body, most=options.sessions.sessions)
         self._paths: dict[str, ASGIApp] = {
-            "/mcp": Door(self, self._manager.asgi_app),
+            "/mcp": Door(self, self._sessions.asgi_app),
             "/sse": Door(self, sse, counted=False),
             MESSAGES: Door(self, sse.messages, connected=True),
             "/health": self._health,
@@ -71,7 +73,7 @@ class BridgeApp:
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Run the endpoint for as long as the app is up."""
-        async with self._around(), self._manager.run(), anyio.create_task_group() as tasks:
+        async with self._around(), self._sessions.run(), anyio.create_task_group() as tasks:
             tasks.start_soon(self.endpoint.run)
             self._running = True
             try:
@@ -100,8 +102,8 @@ class BridgeApp:
 class Door:
     """An ASGI endpoint that is open while the bridge runs. Requests behind it are counted until answered.
 
-    Clients that are `connected` may go on while it ends: the official one gives up its SSE stream, with all its
-    calls in flight, at the first message that is refused.
+    Clients that are `connected`, or come back to a stream that broke, may go on while it ends: the official one gives
+    up its SSE stream, with all its calls in flight, at the first message that is refused.
     """
 
     def __init__(self, bridge: BridgeApp, app: ASGIApp, *, counted: bool = True, connected: bool = False) -> None:
@@ -112,7 +114,10 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through."""
-        if (refusal := self._bridge.refusal(connected=self._connected)) is not None:
+        refusal = self._bridge.refusal(connected=self._connected)
+        if refusal is not None and _resumes(scope):
+            refusal = self._bridge.refusal(connected=True)
+        if refusal is not None:
             await refusal(scope, receive, send)
         elif not self._counted or scope["method"] != "POST" or _LISTEN in scope["headers"]:
             await self._app(scope, receive, send)
@@ -122,6 +127,10 @@ class Door:
                 await self._app(scope, receive, send)
             finally:
                 await self._bridge.ledger.settled()
+
+
+def _resumes(scope: Scope) -> bool:
+    return scope["method"] == "GET" and any(name == _RESUMES for name, _ in scope["headers"])
 
 
 def _guarded(app: ASGIApp, access: Access) -> ASGIApp:

@@ -18,11 +18,15 @@ MESSAGES = "/messages"
 
 
 class Sse:
-    """ASGI endpoint of the stream; `messages` is the one of the posts. Unanswered requests are in the ledger."""
+    """ASGI endpoint of the stream; `messages` is the one of the posts. Unanswered requests are in the ledger.
 
-    def __init__(self, endpoint: Endpoint, ledger: Ledger, *, body: int) -> None:
+    At most so many streams are open at once.
+    """
+
+    def __init__(self, endpoint: Endpoint, ledger: Ledger, *, body: int, most: int) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
+        self._free = most
         self._transport = SseServerTransport(MESSAGES, max_request_body_size=body)
         self.messages = Messages(self._transport)
 
@@ -30,7 +34,17 @@ class Sse:
         """Serve one client until it leaves."""
         if scope["method"] != "GET":
             await refused(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
-            return
+        elif not self._free:
+            full = "Too many open streams. Close one, or raise http.sessions in the settings."
+            await refused(503, full)(scope, receive, send)
+        else:
+            self._free -= 1
+            try:
+                await self._serve(scope, receive, send)
+            finally:
+                self._free += 1
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         kernel = self._endpoint.kernel
         requests = Requests(self._ledger)
         try:

@@ -5,22 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast, overload
+from typing import Any, overload
 
-from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.schema.infer import Signature, infer, is_context
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Decorator(Protocol):
-    """What `@tool(...)` answers: it keeps the type of the function it decorates."""
-
-    def __call__(self, function: F, /) -> F:
-        """Mark `function` as a tool."""
-        ...
+from mcp_bridge.schema.callables import called
+from mcp_bridge.schema.headers import header_complaints
+from mcp_bridge.schema.infer import infer, is_context
 
 
 @overload
@@ -60,7 +52,7 @@ def tool(
     parameter annotated `CallContext` gets the running call's context in both forms.
 
     The decorated function is called as before and has a `tool_entry` attribute. Raises ValueError when the name
-    is taken in `registry`, TypeError for a signature that no schema can be inferred from.
+    is taken in `registry`, TypeError for a signature that no schema can be inferred from, or with a wrong `Header`.
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
@@ -70,7 +62,7 @@ def tool(
         made.annotations, made.icons, made.meta = dict(annotations or {}), list(icons or ()), dict(meta or {})
         if registry is not None:
             registry.register(made)
-        return _marked(function, made)
+        return marked(function, "tool_entry", made)
 
     if callable(name):
         return decorate(name)
@@ -84,13 +76,15 @@ def _entry(
     input_schema: dict[str, Any] | None,
     output_schema: dict[str, Any] | None,
 ) -> ToolEntry:
-    called = name or getattr(function, "__name__", type(function).__name__)
+    known_as = name or name_of(function)
     if input_schema is not None or (name and takes_one_dict(function)):
         text = description or function.__doc__ or ""
-        return ToolEntry(called, text, function, input_schema or {}, output_schema or {})
+        return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
     signature = infer(function)
+    for wrong in header_complaints(signature.input_schema):
+        raise TypeError(f"{called(function)}: {wrong}")
     return ToolEntry(
-        called,
+        known_as,
         description or signature.description,
         typed_handler(function, signature),
         signature.input_schema,
@@ -114,43 +108,3 @@ def _is_plain_dict(annotation: Any) -> bool:
     """`dict`, `dict[str, Any]`, `Mapping[str, Any]` or `Any`, as such or as text."""
     words = annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
     return words.split("[")[0].rsplit(".", 1)[-1] in {"dict", "Dict", "Mapping", "MutableMapping", "Any"}
-
-
-def typed_handler(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """A one-dict handler for a function with typed parameters, awaitable when the function is."""
-
-    def arguments(data: Any, ctx: CallContext | None) -> functools.partial[Any]:
-        call = signature.bind(data if data is not None else {})
-        if signature.context is not None:
-            call[signature.context] = ctx
-        return functools.partial(signature.call, **call)
-
-    if inspect.iscoroutinefunction(function):
-
-        async def awaited(data: Any, ctx: CallContext | None = None) -> Any:
-            return await arguments(data, ctx)()
-
-        return awaited
-
-    def called(data: Any, ctx: CallContext | None = None) -> Any:
-        return arguments(data, ctx)()
-
-    return called
-
-
-def _marked(function: Callable[..., Any], entry: ToolEntry) -> Callable[..., Any]:
-    """A wrapper that is called as the function was and carries the entry; one function can be several tools."""
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return await function(*args, **kwargs)
-
-    else:
-
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-    cast("Any", wrapper).tool_entry = entry
-    return wrapper

@@ -1,0 +1,7 @@
+"""How a function becomes a tool, a resource or a prompt."""
+
+from mcp_bridge.authoring.prompts import prompt
+from mcp_bridge.authoring.resources import resource
+from mcp_bridge.authoring.tools import tool
+
+__all__ = ["prompt", "resource", "tool"]

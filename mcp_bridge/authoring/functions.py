@@ -1,0 +1,98 @@
+"""What the decorators share: the handler of a typed function, and the function that carries its entry."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol, TypeVar
+
+from mcp_bridge.contracts.completion import Completions
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.schema.callables import called
+from mcp_bridge.schema.infer import Signature
+from mcp_bridge.schema.text import choices
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Decorator(Protocol):
+    """What `@tool(...)` and its like answer: it keeps the type of the function it decorates."""
+
+    def __call__(self, function: F, /) -> F:
+        """Mark `function`."""
+        ...
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The function's own name, or that of the class where it has none."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine: an async function, a partial of one, an object that is called like one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def typed_handler(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """A handler of one mapping for a function with typed parameters, async when the function is.
+
+    It takes a context only where the function does: that is how the pipeline knows which calls may ask questions.
+    """
+
+    def bound(data: Any, ctx: CallContext | None = None) -> functools.partial[Any]:
+        arguments = signature.bind(data if data is not None else {})
+        if signature.context is not None:
+            arguments[signature.context] = ctx
+        return functools.partial(signature.call, **arguments)
+
+    def plain(data: Any) -> Any:
+        return bound(data)()
+
+    def with_context(data: Any, ctx: CallContext | None = None) -> Any:
+        return bound(data, ctx)()
+
+    async def awaited(data: Any) -> Any:
+        return await bound(data)()
+
+    async def awaited_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+        return await bound(data, ctx)()
+
+    if signature.context is None:
+        return awaited if is_async(function) else plain
+    return awaited_with_context if is_async(function) else with_context
+
+
+def offered(
+    function: Callable[..., Any],
+    signature: Signature,
+    names: Collection[str],
+    given: Mapping[str, Completions] | None,
+) -> dict[str, Completions]:
+    """Completions for the arguments `names`: all values where a type lists them, unless others are given.
+
+    Raises TypeError when they are given for anything else.
+    """
+    for name in given or ():
+        if name not in names:
+            raise TypeError(f"{called(function)}: completions are given for '{name}', but there is no such argument")
+    listed = {name: values for name, values in choices(signature.input_schema).items() if name in names}
+    return {**listed, **(given or {})}
+
+
+def marked(function: Callable[..., Any], attribute: str, entry: Any) -> Callable[..., Any]:
+    """A wrapper that is called as the function was and carries the entry; one function can have several."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await function(*args, **kwargs)
+
+    else:
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+    setattr(wrapper, attribute, entry)
+    return wrapper

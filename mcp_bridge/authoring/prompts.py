@@ -1,0 +1,77 @@
+"""@prompt: a function becomes a prompt, its parameters the arguments that a person fills in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, offered, typed_handler
+from mcp_bridge.contracts.completion import Completions
+from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
+from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.schema.infer import Signature, infer
+
+
+@overload
+def prompt(name: F, /) -> F: ...
+@overload
+def prompt(
+    name: str = "",
+    description: str = "",
+    *,
+    title: str | None = None,
+    icons: list[dict[str, Any]] | None = None,
+    meta: dict[str, Any] | None = None,
+    completions: Mapping[str, Completions] | None = None,
+    registry: ToolRegistry | None = None,
+) -> Decorator: ...
+def prompt(
+    name: str | Callable[..., Any] = "",
+    description: str = "",
+    *,
+    title: str | None = None,
+    icons: list[dict[str, Any]] | None = None,
+    meta: dict[str, Any] | None = None,
+    completions: Mapping[str, Completions] | None = None,
+    registry: ToolRegistry | None = None,
+) -> Any:
+    """Mark a function as a prompt, and add it to a registry when one is given.
+
+    Name, description and arguments come from the signature and the docstring. Arguments arrive as text and are
+    converted to their types: numbers, booleans, dates and enums from what they look like, lists, dicts and models
+    from JSON. `completions` has what may be offered for an argument; enums, `Literal` and booleans offer all their
+    values. A parameter annotated `CallContext` gets the running call's context.
+
+    The decorated function is called as before and has a `prompt_entry` attribute. Raises ValueError when the name
+    is taken in `registry`, TypeError for a signature that no arguments can be inferred from.
+    """
+
+    def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
+        signature = infer(function, text=True)
+        entry = PromptEntry(
+            given or name_of(function),
+            typed_handler(function, signature),
+            description or signature.description,
+            _arguments(signature),
+            title=title,
+            icons=list(icons or ()),
+            meta=dict(meta or {}),
+            completions=offered(function, signature, signature.input_schema["properties"], completions),
+        )
+        if registry is not None:
+            registry.prompts.add(entry)
+        return marked(function, "prompt_entry", entry)
+
+    if callable(name):
+        return decorate(name)
+    return functools.partial(decorate, given=name)
+
+
+def _arguments(signature: Signature) -> tuple[PromptArgument, ...]:
+    schema = signature.input_schema
+    required = schema.get("required", ())
+    return tuple(
+        PromptArgument(name, part.get("description", ""), name in required)
+        for name, part in schema["properties"].items()
+    )

@@ -1,0 +1,33 @@
+"""Which names are those of secrets: what grants access or authorizes a payment (client/elicitation).
+
+A name says secret at its end: `api_key`, `newPassword2` and `access-token` are secrets, `token_count` and
+`password_hint` are not.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRETS = frozenset(
+    {
+        "password", "passwords", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "token", "otp",
+        "credential", "credentials", "apikey", "cvv", "cvc",
+    }
+)  # fmt: skip
+_PAIRS = frozenset(
+    {
+        ("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("signing", "key"),
+        ("encryption", "key"), ("access", "tokens"), ("api", "keys"), ("card", "number"), ("credit", "card"),
+        ("security", "code"),
+    }
+)  # fmt: skip
+_AGAIN = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
+
+
+def names_secret(name: str) -> bool:
+    """Whether something of this name is a secret, typed in once or once again."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    while words and words[-1] in _AGAIN:
+        words.pop()
+    return bool(words) and (words[-1] in _SECRETS or tuple(words[-2:]) in _PAIRS)

@@ -1,0 +1,112 @@
+"""Calls: from a client's request to its result, or in the stateless era to the questions that it has for the client."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+from mcp.server.context import ServerMiddleware, ServerRequestContext
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge.contracts.errors import QuestionExpired
+from mcp_bridge.contracts.state import State
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.pipeline import Prepared
+from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.handshake import Handshake
+from mcp_bridge.server.parking import Park, Parked
+from mcp_bridge.server.rounds import Round
+from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
+from mcp_bridge.wire.versions import STATELESS, carries
+
+Request = ServerRequestContext[Any, Any]
+REFUSED = MCPError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+"""What the SDK answers too for states that were changed, are expired, or belong to another request or caller."""
+_USED = "mcp-bridge/used/"
+
+
+class Calls:
+    """The way in for tools/call, resources/read and prompts/get. `run` owns the calls that wait for answers."""
+
+    def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
+        self._registry = registry
+        self._ttl = state.ttl
+        self._store = state.store or MemoryStore()
+        self._park = Park(size=state.parked, ttl=state.ttl)
+        keys = list(state.keys) or [secrets.token_hex(32)]
+        security = RequestStateSecurity(keys=keys, ttl=state.ttl)
+        self.boundary: ServerMiddleware[Any] = RequestStateBoundary(security, default_audience=audience)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the calls until cancelled."""
+        await self._park.run(task_status=task_status)
+
+    async def answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
+        """The call's result, or an `input_required` result for the client. Raises MCPError for a state not to take."""
+        context = ServedContext(request, self._registry)
+        if not carries(request.protocol_version, STATELESS):
+            context.ask_through(Handshake(request, ttl=self._ttl))
+            return await self._registry.carry_out(prepared, call, context)
+        given = request.params or {}
+        state = given.get("requestState")
+        if state is None and not self._may_ask(prepared, request):
+            return await self._registry.carry_out(prepared, call, context)
+        responses = given.get("inputResponses") or {}
+        if state is None:
+            parked = await self._begin(prepared, call, context, Round(), responses)
+        else:
+            taken = await self._take_up(prepared, call, context, Round.from_state(state), responses)
+            if isinstance(taken, ToolResult):
+                return taken
+            parked = taken
+        parked.context.serve(request)
+        return await self._outcome(parked)
+
+    def _may_ask(self, prepared: Prepared, request: Request) -> bool:
+        """Whether the call needs a task of its own: its client can be asked, and somebody could ask."""
+        can = request.session.client_capabilities
+        if can is None or (can.elicitation is None and can.sampling is None and can.roots is None):
+            return False
+        return prepared.context is not None or self._registry.pipeline.has_middleware
+
+    async def _begin(
+        self, prepared: Prepared, call: ToolCall, context: ServedContext, start: Round, offered: Mapping[str, Any]
+    ) -> Parked:
+        parked = Parked(self._park, context, start.answered, offered)
+        context.needs = start.needs
+        context.ask_through(parked)
+        await self._park.begin(parked, partial(self._registry.carry_out, prepared, call, context))
+        return parked
+
+    async def _take_up(
+        self, prepared: Prepared, call: ToolCall, context: ServedContext, last: Round, responses: Mapping[str, Any]
+    ) -> Parked | ToolResult:
+        """The call that waits here; or where it waited on another instance, a new one with what was answered."""
+        if not await self._store.add(_USED + last.handle, b"", self._ttl):
+            raise REFUSED
+        if (parked := self._park.take(last.handle)) is not None:
+            parked.answer(responses)
+            return parked
+        if last.started:
+            return failure(QuestionExpired("This question has expired, and the call with it. Call again."))
+        return await self._begin(prepared, call, context, last.with_answers(responses), {})
+
+    async def _outcome(self, parked: Parked) -> ToolResult | dict[str, Any]:
+        """Wait for the result or the questions; a request that is given up takes its call with it."""
+        try:
+            result = await parked.next()
+        except anyio.get_cancelled_exc_class():
+            parked.scope.cancel()
+            raise
+        if result is not None:
+            return result
+        requests = {name: pending.to_mcp() for name, pending in parked.pending.items()}
+        state = Round.of(parked, self._park.keep(parked)).to_state()
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}

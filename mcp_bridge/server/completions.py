@@ -1,0 +1,108 @@
+"""completion/complete, for a prompt's arguments and a template's variables."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.resource import ResourceTemplate
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.pipeline import Prepared
+from mcp_bridge.ranking import ranked
+from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.server.answers import Answers, complete, succeeded
+from mcp_bridge.server.context import ServedContext
+from mcp_bridge.wire.outcomes import INVALID_PARAMS
+from mcp_bridge.wire.values import plain
+
+Request = ServerRequestContext[Any, Any]
+LIMIT = 100
+"""The most values in one answer (server/utilities/completion)."""
+
+
+@dataclass(frozen=True)
+class Completer:
+    """A function that completes one argument, called as every handler is."""
+
+    handler: Callable[[Any], Any]
+
+
+class Completion:
+    """completion/complete over what the registry's prompts and templates offer."""
+
+    def __init__(self, registry: ToolRegistry, answers: Answers) -> None:
+        self._registry = registry
+        self._answers = answers
+        self._known: dict[tuple[str, str], tuple[Any, Prepared]] = {}
+
+    async def complete(self, request: Request, params: types.CompleteRequestParams) -> dict[str, Any]:
+        """The values that fit what was typed, best first. Raises MCPError for what is not there to be completed."""
+        await self._answers.started()
+        version, argument = request.protocol_version, params.argument
+        name, entry = self._entry(params.ref)
+        offered = entry.completions.get(argument.name, ())
+        found = await self._ask(offered, name, request, params) if callable(offered) else offered
+        values, total = ranked([str(value) for value in found], argument.value, limit=LIMIT)
+        made = {"values": values, "total": total, "hasMore": total > len(values)}
+        return complete({"completion": made}, version)
+
+    async def _ask(
+        self, function: Callable[..., Any], name: str, request: Request, params: types.CompleteRequestParams
+    ) -> Iterable[Any]:
+        known = params.context.arguments if params.context is not None else None
+        argument = params.argument
+        data = {"argument": argument.name, "value": argument.value, "known": dict(known or {})}
+        call = ToolCall(id=str(request.request_id), name=name, arguments=data, kind="completion")
+        prepared = self._prepared(name, argument.name, function)
+        result = await self._registry.carry_out(prepared, call, ServedContext(request, self._registry))
+        return _values(succeeded(result, request.protocol_version, name=name))
+
+    def _entry(self, ref: Any) -> tuple[str, PromptEntry | ResourceTemplate]:
+        if isinstance(ref, types.PromptReference):
+            name, entry = ref.name, self._registry.prompts.get(ref.name)
+            if entry is not None:
+                return name, entry
+            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
+        template = self._registry.templates.get(ref.uri)
+        if template is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown resource template: {ref.uri}", {"uri": ref.uri})
+        return ref.uri, template
+
+    def _prepared(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
+        known = self._known.get((name, argument))
+        if known is None or known[0] is not function:
+            known = self._known[name, argument] = (function, Prepared(Completer(_handler(function))))
+        return known[1]
+
+
+def _handler(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A completion function under the one calling convention; one parameter more gets what is known already."""
+    takes = [
+        item
+        for item in inspect.signature(function).parameters.values()
+        if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD, item.VAR_POSITIONAL)
+    ]
+    both = len(takes) > 1 or any(item.kind is item.VAR_POSITIONAL for item in takes)
+
+    def arguments(data: Any) -> tuple[Any, ...]:
+        return (data["value"], data["known"]) if both else (data["value"],)
+
+    if inspect.iscoroutinefunction(function):
+
+        async def awaited(data: Any) -> Any:
+            return await function(*arguments(data))
+
+        return awaited
+    return lambda data: function(*arguments(data))
+
+
+def _values(result: ToolResult) -> Iterable[Any]:
+    output = plain(result.output)
+    return output if isinstance(output, list) else [] if output is None else [output]

@@ -1,0 +1,96 @@
+"""Questions of the handshake era: the server's own requests, while the client's request is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mcp_bridge.contracts.errors import (
+    ApprovalDeclined,
+    CallError,
+    InvalidAnswer,
+    MissingCapability,
+    QuestionExpired,
+    ToolUnavailable,
+)
+from mcp_bridge.server.questions import ELICIT, LIST_ROOTS, SAMPLE, Posed, Unfit
+
+TRIES = 3
+"""How often one question may be answered with what does not fit."""
+REJECTED = -1
+"""What clients answer when their user refuses (client/sampling, "Error Handling")."""
+_REQUESTS: dict[str, type[types.ServerRequest]] = {
+    ELICIT: types.ElicitRequest,
+    SAMPLE: types.CreateMessageRequest,
+    LIST_ROOTS: types.ListRootsRequest,
+}
+
+
+class Raw(BaseModel):
+    """Any result, as it came."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Handshake:
+    """Asks over the open request. A question waits at most `ttl` seconds."""
+
+    def __init__(self, request: ServerRequestContext[Any, Any], *, ttl: float) -> None:
+        self._request = request
+        self._ttl = ttl
+
+    async def put(self, questions: Mapping[str, Posed]) -> Mapping[str, Any]:
+        """Ask them all at once, and wait for every answer. Raises as `CallContext.ask`."""
+        if len(questions) == 1:
+            return {key: await self._ask(posed) for key, posed in questions.items()}
+        answers: dict[str, Any] = {}
+        failed: list[CallError] = []
+
+        async def ask(key: str, posed: Posed, scope: anyio.CancelScope) -> None:
+            try:
+                answers[key] = await self._ask(posed)
+            except CallError as error:
+                failed.append(error)
+                scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for key, posed in questions.items():
+                tasks.start_soon(ask, key, posed, tasks.cancel_scope)
+        if failed:
+            raise failed[0]
+        return {key: answers[key] for key in questions}
+
+    async def _ask(self, posed: Posed) -> Any:
+        problems: list[str] = []
+        try:
+            with anyio.fail_after(self._ttl):
+                for _ in range(TRIES):
+                    try:
+                        return posed.read(await self._send(posed, problems))
+                    except Unfit as error:
+                        problems = error.problems
+        except TimeoutError:
+            raise QuestionExpired(f"Nobody answered within {self._ttl:g} seconds. Call again.") from None
+        raise InvalidAnswer("The question was not answered with what it asks for.", details=problems)
+
+    async def _send(self, posed: Posed, problems: list[str]) -> Any:
+        request: Any = _REQUESTS[posed.method].model_validate(posed.to_mcp(problems))
+        related = ServerMessageMetadata(related_request_id=self._request.request_id)
+        try:
+            result = await self._request.session.send_request(request, Raw, metadata=related)
+        except NoBackChannelError as error:
+            raise MissingCapability(posed.required) from error
+        except MCPError as error:
+            if error.code == REJECTED:
+                raise ApprovalDeclined(f"The person at the client refused: {error.message}") from error
+            raise ToolUnavailable(f"The client could not answer: {error.message}") from error
+        except ValidationError as error:
+            raise Unfit([f"$: not a result of {posed.method}"]) from error
+        return result.model_dump(by_alias=True)

@@ -1,0 +1,209 @@
+"""Parking: calls of the stateless era that wait for answers between two requests (docs/architecture.md, decision 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from secrets import token_urlsafe
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from mcp_bridge.contracts.errors import CallError, InvalidAnswer, Overloaded
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.questions import Posed, Unfit
+
+TRIES = 3
+"""How often one question may be answered with what does not fit."""
+NOTHING: Any = object()
+
+Answered = tuple[str, Any]
+"""The digest of a question and what the client answered."""
+
+
+class Pending:
+    """One question that waits for its answer."""
+
+    def __init__(self, posed: Posed) -> None:
+        self.posed = posed
+        self._problems: list[str] = []
+        self._tries = 0
+        self._settled = anyio.Event()
+        self._answer: Any = None
+        self._error: CallError | None = None
+
+    def to_mcp(self) -> dict[str, Any]:
+        """The question as an input request."""
+        return self.posed.to_mcp(self._problems)
+
+    def answer(self, raw: Any) -> bool:
+        """Take an answer; whether the question is settled by it."""
+        try:
+            self._answer = self.posed.read(raw)
+        except Unfit as error:
+            self._problems, self._tries = error.problems, self._tries + 1
+            if self._tries < TRIES:
+                return False
+            self._error = InvalidAnswer("The question was not answered with what it asks for.", details=error.problems)
+        self._settled.set()
+        return True
+
+    async def settled(self) -> Any:
+        """Wait for the answer. Raises InvalidAnswer."""
+        await self._settled.wait()
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+class Parked:
+    """One call in a task of its own, which outlives the request that made it.
+
+    `known` are questions that were answered before, on whichever instance; `offered` are answers that came unasked,
+    which settle questions that carry a key of the author's.
+    """
+
+    def __init__(
+        self, park: Park, context: ServedContext, known: Iterable[Answered], offered: Mapping[str, Any]
+    ) -> None:
+        self.context = context
+        self.scope = anyio.CancelScope()
+        self.handle = ""
+        self.answered: list[Answered] = []
+        self.pending: dict[str, Pending] = {}
+        self._park = park
+        self._known = list(known)
+        self._offered = dict(offered)
+        self._count = 0
+        self._news = anyio.Event()
+        self._outcome: ToolResult | Exception | None = None
+        self._ended = False
+
+    async def run(self, work: Callable[[], Awaitable[ToolResult]]) -> None:
+        """Carry out the call; never raises, whoever waits in `next` gets what happened."""
+        try:
+            with self.scope:
+                self._outcome = await work()
+        except Exception as error:  # nothing that the pipeline lets through: it is for the request's own task
+            self._outcome = error
+        finally:
+            self._ended = True
+            self._news.set()
+            self._park.forget(self)
+
+    async def put(self, questions: Mapping[str, Posed]) -> Mapping[str, Any]:
+        """Ask: the call waits here until a later request has brought the answers. Raises as `CallContext.ask`."""
+        answers: dict[str, Any] = {}
+        asked: dict[str, tuple[str, Pending]] = {}
+        for key, posed in questions.items():
+            answer = self._have(key, posed)
+            if answer is NOTHING:
+                asked[key] = self._ask(key, posed)
+            else:
+                answers[key] = answer
+        try:
+            for key, (_, pending) in asked.items():
+                answers[key] = await pending.settled()
+        finally:
+            for name, pending in asked.values():
+                if self.pending.get(name) is pending:
+                    del self.pending[name]
+        return {key: answers[key] for key in questions}
+
+    async def next(self) -> ToolResult | None:
+        """Wait until the call has ended, or asks (None: see `pending`). Raises what went wrong beside the tool."""
+        while not self._ended:
+            if self.pending:
+                await anyio.lowlevel.checkpoint()  # questions put in one turn go out together
+                if self.pending:
+                    return None
+            await self._news.wait()
+            self._news = anyio.Event()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome or ToolResult(success=False, error="The call was cancelled.", code="cancelled")
+
+    def answer(self, responses: Mapping[str, Any]) -> None:
+        """Take the answers of a request; others than those that were asked for are ignored."""
+        for name, pending in list(self.pending.items()):
+            if name in responses and pending.answer(responses[name]):
+                self.answered.append((pending.posed.digest, responses[name]))
+                del self.pending[name]
+
+    def _ask(self, key: str, posed: Posed) -> tuple[str, Pending]:
+        if not self.pending and self._park.is_full:
+            raise Overloaded("Too many calls wait for answers already. Try again later.")
+        self._count += 1
+        name = key if key and key not in self.pending else f"q{self._count}"
+        pending = self.pending[name] = Pending(posed)
+        self._news.set()
+        return name, pending
+
+    def _have(self, key: str, posed: Posed) -> Any:
+        """The answer that is known already, if it fits."""
+        digest = posed.digest
+        for index, (known, raw) in enumerate(self._known):
+            if known == digest:
+                del self._known[index]
+                return self._read(posed, raw)
+        return self._read(posed, self._offered.pop(key)) if key and key in self._offered else NOTHING
+
+    def _read(self, posed: Posed, raw: Any) -> Any:
+        try:
+            answer = posed.read(raw)
+        except Unfit:
+            return NOTHING
+        self.answered.append((posed.digest, raw))
+        return answer
+
+
+class Park:
+    """The calls in tasks of their own: at most `size` of them wait for answers, each for `ttl` seconds."""
+
+    def __init__(self, *, size: int, ttl: float) -> None:
+        self._size = size
+        self._ttl = ttl
+        self._waiting: dict[str, Parked] = {}
+        self._tasks: TaskGroup | None = None
+        self._running = anyio.Event()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further call may wait."""
+        return len(self._waiting) >= self._size
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the calls until cancelled, and cancel them then."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._running.set()
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._tasks, self._running = None, anyio.Event()
+
+    async def begin(self, parked: Parked, work: Callable[[], Awaitable[ToolResult]]) -> None:
+        """Start a call."""
+        await self._running.wait()  # a request may come before the task that runs the park
+        assert self._tasks is not None
+        self._tasks.start_soon(parked.run, work)
+
+    def keep(self, parked: Parked) -> str:
+        """Let a call wait for its answers; the handle to take it up by, which is good for one time."""
+        parked.handle = token_urlsafe(16)
+        parked.scope.deadline = anyio.current_time() + self._ttl
+        parked.context.serve(None)
+        self._waiting[parked.handle] = parked
+        return parked.handle
+
+    def take(self, handle: str) -> Parked | None:
+        """The call that waits under this handle, or None where it is not, or not any more."""
+        parked = self._waiting.pop(handle, None)
+        if parked is not None:
+            parked.scope.deadline = float("inf")
+        return parked
+
+    def forget(self, parked: Parked) -> None:
+        """A call has ended, answered or not."""
+        self._waiting.pop(parked.handle, None)

@@ -1,0 +1,80 @@
+"""Rounds: what travels through the client between two requests of one call, sealed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.server.parking import Answered, Parked
+from mcp_bridge.server.questions import Wired, pose
+from mcp_bridge.wire.values import plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Where a call stands.
+
+    `handle` is where it waits, on the instance that it waits on. What another instance needs to take it up is there
+    only while its handler has not `started`, or has ended with a `NeedsInput`: the answers so far by the digest of
+    their question, the digests of the questions that were asked now, by name, and what the handler needs.
+    """
+
+    handle: str = ""
+    started: bool = False
+    answered: Sequence[Answered] = ()
+    asked: Mapping[str, str] = field(default_factory=dict)
+    needs: NeedsInput | None = None
+
+    @classmethod
+    def of(cls, parked: Parked, handle: str) -> Round:
+        """Where a parked call stands."""
+        context = parked.context
+        if context.started:
+            return cls(handle=handle, started=True)
+        asked = {name: pending.posed.digest for name, pending in parked.pending.items()}
+        needs = context.needs
+        if needs is not None:
+            posed = {key: pose(question, context.protocol_version) for key, question in needs.questions.items()}
+            wired = {key: Wired(one.method, one.params) for key, one in posed.items()}
+            needs = NeedsInput(wired, plain(needs.state))
+        return cls(handle=handle, answered=tuple(parked.answered), asked=asked, needs=needs)
+
+    @classmethod
+    def from_state(cls, state: str) -> Round:
+        """What `to_state` made; the seal has been checked."""
+        held = json.loads(state)
+        needs = held.get("needs")
+        return cls(
+            handle=held["handle"],
+            started=held["started"],
+            answered=[(digest, raw) for digest, raw in held["answered"]],
+            asked=held["asked"],
+            needs=_needs(needs) if needs is not None else None,
+        )
+
+    def to_state(self) -> str:
+        """As text, to be sealed."""
+        held: dict[str, Any] = {
+            "handle": self.handle,
+            "started": self.started,
+            "answered": list(self.answered),
+            "asked": dict(self.asked),
+        }
+        if self.needs is not None:
+            questions = self.needs.questions.items()
+            wired = {key: [one.method, one.params] for key, one in questions if isinstance(one, Wired)}
+            held["needs"] = {"questions": wired, "state": self.needs.state}
+        return json.dumps(held, separators=(",", ":"))
+
+    def with_answers(self, responses: Mapping[str, Any]) -> Round:
+        """This round with what the client has answered; what was not asked for is left out."""
+        new = [(digest, responses[name]) for name, digest in self.asked.items() if name in responses]
+        return replace(self, answered=[*self.answered, *new])
+
+
+def _needs(held: Mapping[str, Any]) -> NeedsInput:
+    questions = {key: Wired(method, params) for key, (method, params) in held["questions"].items()}
+    return NeedsInput(questions, held["state"])

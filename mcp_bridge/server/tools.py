@@ -1,0 +1,57 @@
+"""tools/list and tools/call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge.contracts.errors import CallError, InvalidArguments
+from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.server.answers import Answers, refuse_uncapable
+from mcp_bridge.server.calls import Calls
+from mcp_bridge.server.listing import Listing
+from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure, rpc_code
+from mcp_bridge.wire.results import to_mcp
+
+Request = ServerRequestContext[Any, Any]
+
+
+class Tools:
+    """The registry's tools as MCP methods."""
+
+    def __init__(self, registry: ToolRegistry, calls: Calls, answers: Answers, *, page: int) -> None:
+        self._registry = registry
+        self._calls = calls
+        self._answers = answers
+        self.listing = Listing(registry, page=page)
+
+    async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        """tools/list."""
+        await self._answers.started()
+        return self._answers.page(self.listing.page, request.protocol_version, params.cursor)
+
+    async def call(self, request: Request, params: types.CallToolRequestParams) -> dict[str, Any]:
+        """tools/call. Raises MCPError for an unknown tool; everything a model could mend is in the result."""
+        await self._answers.started()
+        version = request.protocol_version
+        tool = self.listing.get(params.name)
+        prepared = self._registry.prepared(tool.definition.name) if tool is not None else None
+        if tool is None or prepared is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}", {"name": params.name})
+        try:
+            data = tool.data(params.arguments)
+            call = ToolCall(id=str(request.request_id), name=tool.definition.name, arguments=data)
+            result = await self._calls.answer(prepared, call, request)
+        except InvalidArguments as error:
+            result = failure(error)
+        except CallError as error:
+            code = rpc_code(error)
+            raise MCPError(code or INVALID_PARAMS, error.message, {"name": params.name}) from error
+        if isinstance(result, dict):
+            return result
+        refuse_uncapable(result, version)
+        return to_mcp(result, tool, version)

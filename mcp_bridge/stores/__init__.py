@@ -1,0 +1,1 @@
+"""Stores: where state goes that outlives a call."""

@@ -1,0 +1,40 @@
+"""The way back: content blocks as MCP writes them, as content."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+
+
+def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
+    """A content block from its JSON; kinds that have no class here (`tool_use`), and broken ones, stay as they are."""
+    shared = {"annotations": block.get("annotations"), "meta": block.get("_meta")}
+    try:
+        match block.get("type"):
+            case "text":
+                return Text(str(block["text"]), **shared)
+            case "image":
+                return Image(_bytes(block["data"]), str(block["mimeType"]), **shared)
+            case "audio":
+                return Audio(_bytes(block["data"]), str(block["mimeType"]), **shared)
+            case "resource":
+                return _embedded(block["resource"], shared)
+            case "resource_link":
+                details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
+                return ResourceLink(str(block["uri"]), str(block["name"]), *details, **shared)
+    except (KeyError, TypeError, binascii.Error):
+        pass
+    return block
+
+
+def _embedded(resource: Mapping[str, Any], shared: Mapping[str, Any]) -> EmbeddedResource:
+    content = _bytes(resource["blob"]) if "blob" in resource else str(resource["text"])
+    return EmbeddedResource(str(resource["uri"]), content, resource.get("mimeType"), **shared)
+
+
+def _bytes(data: Any) -> bytes:
+    return base64.b64decode(data, validate=True)

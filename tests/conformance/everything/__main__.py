@@ -1,0 +1,40 @@
+"""A server with everything that the official conformance suite calls for, in both eras: `python everything --port 0`.
+
+It stands on the public face of mcp_bridge and the standard library alone, as anybody's server would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+import changes
+from shelf import registry
+
+from mcp_bridge import serve
+
+PARTS = ("content", "messages", "schemas", "resources", "prompts")
+
+
+def options() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(prog="everything", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--instances", action="store_true", help="ask in the form that several instances can answer")
+    parser.add_argument("--key", action="append", help="a key that seals states, the same for all instances")
+    parser.add_argument("--shared", type=Path, help="the file through which instances agree on what is published")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Publish everything and serve it."""
+    given = options()
+    for part in (*PARTS, "asking_again" if given.instances else "asking_in_line"):
+        importlib.import_module(part)
+    changes.publish(given.shared)
+    serve(registry, http=given.port, state_keys=given.key)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Tools that speak while they run: log messages, progress, a stream that ends before the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shelf import registry
+
+from mcp_bridge import CallContext, tool
+
+PAUSE = 0.05
+"""Seconds between two messages: what the suite asks for, so that they arrive one by one."""
+
+
+@tool(registry=registry)
+async def test_tool_with_logging(ctx: CallContext) -> str:
+    """Send three log messages, then answer."""
+    await ctx.log("info", "Tool execution started")
+    await asyncio.sleep(PAUSE)
+    await ctx.log("info", "Tool processing data")
+    await asyncio.sleep(PAUSE)
+    await ctx.log("info", "Tool execution completed")
+    return "Three messages were logged."
+
+
+@tool(registry=registry)
+async def test_logging_tool(ctx: CallContext) -> str:
+    """Send a log message, which only a client that asked for messages may get."""
+    await ctx.log("info", "The logging tool was called", logger="everything")
+    return "One message was logged."
+
+
+@tool(registry=registry)
+async def test_tool_with_progress(ctx: CallContext) -> str:
+    """Tell of progress three times, then answer."""
+    await ctx.progress(0, 100)
+    await asyncio.sleep(PAUSE)
+    await ctx.progress(50, 100)
+    await asyncio.sleep(PAUSE)
+    await ctx.progress(100, 100)
+    return "The work is done."
+
+
+@tool(registry=registry)
+async def test_reconnection(ctx: CallContext) -> str:
+    """Close the client's stream in the middle of the call, and answer once it has come back for the rest."""
+    await ctx.close_stream()
+    await asyncio.sleep(2 * PAUSE)
+    return "The answer came on another stream."

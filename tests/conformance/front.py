@@ -1,0 +1,97 @@
+"""A round-robin front on loopback: each HTTP request goes to the next of the servers behind it, strictly in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+LENGTH = re.compile(rb"^content-length:\s*(\d+)", re.IGNORECASE | re.MULTILINE)
+CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
+PATIENCE = 10.0
+"""Seconds that a front has to come up, and to go."""
+
+
+class Front:
+    """One URL for several servers. `answered` counts, for each of them, the requests that it began to answer."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._behind = [urlsplit(url) for url in urls]
+        self._turn = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
+        self._up = threading.Event()
+        self.port = 0
+        self.answered = [0 for _ in urls]
+
+    @property
+    def url(self) -> str:
+        """What stands for all the servers."""
+        return f"http://127.0.0.1:{self.port}{self._behind[0].path}"
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Front]:
+        """Listen in a thread of its own. Raises RuntimeError when that does not come to be."""
+        thread = threading.Thread(target=asyncio.run, args=(self._listen(),), name="front")
+        thread.start()
+        try:
+            if not self._up.wait(PATIENCE):
+                raise RuntimeError(f"the front did not listen within {PATIENCE:.0f} s")
+            yield self
+        finally:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._over.set)
+            thread.join(PATIENCE)
+
+    async def _listen(self) -> None:
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self._loop = asyncio.get_running_loop()
+        self._up.set()
+        await self._over.wait()
+        server.close()  # and not waited for: streams that are still open end with the loop
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one request to the server whose turn it is, and its answer back, byte by byte as it comes."""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):  # peers may leave
+            request = await _whole(reader)
+            turn, self._turn = self._turn, (self._turn + 1) % len(self._behind)
+            server = self._behind[turn]
+            answer, requests = await asyncio.open_connection(server.hostname, server.port)
+            with contextlib.closing(requests):
+                requests.write(request)
+                first = await answer.read(65536)
+                self.answered[turn] += bool(first)
+                writer.write(first)
+                await _until_either_ends(answer, writer, reader)
+
+
+async def _whole(reader: asyncio.StreamReader) -> bytes:
+    """One request, told to be the last of its connection: the next one shall go to another server."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = LENGTH.search(head)
+    body = await reader.readexactly(int(length[1])) if length is not None else b""
+    line, _, headers = head.partition(b"\r\n")
+    return line + b"\r\nConnection: close\r\n" + CONNECTION.sub(b"", headers) + body
+
+
+async def _until_either_ends(
+    answer: asyncio.StreamReader, writer: asyncio.StreamWriter, reader: asyncio.StreamReader
+) -> None:
+    """Pass the answer on until the server has said all, or the client has gone: then the server shall know."""
+
+    async def pass_on() -> None:
+        while data := await answer.read(65536):
+            writer.write(data)
+            await writer.drain()
+
+    tasks = [asyncio.create_task(pass_on()), asyncio.create_task(reader.read(1))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,60 @@
+"""The official conformance suite finds nothing to object to, at either revision, in one process and in two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from front import Front
+from referee import Toolchain, Verdict, everything, judge, requirements, several
+
+pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
+
+REQUIRED = {"2025-11-25": 30, "2026-07-28": 37}
+"""How many scenarios each revision requires; an empty or shortened list would pass too easily."""
+
+BEYOND = {
+    "2025-11-25": {"json-schema-2020-12", "server-session-lifecycle", "server-sse-polling"},
+    "2026-07-28": {"http-custom-header-server-validation", "http-header-validation", "json-schema-2020-12"},
+}
+"""What the suite runs beyond the required, extensions aside."""
+
+
+@pytest.fixture(scope="module", params=sorted(REQUIRED))
+def verdict(request: pytest.FixtureRequest, node: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    """A run against one process that has served nobody else."""
+    folder = tmp_path_factory.mktemp("one")
+    with everything(folder) as url:
+        return judge(node, url, request.param, folder)
+
+
+@pytest.fixture(scope="module")
+def front(node: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """Two processes behind one address."""
+    with several(tmp_path_factory.mktemp("two")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("revision", sorted(REQUIRED))
+def test_the_suite_requires_as_many_scenarios_as_ever(node: Toolchain, revision: str) -> None:
+    assert len(set(requirements(node, revision).required)) == REQUIRED[revision]
+
+
+def test_every_required_scenario_passes(verdict: Verdict) -> None:
+    assert verdict.problems == [], verdict.output
+    assert set(verdict.passed) == set(verdict.requirements.required)
+    assert len(verdict.passed) == REQUIRED[verdict.requirements.revision]
+
+
+def test_so_does_every_other_scenario_that_is_no_extension(verdict: Verdict) -> None:
+    assert verdict.beyond == dict.fromkeys(BEYOND[verdict.requirements.revision], True), verdict.output
+
+
+def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, front: Front, tmp_path: Path) -> None:
+    verdict = judge(node, front.url, "2026-07-28", tmp_path)
+    assert verdict.problems == [], verdict.output
+    assert len(verdict.passed) == REQUIRED["2026-07-28"]
+    first, second = front.answered
+    assert abs(first - second) <= 1
+    assert min(first, second) > len(verdict.passed)

@@ -1,0 +1,59 @@
+"""The referee lets nothing pass that it has not seen, and the server that it judges has no help from within."""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+import pytest
+from referee import HERE, Requirements, Verdict
+
+import mcp_bridge
+
+REQUIREMENTS = Requirements(revision="2026-07-28", required=("one", "two"), unscored={"more": "pending"})
+PASSED = {"id": "a-check", "status": "SUCCESS", "description": "It works."}
+
+
+def verdict(**scenarios: list[dict[str, str]]) -> Verdict:
+    return Verdict(requirements=REQUIREMENTS, scenarios=scenarios, output="")
+
+
+def test_scenarios_whose_checks_all_succeed_have_passed() -> None:
+    fine = verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": "INFO"}], more=[PASSED])
+    assert (fine.passed, fine.problems, fine.beyond) == (("one", "two"), [], {"more": True})
+    assert fine.line.startswith("2 of 2 required scenarios passed; 2 checks passed, 0 failed")
+
+
+@pytest.mark.parametrize("status", ["FAILURE", "WARNING", "SKIPPED"])
+def test_one_check_that_does_not_succeed_spoils_a_scenario(status: str) -> None:
+    spoilt = verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": status, "errorMessage": "It does not."}])
+    assert spoilt.passed == ("one",)
+    assert spoilt.problems == [f"two: {status} a-check: It does not."]
+
+
+def test_a_scenario_that_did_not_run_has_not_passed() -> None:
+    assert verdict(one=[PASSED]).problems == ["two: did not run"]
+    assert verdict(one=[PASSED], two=[]).passed == ("one",)
+
+
+def test_a_scenario_that_checked_nothing_has_not_passed() -> None:
+    nothing = verdict(one=[PASSED], two=[{**PASSED, "status": "INFO"}])
+    assert nothing.passed == ("one",)
+    assert nothing.problems == ["two: nothing was checked"]
+
+
+def test_a_required_scenario_is_told_apart_from_one_that_is_not() -> None:
+    assert verdict(one=[PASSED], two=[PASSED]).beyond == {"more": False}
+
+
+def test_the_server_with_everything_needs_only_the_public_face() -> None:
+    files = {path.stem: ast.parse(path.read_text()) for path in (HERE / "everything").glob("*.py")}
+    assert len(files) > 5
+    for tree in files.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                assert {name.name for name in node.names} <= {*sys.stdlib_module_names, *files}
+            elif isinstance(node, ast.ImportFrom) and node.module == "mcp_bridge":
+                assert {name.name for name in node.names} <= set(mcp_bridge.__all__)
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").partition(".")[0] in {*sys.stdlib_module_names, *files}

@@ -1,0 +1,73 @@
+"""What the protocol tests share: one server, reached in every way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import protocol_prefork
+import pytest
+from protocol_hosting import Hosting, hosting
+from protocol_ways import WAYS, Connected, Way, serving
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the marker of `proves`."""
+    config.addinivalue_line("markers", "proves(*ids): the requirements of requirements.toml that this test proves")
+
+
+@pytest.fixture(scope="session")
+def prefork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where to ask for a server process over stdio."""
+    address = str(tmp_path_factory.mktemp("prefork") / "socket")
+    command = [sys.executable, str(Path(protocol_prefork.__file__)), address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == protocol_prefork.READY
+        yield address
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def host() -> Iterator[Hosting]:
+    """A real HTTP server."""
+    with hosting() as server:
+        yield server
+
+
+@pytest.fixture(params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    """Every way to the server, unless a test says `over(...)`."""
+    given: Way = request.param
+    return given
+
+
+@pytest.fixture
+def anyio_backend(way: Way) -> str:
+    """The event loop of this way."""
+    return way.backend
+
+
+@pytest.fixture
+def identity() -> Mapping[str, Any]:
+    """Fields of the server's `Identity`; a module or a test gives others by parametrizing this."""
+    return {}
+
+
+@pytest.fixture
+def http() -> Mapping[str, Any]:
+    """What the HTTP server lets in (`token`, and fields of `HttpOptions`), likewise."""
+    return {}
+
+
+@pytest.fixture
+async def connected(
+    way: Way, prefork: str, host: Hosting, identity: Mapping[str, Any], http: Mapping[str, Any]
+) -> AsyncIterator[Connected]:
+    """The server, and connections to it in this way."""
+    async with serving(way, prefork, host, identity, http) as server:
+        yield server

@@ -1,0 +1,65 @@
+"""A real HTTP server for the whole run, which serves one bridge after the other: starting it costs more than a test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge.transports.http.guard import Access
+from mcp_bridge.transports.http.serve import Server, address, listen
+
+
+@dataclass
+class Hosting:
+    """A socket on loopback with uvicorn behind it, in a thread of its own, and `app` behind that."""
+
+    portal: BlockingPortal
+    base: str
+    app: Any = None
+    asgi: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        async def asgi(scope: Any, receive: Any, send: Any) -> None:
+            await self.app(scope, receive, send)
+
+        self.asgi = asgi
+
+    @contextlib.contextmanager
+    def serving(self, bridge: Bridge, *, token: str | None = None, **options: Any) -> Iterator[str]:
+        """The base URL, with this bridge behind it for the length of the block."""
+        access = Access.to("127.0.0.1", token=token)
+        app = BridgeApp(bridge.endpoint, HttpOptions(access=access, **options), around=bridge.running)
+        with self.portal.wrap_async_context_manager(app.lifespan()):
+            self.app = app
+            yield self.base
+
+
+@contextlib.contextmanager
+def hosting() -> Iterator[Hosting]:
+    """An HTTP server that serves nothing yet."""
+    bound = listen("127.0.0.1", 0, token=None)
+    with start_blocking_portal() as portal:
+        host = Hosting(portal, address(bound))
+        config = uvicorn.Config(
+            host.asgi, lifespan="off", log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1
+        )
+        with portal.wrap_async_context_manager(_running(Server(config), bound)):
+            yield host
+
+
+@contextlib.asynccontextmanager
+async def _running(server: Server, bound: Any) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve, [bound])
+        try:
+            yield
+        finally:
+            server.should_exit = True

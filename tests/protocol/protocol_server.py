@@ -1,0 +1,40 @@
+"""The one server of these tests: the same tools, resources and prompts behind every transport."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from protocol_tools import offer_changes, offer_gates, offer_tools
+
+from mcp_bridge import ToolRegistry
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.serving import over_stdio as serve_over_stdio
+from mcp_bridge.transports.pipes import private
+
+NAME = "protocol-tests"
+OFFERS = (offer_tools, offer_gates, offer_changes)
+
+
+def make(**identity: Any) -> Bridge:
+    """A bridge of its own for one server; `identity` are fields of its `Identity`."""
+    registry = ToolRegistry()
+    for offer in OFFERS:
+        offer(registry)
+    return Bridge(registry, identity=Identity(**{"name": NAME, "version": "1", **identity}))
+
+
+def over_stdio(backend: str = "asyncio", **identity: Any) -> None:
+    """Serve one client over standard input and output until it ends."""
+    with private() as pipes:
+        anyio.run(serve_over_stdio, make(**identity), pipes, backend=backend)
+
+
+def warm_up() -> None:
+    """Import, by using it once, what a server would import later."""
+    import trio  # noqa: F401
+
+    import mcp_bridge.transports.stdio  # noqa: F401
+
+    _ = make().endpoint
