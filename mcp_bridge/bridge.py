@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,9 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.pipeline import Pipeline
-from mcp_bridge.plugins import source_type
+from mcp_bridge.plugins import make_store, source_type
 from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.schema.validator import complaints
 from mcp_bridge.selection import Selection
 
@@ -91,13 +92,13 @@ class Bridge:
     async def started(self) -> None:
         """Wait until each source has published or given up.
 
-        Raises ConfigError when two tools have one name, SourceError when every source has ended without a tool.
+        Raises ConfigError when two tools have one name, SourceError when every source has ended with nothing.
         """
         await self._started.wait()
         if self._refused is not None:
             raise self._refused
         lines = [line for problems in self.problems.values() for line in problems]
-        if lines and not len(self.registry) and not self._alive:
+        if lines and self.registry.is_empty and not self._alive:
             raise SourceError("\n".join(lines))
 
     async def _live(self, attached: Attached) -> None:
@@ -123,7 +124,7 @@ class Bridge:
             if not wrong:
                 entries.append(entry)
         try:
-            self.registry.publish(name, entries)
+            self.registry.publish(name, entries, replace(offer, prompts=tuple(selection.of_prompts(offer.prompts))))
         except DuplicateTool as error:
             problems.append(str(error))
             if not self._started.is_set():
@@ -142,11 +143,9 @@ class Bridge:
 def _wrong_schemas(entry: ToolEntry) -> list[str]:
     """An author's own schema is refused where it cannot be checked, rather than quietly not checked."""
     sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    return [
-        f"tool '{entry.name}' is not published: {side} schema {wrong}"
-        for side, schema in sides
-        for wrong in complaints(schema)
-    ]
+    wrong = [f"{side} schema {complaint}" for side, schema in sides for complaint in complaints(schema)]
+    wrong = wrong or [f"input schema {complaint}" for complaint in header_complaints(entry.input_schema)]
+    return [f"tool '{entry.name}' is not published: {complaint}" for complaint in wrong]
 
 
 def from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
@@ -171,7 +170,14 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
         ttl_ms=_ttl(watch),
         private=private,
     )
-    return Bridge(ToolRegistry(pipeline=pipeline), _attached(settings, watch=watch), identity)
+    registry = ToolRegistry(pipeline=pipeline)
+    return Bridge(registry, _attached(settings, watch=watch), identity, _state(settings))
+
+
+def _state(settings: Settings) -> State:
+    given = settings.state
+    keys = tuple(key.get_secret_value() for key in given.keys)
+    return State(keys=keys, ttl=given.ttl, parked=given.parked, store=make_store(given.store))
 
 
 def _ttl(watch: bool) -> int:

@@ -66,6 +66,11 @@ class ToolRegistry:
         """Grows with every change of what is published."""
         return self._catalog.version
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of any kind is published."""
+        return not any((self._catalog, self.resources, self.templates, self.prompts))
+
     def register(self, entry: ToolEntry) -> None:
         """Add a tool. Raises ValueError (DuplicateTool) when the name is taken."""
         self._catalog.add(entry)

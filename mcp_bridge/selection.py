@@ -1,4 +1,4 @@
-"""Which of a source's tools are published, and under which names."""
+"""Which of a source's tools and prompts are published, and under which names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
 
 SEPARATOR = "__"
@@ -28,6 +29,11 @@ class Selection:
         for entry in entries:
             if self._takes(entry):
                 yield replace(entry, name=self._name(entry.name), owner=owner)
+
+    def of_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
+        """The prompts under their published names; patterns, tags and aliases are about tools."""
+        for entry in entries:
+            yield replace(entry, name=f"{self.prefix}{SEPARATOR}{entry.name}") if self.prefix else entry
 
     def unknown(self, entries: Iterable[ToolEntry]) -> list[str]:
         """Aliases for tools that are not there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from mcp_bridge.bridge import Bridge
 from mcp_bridge.cli.exits import Exit, counted, escaped, say
 from mcp_bridge.cli.target import load
 from mcp_bridge.contracts.errors import ConfigError, SourceError
+from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.wire.names import client_name
 from mcp_bridge.wire.values import plain
 
@@ -36,19 +39,51 @@ def show_list(path: Path | None, *, as_json: bool, tags: list[str], match_all: b
     anyio.run(started, bridge)
     entries = bridge.registry.search(tags=tags, match_all_tags=match_all)
     if as_json:
-        data([_row(entry) for entry in entries])
+        data([_row(entry) for entry in entries] + ([] if tags else _others(bridge.registry)))
         return
     if not sys.stdout.isatty():
         for entry in entries:
             print(escaped(entry.name))
     _table(entries)
+    if not tags:
+        _other_table(_others(bridge.registry))
     _warn(bridge)
 
 
 def _row(entry: ToolEntry) -> dict[str, Any]:
-    row = {**entry.to_dict(), "client_name": client_name(entry.name), "source": entry.owner}
+    row = {"kind": "tool", **entry.to_dict(), "client_name": client_name(entry.name), "source": entry.owner}
     extras = {"title": entry.title, "annotations": entry.annotations, "icons": entry.icons, "meta": entry.meta}
     return row | {key: value for key, value in extras.items() if value}
+
+
+def _others(registry: ToolRegistry) -> list[dict[str, Any]]:
+    """Resources, templates and prompts, a row each."""
+    rows: list[dict[str, Any]] = []
+    for kind, key, catalog in (
+        ("resource", "uri", registry.resources),
+        ("template", "uri_template", registry.templates),
+        ("prompt", "name", registry.prompts),
+    ):
+        for entry in catalog:
+            own = {key: getattr(entry, key), "name": entry.name, "description": entry.description}
+            rows.append({"kind": kind, **own, "source": entry.owner})
+            if isinstance(entry, PromptEntry):
+                rows[-1]["arguments"] = [asdict(argument) for argument in entry.arguments]
+    return rows
+
+
+def _other_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not rows:
+        return
+    table = Table("kind", "name", "description", "source", box=None, header_style="bold")
+    for row in rows:
+        lines = row["description"].strip().splitlines()
+        name = row.get("uri") or row.get("uri_template") or row["name"]
+        table.add_row(*map(escaped, (row["kind"], name, lines[0] if lines else "", row["source"])))
+    Console(stderr=True, highlight=False, markup=False).print(table)
 
 
 def _table(entries: list[ToolEntry]) -> None:
@@ -85,8 +120,13 @@ def validate(path: Path | None, *, as_json: bool) -> None:
         data({"ok": sound, "tools": bridge.registry.list_names(), "problems": bridge.problems, "errors": []})
     else:
         _warn(bridge)
-        say(f"{counted(len(bridge.registry), 'tool')}, {'no problems' if sound else 'see above'}")
+        say(f"{_counts(bridge.registry)}, {'no problems' if sound else 'see above'}")
     raise SystemExit(Exit.OK if sound else Exit.FAILED)
+
+
+def _counts(registry: ToolRegistry) -> str:
+    others = ((len(registry.resources) + len(registry.templates), "resource"), (len(registry.prompts), "prompt"))
+    return ", ".join([counted(len(registry), "tool"), *(counted(count, kind) for count, kind in others if count)])
 
 
 def settings_schema() -> None:

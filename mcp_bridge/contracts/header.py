@@ -20,8 +20,8 @@ class Header:
     name: str
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """The parameter's schema with the keyword in it. An enum's stands in place, as MCP follows no references."""
+        """The parameter's schema with the keyword in it. An enum's stands in place: MCP follows no references."""
         made: dict[str, Any] = handler(core_schema)
-        if "$ref" in made and "enum" in (target := handler.resolve_ref_schema(made)):
+        if "$ref" in made and (target := handler.resolve_ref_schema(made)).get("type") != "object":
             made = {word: value for word, value in {**target, **made}.items() if word not in ("$ref", "title")}
         return {**made, X_MCP_HEADER: self.name}

@@ -96,12 +96,15 @@ class FormSchema:
         if self._reader is None:
             return []
         from pydantic import ValidationError
+        from pydantic_core import PydanticSerializationError
 
         try:
             self._reader.read(given)
         except ValidationError as error:
             start = (SINGLE,) if self._reader.single else ()
             return [f"{_path((*start, *item['loc']))}: {item['msg']}" for item in error.errors(include_url=False)]
+        except PydanticSerializationError as error:  # half a character: JSON can say it, text cannot
+            return [f"$: {error}"]
         return []
 
     def read(self, content: Mapping[str, Any] | None) -> Any:

@@ -26,7 +26,9 @@ _SCHEMAS = frozenset(
 _LISTS_OF_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_JOINED = frozenset({"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"})
+_JOINED = frozenset(
+    {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
+)
 """Secrets besides those that `names_secret` knows: what only headers carry, and pairs of words in one."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import anyio.abc
 import httpx2
-from protocol_wire import HANDSHAKE, PATIENCE, PREFIX, Json, Wire
+from protocol_wire import HANDSHAKE, PATIENCE, PREFIX, Wire
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+from protocol_offers import offer_prompts, offer_resources
+from protocol_questions import offer_messages, offer_questions
 from protocol_tools import offer_changes, offer_gates, offer_tools
 
 from mcp_bridge import ToolRegistry
@@ -14,7 +16,15 @@ from mcp_bridge.serving import over_stdio as serve_over_stdio
 from mcp_bridge.transports.pipes import private
 
 NAME = "protocol-tests"
-OFFERS = (offer_tools, offer_gates, offer_changes)
+OFFERS = (
+    offer_tools,
+    offer_gates,
+    offer_changes,
+    offer_resources,
+    offer_prompts,
+    offer_questions,
+    offer_messages,
+)
 
 
 def make(**identity: Any) -> Bridge:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 
-from mcp_bridge import Audio, CallContext, EmbeddedResource, Image, ResourceLink, Text, ToolEntry, ToolError, tool
+from mcp_bridge import (
+    Audio,
+    CallContext,
+    EmbeddedResource,
+    Header,
+    Image,
+    ResourceLink,
+    Text,
+    ToolEntry,
+    ToolError,
+    tool,
+)
 from mcp_bridge import ToolRegistry as Registry
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -15,6 +26,11 @@ WAV = b"RIFF\x00\x00\x00\x00WAVE"
 SECRET = "hunter2"
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "additionalProperties": False}
 NOTHING: dict[str, Any] = {"type": "object"}
+ICONS = [
+    {"src": src, "mimeType": "image/png", "sizes": ["48x48"]}
+    for src in ("https://example.com/icon.png", "data:image/png;base64,AA==", "javascript:alert(1)", "file:///etc/icon")
+]
+META = {"com.example/label": {"kept": [1, 2]}}
 
 
 @dataclass
@@ -28,7 +44,7 @@ class Person:
 def offer_tools(registry: Registry) -> None:
     """Tools that answer at once."""
 
-    @tool(registry=registry)
+    @tool(registry=registry, icons=ICONS, meta=META, title="An echo", annotations={"readOnlyHint": True})
     def echo(text: str) -> str:
         """Says it again."""
         return text
@@ -37,6 +53,11 @@ def offer_tools(registry: Registry) -> None:
     def person(name: str, age: int) -> Person:
         """Somebody of this name and age."""
         return Person(name, age)
+
+    @tool(registry=registry)
+    def place(region: Annotated[str, Header("Region")], level: Annotated[int, Header("Level")] = 0) -> str:
+        """Where it was sent to, for intermediaries to see."""
+        return f"{region} {level}"
 
     @tool(registry=registry)
     def numbers(count: int) -> list[int]:

@@ -31,7 +31,11 @@ def test_every_requirement_that_a_test_names_is_in_the_manifest() -> None:
 
 def test_every_requirement_has_an_address_and_one_line() -> None:
     for requirement in requirements().values():
-        assert requirement.level == "why" if requirement.id.startswith(LEFT_OUT) else requirement.level in {"must", "should"}
+        assert (
+            requirement.level == "why"
+            if requirement.id.startswith(LEFT_OUT)
+            else requirement.level in {"must", "should"}
+        )
         assert requirement.spec, requirement.id
         assert all(ADDRESS.fullmatch(address) for address in requirement.spec), requirement
         assert requirement.text.endswith("."), requirement

@@ -14,6 +14,9 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_mes
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.transports.ends import Ledger
 
+PATIENCE = 5.0
+"""Seconds that the end of a session may take."""
+
 
 @dataclass(slots=True, eq=False)
 class Stream:
@@ -124,22 +127,22 @@ class Events(EventStore):
         for stream in list(self._numbered.values()):
             stream.read_by(None)
             await self._settle(stream)
-        while self._kept:
-            number = await self._forget_oldest()
-            await self._store.delete(self._key(number))
+        with anyio.move_on_after(PATIENCE):  # what a slow store has not forgotten by then, it will in time
+            while self._kept:
+                await self._forget_oldest()
 
     async def _keep(self, stream: Stream, number: int, message: JSONRPCMessage) -> None:
-        if len(self._kept) == self._most:
-            await self._forget_oldest()
-        stream.kept.append(number)
-        self._kept.append(stream)
         data = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         await self._store.set(self._key(number), data, self._ttl)
+        stream.kept.append(number)
+        self._kept.append(stream)
         if isinstance(message, JSONRPCResponse | JSONRPCError) and stream.name != GET_STREAM_KEY:
             stream.answered = True
         stream.changed()
+        if len(self._kept) > self._most:
+            await self._forget_oldest()
 
-    async def _forget_oldest(self) -> int:
+    async def _forget_oldest(self) -> None:
         stream = self._kept.popleft()
         number = stream.kept.popleft()
         if stream.answered and not stream.kept:
@@ -147,7 +150,7 @@ class Events(EventStore):
             if self._named.get(stream.name) is stream:
                 del self._named[stream.name]
             await self._settle(stream)
-        return number
+        await self._store.delete(self._key(number))
 
     async def _send(self, stream: Stream, reader: object, number: int, send: EventCallback) -> int:
         """Send what is kept after a number, for as long as nobody else reads; the number of the last message sent."""

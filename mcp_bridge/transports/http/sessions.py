@@ -11,6 +11,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.server.kernel import Kernel
 from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.stores.patient import PatientStore
 from mcp_bridge.transports.ends import Ledger
 from mcp_bridge.transports.http.events import Events
 
@@ -63,7 +64,7 @@ class Sessions(StreamableHTTPSessionManager):
         self._idle = options.idle
         self._resuming = options.resuming
         given = self._resuming.store if self._resuming is not None else None
-        self._store = given if given is not None else MemoryStore()
+        self._store = MemoryStore() if given is None else PatientStore(given)
         super().__init__(
             kernel,
             max_request_body_size=body,

@@ -1,0 +1,60 @@
+"""What completes a text comes best first: exact, begun, a word begun, inside, its letters in order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge.ranking import ranked
+
+
+def test_the_nearer_a_value_is_the_earlier_it_comes() -> None:
+    values = ["pie and yoghurt", "upython", "ruby", "lib/python", "Python", "PY"]
+    assert ranked(values, "py") == (["PY", "Python", "lib/python", "upython", "pie and yoghurt"], 5)
+
+
+@pytest.mark.parametrize("typed", ["ete", "ÉTÉ", "éte", "e\u0301te\u0301"])
+def test_case_and_accents_do_not_count(typed: str) -> None:
+    assert ranked(["hiver", "Été", "ETE", "été indien"], typed) == (["Été", "ETE", "été indien"], 3)
+
+
+def test_what_cannot_be_written_in_one_case_is_found_too() -> None:
+    assert ranked(["Straße", "Strand"], "STRASSE") == (["Straße"], 1)
+
+
+def test_a_word_begins_after_anything_that_is_no_letter_or_digit() -> None:
+    values = ["remaining", "src/main.py", "the main", "do_main", "domain"]
+    assert ranked(values, "main") == (["src/main.py", "the main", "do_main", "remaining", "domain"], 5)
+
+
+def test_a_word_that_begins_with_it_counts_where_it_is_inside_another_before() -> None:
+    assert ranked(["domain", "domain main"], "main")[0] == ["domain main", "domain"]
+
+
+def test_letters_count_in_their_order_alone() -> None:
+    assert ranked(["docker-compose", "compose-docker"], "dcm") == (["docker-compose"], 1)
+    assert ranked(["aba"], "bb") == ([], 0)
+
+
+def test_equal_values_come_once_and_the_given_order_stays() -> None:
+    assert ranked(["b2", "b1", "b2", "a"], "b") == (["b2", "b1"], 2)
+    assert ranked(["b", "a", "b"], "") == (["b", "a"], 2)
+
+
+@pytest.mark.parametrize("typed", ["", "v"])
+def test_what_is_cut_off_is_counted(typed: str) -> None:
+    values = [f"v{number:03}" for number in range(250)]
+    assert ranked(iter(values), typed) == (values[:100], 250)
+    assert ranked(iter(values), typed, limit=2) == (values[:2], 250)
+
+
+def test_nothing_fits_nothing() -> None:
+    assert ranked([], "a") == ranked(["b"], "a") == ([], 0)
+
+
+@given(st.lists(st.text()), st.text())
+def test_everything_that_holds_the_text_fits_and_nothing_is_made_up(values: list[str], typed: str) -> None:
+    found, total = ranked(values, typed, limit=len(values))
+    assert len(found) == total == len(set(found))
+    assert {value for value in values if typed in value} <= set(found) <= set(values)
