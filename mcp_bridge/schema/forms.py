@@ -183,13 +183,16 @@ def _form(schema: Mapping[str, Any], adapter: TypeAdapter[Any] | None = None, *,
     # what may be null may be left out: forms have no null
     required = [name for name in listed if not fields[name].nullable]
     blanks = tuple(name for name in listed if fields[name].nullable)
-    frame = {"type": "object", "required": required} if required else {"type": "object"}
     return FormSchema(
-        {**frame, "properties": {name: item.sent for name, item in fields.items()}},
+        _object({name: item.sent for name, item in fields.items()}, required),
         {name: item.checked["pattern"] for name, item in fields.items() if "pattern" in item.checked},
-        Validator({**frame, "properties": {name: item.checked for name, item in fields.items()}}),
+        Validator(_object({name: item.checked for name, item in fields.items()}, required)),
         _Reader(adapter=adapter, single=single, blanks=blanks) if adapter is not None else None,
     )
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
 def _sound(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def test_json_has_every_documented_key(inside: Inside) -> None:
     rows = {row["name"]: row for row in inside("list", TOOLS, "--json").json}
     assert list(rows) == ALL
     assert rows["echo"].keys() == {
-        "name", "description", "input_schema", "output_schema", "tags", "client_name", "source",
+        "kind", "name", "description", "input_schema", "output_schema", "tags", "client_name", "source",
     }  # fmt: skip
     assert rows["echo"]["source"] == "cli_tools"
     assert rows["echo"]["tags"] == ["kind", "first"]

@@ -20,7 +20,7 @@ def verdict(**scenarios: list[dict[str, str]]) -> Verdict:
 
 def test_scenarios_whose_checks_all_succeed_have_passed() -> None:
     fine = verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": "INFO"}], more=[PASSED])
-    assert (fine.passed, fine.problems, fine.beyond) == (("one", "two"), [], {"more": True})
+    assert (fine.passed, fine.problems, fine.beyond) == (("one", "two"), [], {"more": []})
     assert fine.line.startswith("2 of 2 required scenarios passed; 2 checks passed, 0 failed")
 
 
@@ -29,6 +29,12 @@ def test_one_check_that_does_not_succeed_spoils_a_scenario(status: str) -> None:
     spoilt = verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": status, "errorMessage": "It does not."}])
     assert spoilt.passed == ("one",)
     assert spoilt.problems == [f"two: {status} a-check: It does not."]
+
+
+def test_a_call_that_ended_in_an_error_is_no_answer_though_the_suite_takes_it_for_one() -> None:
+    failed = {**PASSED, "details": {"result": {"content": [], "isError": True, "resultType": "complete"}}}
+    assert verdict(one=[PASSED], two=[failed]).passed == ("one",)
+    assert verdict(one=[PASSED], two=[{**failed, "id": "tools-call-error"}]).passed == ("one", "two")
 
 
 def test_a_scenario_that_did_not_run_has_not_passed() -> None:
@@ -43,7 +49,7 @@ def test_a_scenario_that_checked_nothing_has_not_passed() -> None:
 
 
 def test_a_required_scenario_is_told_apart_from_one_that_is_not() -> None:
-    assert verdict(one=[PASSED], two=[PASSED]).beyond == {"more": False}
+    assert verdict(one=[PASSED], two=[PASSED]).beyond == {"more": ["more: did not run"]}
 
 
 def test_the_server_with_everything_needs_only_the_public_face() -> None:

@@ -53,8 +53,8 @@ def anyio_backend(way: Way) -> str:
 
 
 @pytest.fixture
-def identity() -> Mapping[str, Any]:
-    """Fields of the server's `Identity`; a module or a test gives others by parametrizing this."""
+def options() -> Mapping[str, Any]:
+    """What the server is made with (see `protocol_server.make`); a test that parametrizes this has it otherwise."""
     return {}
 
 
@@ -66,8 +66,8 @@ def http() -> Mapping[str, Any]:
 
 @pytest.fixture
 async def connected(
-    way: Way, prefork: str, host: Hosting, identity: Mapping[str, Any], http: Mapping[str, Any]
+    way: Way, prefork: str, host: Hosting, options: Mapping[str, Any], http: Mapping[str, Any]
 ) -> AsyncIterator[Connected]:
     """The server, and connections to it in this way."""
-    async with serving(way, prefork, host, identity, http) as server:
+    async with serving(way, prefork, host, options, http) as server:
         yield server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +47,7 @@ class Hosting:
 def hosting() -> Iterator[Hosting]:
     """An HTTP server that serves nothing yet."""
     bound = listen("127.0.0.1", 0, token=None)
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with start_blocking_portal() as portal:
         host = Hosting(portal, address(bound))
         config = uvicorn.Config(

@@ -40,7 +40,7 @@ class Reply:
 async def events(answer: httpx2.Response) -> AsyncIterator[Event]:
     """Each event of a stream."""
     event = Event()
-    async for line in answer.aiter_lines():
+    async for line in _lines(answer):
         if not line:
             if event != Event():
                 yield event
@@ -50,6 +50,15 @@ async def events(answer: httpx2.Response) -> AsyncIterator[Event]:
         key = {"event": "name"}.get(key, key)
         if key in ("name", "data", "id", "retry"):
             setattr(event, key, value.removeprefix(" "))
+
+
+async def _lines(answer: httpx2.Response) -> AsyncIterator[str]:
+    """Each line; only line feeds end one, which httpx2 sees otherwise."""
+    rest = b""
+    async for data in answer.aiter_bytes():
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r").decode()
 
 
 def standard_headers(message: Any) -> dict[str, str]:

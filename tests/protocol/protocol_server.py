@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -9,7 +10,7 @@ from protocol_offers import offer_prompts, offer_resources
 from protocol_questions import offer_messages, offer_questions
 from protocol_tools import offer_changes, offer_gates, offer_tools
 
-from mcp_bridge import ToolRegistry
+from mcp_bridge import State, ToolRegistry
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.serving import over_stdio as serve_over_stdio
@@ -27,18 +28,19 @@ OFFERS = (
 )
 
 
-def make(**identity: Any) -> Bridge:
-    """A bridge of its own for one server; `identity` are fields of its `Identity`."""
+def make(*, state: Mapping[str, Any] | None = None, **identity: Any) -> Bridge:
+    """A bridge of its own for one server; `identity` are fields of its `Identity`, `state` of its `State`."""
     registry = ToolRegistry()
     for offer in OFFERS:
         offer(registry)
-    return Bridge(registry, identity=Identity(**{"name": NAME, "version": "1", **identity}))
+    who = Identity(**{"name": NAME, "version": "1", **identity})
+    return Bridge(registry, identity=who, state=State(**(state or {})))
 
 
-def over_stdio(backend: str = "asyncio", **identity: Any) -> None:
+def over_stdio(backend: str = "asyncio", **options: Any) -> None:
     """Serve one client over standard input and output until it ends."""
     with private() as pipes:
-        anyio.run(serve_over_stdio, make(**identity), pipes, backend=backend)
+        anyio.run(serve_over_stdio, make(**options), pipes, backend=backend)
 
 
 def warm_up() -> None:

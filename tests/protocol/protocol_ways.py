@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class Way:
         return f"{self.transport}-{'stateless' if self.stateless else 'handshake'}-{self.backend}"
 
 
-WAYS = [
+EVERY_WAY = [
     Way(transport, stateless, backend)
     for transport in ("memory", "stdio", "http", "sse")
     for stateless in (False, True)
@@ -52,11 +52,16 @@ WAYS = [
 ]
 
 
+ALTERNATELY = (Way("stdio", False, "asyncio"), Way("stdio", True, "trio"))
+"""Processes take longest: each event loop has one of the eras, but where a test says `over("stdio")`."""
+WAYS = [way for way in EVERY_WAY if way not in ALTERNATELY]
+
+
 def over(*transports: str, stateless: bool | None = None, backend: str = "") -> pytest.MarkDecorator:
     """A test for some of the ways: these transports (or all), one era (or both), one event loop (or both)."""
     chosen = [
         way
-        for way in WAYS
+        for way in (EVERY_WAY if transports else WAYS)
         if (not transports or way.transport in transports)
         and stateless in (None, way.stateless)
         and backend in ("", way.backend)
@@ -77,7 +82,7 @@ class Connected:
 
     way: Way
     prefork: str
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     bridge: Bridge = field(default_factory=Bridge)
     base: str = ""
 
@@ -98,6 +103,10 @@ class Connected:
                 return http_wire(self.base, **options)
         return sse_wire(self.base, **options)
 
+    def other_era(self) -> Connected:
+        """The same server, for clients of the other era."""
+        return replace(self, way=replace(self.way, stateless=not self.stateless))
+
     def client(self, **options: Any) -> AbstractAsyncContextManager[Client]:
         """The official client, connected; `options` are its own."""
         options = {"mode": STATELESS if self.stateless else "legacy", **options}
@@ -111,29 +120,29 @@ class Connected:
                 return _http_client(f"{self.base}/mcp", **options)
         return Client(sse_client(f"{self.base}/sse"), **options)
 
-    def command(self, **identity: Any) -> list[str]:
+    def command(self) -> list[str]:
         """The command that starts a server over stdio."""
-        options = {"backend": self.way.backend, **self.identity, **identity}
+        options = {"backend": self.way.backend, **self.options}
         file = str(Path(protocol_prefork.__file__))
         return [sys.executable, "-I", "-S", file, "--launch", self.prefork, json.dumps(options)]
 
 
 @contextlib.asynccontextmanager
 async def serving(
-    way: Way, prefork: str, host: Hosting, identity: Mapping[str, Any], http: Mapping[str, Any]
+    way: Way, prefork: str, host: Hosting, options: Mapping[str, Any], http: Mapping[str, Any]
 ) -> AsyncIterator[Connected]:
     """A server that can be connected to in this way, for the length of the block."""
-    connected = Connected(way, prefork, identity)
+    connected = Connected(way, prefork, options)
     if way.transport == "stdio":
         yield connected
         return
-    connected.bridge = bridge = protocol_server.make(**identity)
+    connected.bridge = bridge = protocol_server.make(**options)
     if way.transport != "memory":
         with host.serving(bridge, **http) as connected.base:
             yield connected
         return
     async with bridge.running(), anyio.create_task_group() as tasks:
-        tasks.start_soon(bridge.endpoint.run)
+        await tasks.start(bridge.endpoint.run)
         yield connected
         tasks.cancel_scope.cancel()
 
@@ -158,7 +167,7 @@ class StdioWire(Wire):
 
     async def send(self, message: Any) -> None:
         """Write one line."""
-        await self.write(json.dumps(message).encode() + b"\n")
+        await self.write(json.dumps(message, ensure_ascii=False).encode() + b"\n")
 
     async def write(self, data: bytes) -> None:
         """Write bytes."""

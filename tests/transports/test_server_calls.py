@@ -11,10 +11,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from stdio_talk import PATIENCE, served
 
-from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.contracts.errors import ToolNotFound
-from mcp_bridge.server import endpoint as endpoint_module
+from mcp_bridge.server import answers as answers_module
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.testing import connect
 from mcp_bridge.transports.memory import client as client_of
@@ -198,8 +197,8 @@ async def test_a_missing_wrapped_input_is_a_result_and_an_unknown_tool_an_error(
 @MODES
 async def test_a_tool_that_goes_between_its_look_up_and_its_call_is_unknown(mode: str) -> None:
     class Forgetful(ToolRegistry):
-        async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
-            raise ToolNotFound(f"Unknown tool: {call.name}.")
+        def prepared(self, name: str) -> None:
+            return None
 
     registry = Forgetful()
     registry.register(ToolEntry("here", "Is here.", lambda data: 1, NOTHING))
@@ -231,7 +230,7 @@ async def test_a_first_request_waits_for_sources_that_are_starting(mode: str) ->
 async def test_a_source_that_never_starts_does_not_keep_the_others_back(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint_module, "READY_PATIENCE", 0.01)
+    monkeypatch.setattr(answers_module, "READY_PATIENCE", 0.01)
     registry = ToolRegistry()
     registry.register(ToolEntry("ready", "Is ready.", lambda data: "yes", NOTHING))
     async with client_of(Endpoint(registry, started=anyio.Event()), mode=mode) as client:

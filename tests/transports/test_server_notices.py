@@ -156,39 +156,38 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
 
 
 def test_a_thread_that_comes_too_late_is_not_troubled(anyio_backend: str) -> None:
-    notices = Notices()
+    notices, registry = Notices(), ToolRegistry()
     seen: list[Any] = []
 
-    def watch(listener: Any) -> Any:
-        seen.append(notices._soon)
-        return lambda: None
-
     async def main() -> None:
-        with anyio.move_on_after(0):
-            await notices.run(watch)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(notices.run, registry)
+            seen.append(notices._soon)
+            tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=anyio_backend)
-    notices.changed()
+    notices._changed("tools")
     notices._soon = seen[0]  # as a thread read it just before the loop ended
-    notices.changed()
+    notices._changed("tools")
+    notices._updated("test://a")
 
 
 async def test_a_session_that_left_is_forgotten() -> None:
     bridge, ear = Bridge(), Ear()
     async with connect(bridge, mode="legacy", message_handler=ear) as client:
         await client.list_tools()
-        assert len(bridge.endpoint.notices._sessions) == 1
+        assert len(bridge.endpoint.notices._listeners) == 1
         await client.session.send_notification(types.InitializedNotification())  # twice is once
         await client.list_tools()
-        assert len(bridge.endpoint.notices._sessions) == 1
-    assert bridge.endpoint.notices._sessions == {}
+        assert len(bridge.endpoint.notices._listeners) == 1
+    assert bridge.endpoint.notices._listeners == {}
 
 
 class Session:
     """A connection's session: `tell` is what sending it a notice does."""
 
     def __init__(self, tell: Any) -> None:
-        self.send_tool_list_changed = tell
+        self.send_tool_list_changed = self.send_resource_list_changed = self.send_prompt_list_changed = tell
         self._connection = SimpleNamespace(exit_stack=SimpleNamespace(callback=lambda *_: None))
 
 
@@ -215,12 +214,10 @@ async def test_a_client_that_fails_or_stalls_does_not_keep_the_notice_from_other
         context: Any = SimpleNamespace(session=Session(tell))
         await notices.initialized(context, types.NotificationParams())
 
-    def watch(listener: Any) -> Any:
-        listener()
-        return lambda: None
-
+    registry = ToolRegistry()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(notices.run, watch)
+        await tasks.start(notices.run, registry)
+        registry.register(entry("new"))
         with anyio.fail_after(PATIENCE):
             await told.wait()
             assert not gave_up.is_set()

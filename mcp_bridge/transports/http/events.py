@@ -76,6 +76,7 @@ class Events(EventStore):
         self._named: dict[str, Stream] = {}
         self._numbered: dict[str, Stream] = {}
         self._kept: deque[Stream] = deque()  # whose message each one is, the oldest first
+        self._written: tuple[str, str] | None = None
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Keep a message, or without one begin a stream; the event's id."""
@@ -85,9 +86,19 @@ class Events(EventStore):
         if stream is None or (message is None and stream.answered):  # or a client that gives an id twice
             stream = Stream(stream_id, number)
             self._named[stream_id] = self._numbered[str(number)] = stream
+        event_id = self._event_id(stream, number)
         if message is not None:
-            await self._keep(stream, number, message)
-        return self._event_id(stream, number)
+            text = message.model_dump_json(by_alias=True, exclude_unset=True)
+            self._written = (event_id, text)
+            await self._keep(stream, number, message, text.encode())
+        return event_id
+
+    def written(self, event_id: str | None) -> str | None:
+        """The newest message as JSON, once, where this is its event."""
+        if self._written is None or self._written[0] != event_id:
+            return None
+        text, self._written = self._written[1], None
+        return text
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
         """Send what came on the stream after this event, then what comes until it is answered, or closed again.
@@ -131,8 +142,7 @@ class Events(EventStore):
             while self._kept:
                 await self._forget_oldest()
 
-    async def _keep(self, stream: Stream, number: int, message: JSONRPCMessage) -> None:
-        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    async def _keep(self, stream: Stream, number: int, message: JSONRPCMessage, data: bytes) -> None:
         await self._store.set(self._key(number), data, self._ttl)
         stream.kept.append(number)
         self._kept.append(stream)
@@ -140,7 +150,8 @@ class Events(EventStore):
             stream.answered = True
         stream.changed()
         if len(self._kept) > self._most:
-            await self._forget_oldest()
+            for _ in range(max(1, self._most // 8)):
+                await self._forget_oldest()
 
     async def _forget_oldest(self) -> None:
         stream = self._kept.popleft()

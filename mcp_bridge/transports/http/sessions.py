@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http import EventMessage, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from mcp_bridge.contracts.store import Store
@@ -44,6 +44,13 @@ class Session(StreamableHTTPServerTransport):
         super().__init__(session_id, event_store=events, **options)
         self._events = events
         events.resumed = super().close_sse_stream  # the old connection may be dead without our knowing
+
+    def _create_event_data(self, event_message: EventMessage) -> dict[str, Any]:
+        # Written once, for the store and for the wire: twice costs a large answer a twentieth.
+        text = self._events.written(event_message.event_id)
+        if text is None:
+            return super()._create_event_data(event_message)
+        return {"event": "message", "data": text, "id": event_message.event_id}
 
     def close_sse_stream(self, request_id: Any) -> None:
         """Close the connection of a request's stream, also where it was resumed; its client will come back."""

@@ -21,18 +21,17 @@ def options() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(prog="everything", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
-    parser.add_argument("--instances", action="store_true", help="ask in the form that several instances can answer")
-    parser.add_argument("--key", action="append", help="a key that seals states, the same for all instances")
-    parser.add_argument("--shared", type=Path, help="the file through which instances agree on what is published")
+    parser.add_argument("--instances", type=Path, help="be one of several: a folder in which they find each other")
+    parser.add_argument("--key", action="append", default=[], help="a key that seals states, the same for all of them")
     return parser.parse_args()
 
 
 def main() -> None:
     """Publish everything and serve it."""
     given = options()
-    for part in (*PARTS, "asking_again" if given.instances else "asking_in_line"):
+    for part in (*PARTS, "asking_in_line" if given.instances is None else "asking_again"):
         importlib.import_module(part)
-    changes.publish(given.shared)
+    changes.publish(given.instances)
     serve(registry, http=given.port, state_keys=given.key)
 
 

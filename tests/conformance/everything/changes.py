@@ -1,20 +1,17 @@
 """Tools that change what is published: one tool and one prompt that come and go.
 
-Instances behind one address publish the same; what they agree on stands in a file that each of them watches.
+Instances behind one address publish the same, so each makes the changes of all: a folder has their ports.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from shelf import registry
 
 from mcp_bridge import PromptEntry, ToolEntry, tool
-
-LOOK_AGAIN = 0.05
-"""Seconds between two looks at the file."""
 
 VISITING_TOOL = ToolEntry("test_visiting_tool", "Here one moment, gone the next.", lambda _: "still here")
 VISITING_PROMPT = PromptEntry("test_visiting_prompt", lambda _: "still here", "Here one moment, gone the next.")
@@ -35,45 +32,44 @@ def change_prompts() -> None:
 CHANGES = {b"t": change_tools, b"p": change_prompts}
 
 
-def publish(shared: Path | None) -> None:
-    """Publish the tools that change things: here, or by way of the file wherever that is watched."""
-    announce = said_here
-    if shared is not None:
-        announce = said_in(shared)
-        threading.Thread(target=watch, args=(shared,), name="watch shared lists", daemon=True).start()
+def publish(instances: Path | None) -> None:
+    """Publish the tools that change things: in this process, or in all whose ports are in the folder."""
+    if instances is not None:
+        ear = socket.create_server(("127.0.0.1", 0))
+        (instances / str(ear.getsockname()[1])).touch()
+        threading.Thread(target=hear, args=(ear,), name="changes", daemon=True).start()
+
+    def make(change: bytes) -> str:
+        if instances is None:
+            CHANGES[change]()
+        else:
+            tell(instances, change)
+        return "The list has changed."
 
     @tool(registry=registry)
     def test_trigger_tool_change() -> str:
         """Change the list of tools."""
-        announce(b"t")
-        return "The list of tools changes."
+        return make(b"t")
 
     @tool(registry=registry)
     def test_trigger_prompt_change() -> str:
         """Change the list of prompts."""
-        announce(b"p")
-        return "The list of prompts changes."
+        return make(b"p")
 
 
-def said_here(change: bytes) -> None:
-    """Make a change in this process."""
-    CHANGES[change]()
+def hear(ear: socket.socket) -> None:
+    """Make the changes that any instance tells of, for as long as the process lives."""
+    while True:
+        line, _ = ear.accept()
+        with line:
+            change = line.recv(1)
+            CHANGES[change]()
+            line.sendall(change)
 
 
-def said_in(shared: Path) -> Callable[[bytes], None]:
-    """Write a change down for all instances, this one among them."""
-
-    def write(change: bytes) -> None:
-        with shared.open("ab", buffering=0) as file:
-            file.write(change)
-
-    return write
-
-
-def watch(shared: Path) -> None:
-    """Make the changes that the file tells of, for as long as the process lives."""
-    pause = threading.Event()
-    with shared.open("rb", buffering=0) as file:
-        while not pause.wait(LOOK_AGAIN):
-            for change in file.read():
-                said_here(bytes([change]))
+def tell(instances: Path, change: bytes) -> None:
+    """Have every instance make a change, this one among them; it is made everywhere once this returns."""
+    for port in instances.iterdir():
+        with socket.create_connection(("127.0.0.1", int(port.name))) as line:
+            line.sendall(change)
+            line.recv(1)

@@ -1,0 +1,255 @@
+"""What every message is under, over every transport and in both eras."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from protocol_manifest import proves
+from protocol_questions import NAME
+from protocol_server import NAME as SERVER
+from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from protocol_wire import PREFIX, STATELESS, Json
+
+LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+META_KEY = re.compile(rf"(?P<prefix>{LABEL}(?:\.{LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
+OURS = {f"{PREFIX}{name}" for name in ("serverInfo", "subscriptionId")}
+DEFINED = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+WRONG: list[tuple[str, Json]] = [
+    ("tools/eat", {}),
+    ("tools/call", {"name": "nothing"}),
+    ("tools/call", {"name": 1}),
+    ("tools/call", {}),
+    ("tools/list", {"cursor": "invented"}),
+    ("resources/read", {"uri": "test://nothing"}),
+    ("resources/read", {"uri": "test://crash"}),
+    ("resources/read", {}),
+    ("prompts/get", {"name": "nothing"}),
+    ("prompts/get", {"name": "crash_prompt"}),
+    ("prompts/get", {"name": "review"}),
+    ("completion/complete", {"ref": {"type": "ref/prompt", "name": "nothing"}, "argument": {"name": "a", "value": ""}}),
+    ("completion/complete", {"ref": {"type": "ref/nothing"}, "argument": {"name": "a", "value": ""}}),
+]
+
+
+@proves("base/request-id-echoed")
+@pytest.mark.parametrize("number", ["a text", "7", 7, 0, -1, 2**53], ids=repr)
+async def test_an_answer_has_the_id_of_its_request(connected: Connected, number: Any) -> None:
+    async with connected.wire() as wire:
+        assert type((await wire.get("tools/list", id=number))["id"]) is type(number)
+        assert "error" in await wire.get("tools/eat", id=f"{number} again")
+
+
+@proves("base/error-shape", "base/error-codes")
+async def test_errors_have_a_message_and_a_code_that_is_defined(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for method, params in WRONG:
+            error = await wire.error(method, params)
+            assert error["code"] in DEFINED, (method, params, error)
+            assert isinstance(error["message"], str)
+            assert error["message"]
+
+
+@proves("base/method-not-found")
+async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        assert (await wire.error("tools/eat", {"name": "soup"}))["code"] == -32601
+
+
+@proves("base/malformed-request", "tools/malformed-call")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {}),
+        ("tools/call", {"name": ["echo"]}),
+        ("tools/call", {"name": "echo", "arguments": ["text"]}),
+        ("resources/read", {}),
+        ("prompts/get", {"arguments": {}}),
+        ("completion/complete", {"argument": {"name": "language", "value": ""}}),
+    ],
+)
+async def test_params_that_do_not_fit_their_method_are_invalid(
+    connected: Connected, method: str, params: Json
+) -> None:
+    async with connected.wire() as wire:
+        assert (await wire.error(method, params))["code"] == -32602
+
+
+@proves("base/notifications-unanswered")
+async def test_notifications_are_not_answered(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for method in ("notifications/nothing", "notifications/roots/list_changed", "tools/list"):
+            await wire.tell(method)
+        before = {message["id"] for message in wire.heard if message.get("id") is not None}
+        last = await wire.get("tools/list")
+        answers = [message for message in wire.heard if message.get("id") is not None and message["id"] not in before]
+        assert answers == [last]
+        assert all("result" not in message for message in wire.heard if message.get("id") is None)
+
+
+@proves("base/result-type", "base/server-info")
+@STATELESS_ONLY
+async def test_every_stateless_result_says_that_it_is_complete_and_whose_it_is(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for result in [result async for result in everything(wire)]:
+            assert result["resultType"] == "complete"
+            assert result["_meta"][f"{PREFIX}serverInfo"]["name"] == SERVER
+
+
+@proves("base/meta-key-names")
+async def test_keys_of_meta_follow_the_grammar(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        keys = {key async for result in everything(wire) for key in meta_keys(result)}
+        assert "com.example/label" in keys
+        for key in keys:
+            found = META_KEY.fullmatch(key)
+            assert found, key
+            labels = (found["prefix"] or "/")[:-1].split(".")
+            reserved = labels[1:2] in (["modelcontextprotocol"], ["mcp"])
+            assert not reserved or key in OURS, key
+
+
+async def everything(wire: Any) -> Any:
+    """A result of every kind of request."""
+    if wire.stateless:
+        yield await wire.result("server/discover")
+    for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
+        yield await wire.result(method)
+    yield await wire.call("echo", {"text": "hi"})
+    yield await wire.call("refuse", {"reason": "no"})
+    yield await wire.call("blocks")
+    yield await wire.result("resources/read", {"uri": "test://text"})
+    yield await wire.result("prompts/get", {"name": "gallery"})
+    completed = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": "p"}}
+    yield await wire.result("completion/complete", completed)
+
+
+def meta_keys(value: Any) -> Iterator[str]:
+    """Every key of every `_meta` in a value."""
+    if isinstance(value, dict):
+        yield from value.get("_meta", {})
+        for inner in value.values():
+            yield from meta_keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from meta_keys(inner)
+
+
+@proves("base/required-meta")
+@STATELESS_ONLY
+@pytest.mark.parametrize("missing", ["protocolVersion", "clientCapabilities"])
+async def test_a_stateless_request_without_a_required_field_is_refused(connected: Connected, missing: str) -> None:
+    async with connected.wire() as wire:
+        await wire.result("tools/list")  # which era it is, is settled
+        request = wire.request("tools/list", meta={f"{PREFIX}{missing}": None})
+        headers = {"MCP-Protocol-Version": STATELESS} if wire.transport == "http" else {}
+        await wire.send(request, **headers)
+        assert (await wire.answer(request["id"]))["error"]["code"] == -32602
+        if wire.transport == "http":
+            assert wire.replies[request["id"]].status == 400
+
+
+@proves("base/client-info-optional")
+@STATELESS_ONLY
+async def test_a_stateless_request_need_not_say_who_asks(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        assert (await wire.result("tools/list", meta={f"{PREFIX}clientInfo": None}))["tools"]
+
+
+@proves("base/missing-capability", "questions/only-declared")
+@STATELESS_ONLY
+@pytest.mark.parametrize(
+    ("tool", "required"),
+    [("ask_name", "elicitation"), ("needs_name", "elicitation"), ("ask_model", "sampling"), ("ask_roots", "roots")],
+)
+async def test_what_needs_a_capability_that_is_not_declared_is_refused(
+    connected: Connected, tool: str, required: str
+) -> None:
+    async with connected.wire() as wire:
+        number = await wire.begin(tool)
+        error = (await wire.answer(number))["error"]
+        assert error["code"] == -32021
+        assert required in error["data"]["requiredCapabilities"]
+        if wire.transport == "http":
+            assert wire.replies[number].status == 400
+
+
+@proves("base/undeclared-capability")
+@HANDSHAKE_ONLY
+async def test_a_client_that_cannot_be_asked_is_not_asked(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for tool in ("ask_name", "needs_name", "ask_page", "ask_model", "ask_roots", "ask_all"):
+            assert (await wire.call(tool))["isError"] is True
+        assert wire.requests() == []
+
+
+@proves("base/no-prior-requests")
+@STATELESS_ONLY
+async def test_nothing_is_known_from_earlier_requests(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        can = {f"{PREFIX}clientCapabilities": {"elicitation": {}}}
+        assert (await wire.call("ask_name", meta=can))["resultType"] == "input_required"
+        assert (await wire.error("tools/call", {"name": "ask_name", "arguments": {}}))["code"] == -32021
+        await wire.call("say", {"levels": ["error"]}, meta={f"{PREFIX}logLevel": "debug"})
+        before = len(wire.notifications())
+        await wire.call("say", {"levels": ["error"]})
+        assert len(wire.notifications()) == before == 1
+        strange = await wire.error("tools/list", meta={f"{PREFIX}protocolVersion": "2099-01-01"})
+        assert strange["code"] == -32022
+        assert (await wire.result("tools/list"))["tools"]
+
+
+@proves("base/explicit-state", "base/any-connection")
+@over("memory", "http", "sse", stateless=True)
+async def test_a_question_is_answered_over_another_connection(connected: Connected) -> None:
+    async with connected.wire(elicitation={}) as one, connected.wire(elicitation={}) as other:
+        asked = await one.call("ask_name")
+        assert asked["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == NAME["required"]
+        answers = {"name": {"action": "accept", "content": {"name": "Ann"}}}
+        retry = {"name": "ask_name", "arguments": {}, "inputResponses": answers, "requestState": asked["requestState"]}
+        done = await other.result("tools/call", retry)
+        assert done["content"][0]["text"] == "Hello, Ann!"
+
+
+@proves("base/many-conversations")
+async def test_requests_interleave_and_none_waits_for_another(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        first, second = await wire.begin("hold", {"name": "1"}), await wire.begin("hold", {"name": "2"})
+        for name in ("1", "2"):
+            await wire.call("wait_for", {"kind": "begun", "name": name})
+        await wire.call("let_go", {"name": "2"})
+        assert (await wire.answer(second))["result"]["content"][0]["text"] == "let go"
+        await wire.call("let_go", {"name": "1"})
+        assert (await wire.answer(first))["result"]["content"][0]["text"] == "let go"
+
+
+@proves("base/trace-context")
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b", "baggage": "c=d"},
+        {"traceparent": "nonsense", "tracestate": ",,,", "baggage": "="},
+        {"traceparent": 7, "tracestate": None, "baggage": {"a": 1}},
+    ],
+    ids=["valid", "invalid", "not text"],
+)
+async def test_tracing_keys_are_tracings(connected: Connected, meta: Json) -> None:
+    async with connected.wire() as wire:
+        assert (await wire.call("echo", {"text": "hi"}, meta=meta))["content"][0]["text"] == "hi"
+
+
+@proves("base/icons")
+async def test_icons_are_at_safe_addresses(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for method, key in (("tools/list", "tools"), ("resources/list", "resources"), ("prompts/list", "prompts")):
+            (icons,) = [each["icons"] for each in (await wire.result(method))[key] if "icons" in each]
+            assert [icon["src"].split(":")[0] for icon in icons] == ["https", "data"]
+
+
+@proves("base/utf-8")
+async def test_messages_are_utf_8_in_both_directions(connected: Connected) -> None:
+    said = "héllo 世界 🎉 \u2028 \x85 end"
+    async with connected.wire() as wire:
+        assert (await wire.call("echo", {"text": said}))["content"][0]["text"] == said
