@@ -13,6 +13,7 @@ import anyio
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.contracts.state import State
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.transports.pipes import Pipes, private
 
@@ -27,13 +28,14 @@ def serve(
     *,
     http: str | int | None = None,
     token: str | None = None,
+    state: State | None = None,
 ) -> None:
     """Serve a registry (or a bridge) and return when it is over: over stdio, or with `http` over HTTP.
 
     `http` is a port on 127.0.0.1, or `HOST:PORT`; `token` is the bearer token that clients must send, and must
-    be given for addresses beyond this machine. Raises ConfigError for an address that cannot be had.
+    be given for addresses beyond this machine. `state` says how calls wait for answers. Raises ConfigError for an address that cannot be had.
     """
-    bridge = as_bridge(tools, secured=token is not None)
+    bridge = as_bridge(tools, secured=token is not None, state=state)
     if http is None:
         with private() as pipes:
             run(over_stdio, bridge, pipes)
@@ -46,7 +48,13 @@ def serve(
     run(over_http, bridge, host, port, options, _to_stderr)
 
 
-def asgi_app(tools: ToolRegistry | Bridge, *, token: str | None = None, host: str = "127.0.0.1") -> BridgeApp:
+def asgi_app(
+    tools: ToolRegistry | Bridge,
+    *,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    state: State | None = None,
+) -> BridgeApp:
     """An ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
 
     `host` is the name that clients use (the Host header is checked). Mounted in another app, give that one
@@ -55,7 +63,7 @@ def asgi_app(tools: ToolRegistry | Bridge, *, token: str | None = None, host: st
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
     from mcp_bridge.transports.http.guard import Access
 
-    bridge = as_bridge(tools, secured=token is not None)
+    bridge = as_bridge(tools, secured=token is not None, state=state)
     return BridgeApp(bridge.endpoint, HttpOptions(access=Access.to(host, token=token)), around=bridge.running)
 
 
@@ -105,9 +113,11 @@ def run(main: Callable[..., Awaitable[Any]], *args: Any) -> Any:
     return anyio.run(main, *args, backend="asyncio", backend_options={"use_uvloop": fast})
 
 
-def as_bridge(tools: ToolRegistry | Bridge, *, secured: bool = False) -> Bridge:
+def as_bridge(tools: ToolRegistry | Bridge, *, secured: bool = False, state: State | None = None) -> Bridge:
     """A bridge around a registry, whose lists are not for sharing where a token is asked for; a bridge as it is."""
-    return tools if isinstance(tools, Bridge) else Bridge(tools, identity=Identity(private=secured))
+    if isinstance(tools, Bridge):
+        return tools
+    return Bridge(tools, identity=Identity(private=secured), state=state)
 
 
 def split_address(given: str | int) -> tuple[str, int]:

@@ -48,7 +48,7 @@ def test_every_required_scenario_passes(verdict: Verdict) -> None:
 
 
 def test_so_does_every_other_scenario_that_is_no_extension(verdict: Verdict) -> None:
-    assert verdict.beyond == dict.fromkeys(BEYOND[verdict.requirements.revision], []), verdict.output
+    assert verdict.beyond == {name: [] for name in BEYOND[verdict.requirements.revision]}, verdict.output
 
 
 def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, front: Front, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import changes
 from shelf import registry
 
-from mcp_bridge import serve
+from mcp_bridge import State, serve
 
 PARTS = ("content", "messages", "schemas", "resources", "prompts")
 
@@ -32,7 +32,7 @@ def main() -> None:
     for part in (*PARTS, "asking_in_line" if given.instances is None else "asking_again"):
         importlib.import_module(part)
     changes.publish(given.instances)
-    serve(registry, http=given.port, state_keys=given.key)
+    serve(registry, http=given.port, state=State(keys=given.key))
 
 
 if __name__ == "__main__":
