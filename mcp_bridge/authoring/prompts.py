@@ -10,6 +10,7 @@ from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, offere
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.schema.callables import called
 from mcp_bridge.schema.infer import Signature, infer
 
 
@@ -53,7 +54,7 @@ def prompt(
             given or name_of(function),
             typed_handler(function, signature),
             description or signature.description,
-            _arguments(signature),
+            _arguments(function, signature),
             title=title,
             icons=list(icons or ()),
             meta=dict(meta or {}),
@@ -68,8 +69,12 @@ def prompt(
     return functools.partial(decorate, given=name)
 
 
-def _arguments(signature: Signature) -> tuple[PromptArgument, ...]:
+def _arguments(function: Callable[..., Any], signature: Signature) -> tuple[PromptArgument, ...]:
     schema = signature.input_schema
+    if schema.get("additionalProperties") is not False:
+        raise TypeError(
+            f"{called(function)}: a prompt names all its arguments, so the function cannot take any keyword"
+        )
     required = schema.get("required", ())
     return tuple(
         PromptArgument(name, part.get("description", ""), name in required)

@@ -11,11 +11,14 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import counted, say
 from mcp_bridge.cli.target import Target, load
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.plugins import make_store
 from mcp_bridge.serving import over_http, over_stdio, run, split_address
 from mcp_bridge.transports.pipes import private
 
 if TYPE_CHECKING:
+    from mcp_bridge.settings import Settings
     from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.sessions import SessionOptions
 
 SETTINGS_ADDRESS = "settings"
 """What `--http` says for the address that the settings name."""
@@ -56,22 +59,32 @@ def _over_http(target: Target, http: str, token_env: str | None) -> None:
 
 def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """The command's word before the settings', the settings' before the default."""
-    from mcp_bridge.transports.http.app import BODY, HttpOptions
+    from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.guard import Access
 
-    settings = target.settings.http if target.settings is not None else None
-    if http != SETTINGS_ADDRESS:
-        host, port = _address(http)
-    else:
-        host, port = (settings.host, settings.port) if settings is not None else ("127.0.0.1", 8808)
-    token = _token(token_env or (settings.token_env if settings is not None else None))
+    if target.settings is None:
+        host, port = ("127.0.0.1", 8808) if http == SETTINGS_ADDRESS else _address(http)
+        return host, port, HttpOptions(access=Access.to(host, token=_token(token_env)))
+    settings = target.settings.http
+    host, port = (settings.host, settings.port) if http == SETTINGS_ADDRESS else _address(http)
     access = Access.to(
         host,
-        hosts=settings.allowed_hosts if settings is not None else (),
-        origins=settings.allowed_origins if settings is not None else (),
-        token=token,
+        hosts=settings.allowed_hosts,
+        origins=settings.allowed_origins,
+        token=_token(token_env or settings.token_env),
     )
-    return host, port, HttpOptions(access=access, body=settings.body if settings is not None else BODY)
+    return host, port, HttpOptions(access=access, body=settings.body, sessions=_sessions(target.settings))
+
+
+def _sessions(settings: Settings) -> SessionOptions:
+    """Sessions as the settings say. Their messages have a store of their own, or they would push out other state."""
+    from mcp_bridge.transports.http.sessions import Resuming, SessionOptions
+
+    http = settings.http
+    resuming = None
+    if http.resumable:
+        resuming = Resuming(events=http.events, retry=http.retry, store=make_store(settings.state.store))
+    return SessionOptions(sessions=http.sessions, idle=http.idle, resuming=resuming)
 
 
 def _address(http: str) -> tuple[str, int]:

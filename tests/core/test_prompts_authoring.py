@@ -6,12 +6,16 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, PromptReference
+from speaking import ERAS, as_json
 
 from mcp_bridge import CallContext, DuplicateTool, ToolRegistry
 from mcp_bridge.authoring import prompt
 from mcp_bridge.contracts.content import Image, Text
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
+from mcp_bridge.testing import connect
 
 
 class Tone(enum.Enum):
@@ -227,14 +231,11 @@ def test_arguments_that_are_no_mapping_are_refused() -> None:
     assert refused(about, ["a"]) == ("$: Input should be an object",)
 
 
-def test_any_keywords_are_arguments_that_nobody_is_told_of() -> None:
-    @prompt
-    def about(topic: str, **rest: int) -> Any:
-        return topic, rest
+def test_keywords_without_a_name_are_refused_where_they_are_decorated() -> None:
+    with pytest.raises(TypeError, match="about: a prompt names all its arguments"):
 
-    assert [argument.name for argument in entry_of(about).arguments] == ["topic"]
-    assert get(about, topic="a", more="5") == ("a", {"more": 5})
-    assert refused(about, {"topic": "a", "more": "x"}) == ("$.more: Input should be a valid integer",)
+        @prompt
+        def about(topic: str, **rest: int) -> None: ...
 
 
 def test_the_context_is_no_argument() -> None:
@@ -271,6 +272,31 @@ def test_a_signature_that_cannot_be_read_is_refused_when_it_is_decorated() -> No
 
         @prompt
         def about(held: Opaque) -> None: ...
+
+
+@ERAS
+async def test_clients_get_the_prompt_with_arguments_of_its_types(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @prompt(registry=registry)
+    async def compare(ctx: CallContext, days: list[date], tone: Tone = Tone.KIND) -> list[Any]:
+        """Compares days."""
+        return [f"Compare {days[0]:%A} with {days[1]:%A}, {tone.value}", Message(ctx.protocol_version, "assistant")]
+
+    async with connect(registry, mode=mode) as client:
+        [listed] = (await client.list_prompts()).prompts
+        assert [(item.name, item.required) for item in listed.arguments or ()] == [("days", True), ("tone", False)]
+        got = await client.get_prompt("compare", {"days": '["2026-01-02", "2026-01-03"]', "tone": "dry"})
+        offered = await client.complete(PromptReference(name="compare"), {"name": "tone", "value": "k"})
+        for arguments, line in [({}, "$.days: "), ({"days": "5"}, "$.days: "), ({"days": "[]", "more": ""}, "$.more")]:
+            with pytest.raises(MCPError) as refused:
+                await client.get_prompt("compare", arguments)
+            assert refused.value.error.code == INVALID_PARAMS
+            assert line in refused.value.error.message
+        version = client.protocol_version
+    said = [(message.role, as_json(message.content)["text"]) for message in got.messages]
+    assert said == [("user", "Compare Friday with Saturday, dry"), ("assistant", version)]
+    assert offered.completion.values == ["kind"]
 
 
 # Completions

@@ -11,12 +11,16 @@ from uuid import UUID
 
 import pydantic
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ResourceTemplateReference
+from speaking import ERAS
 
 from mcp_bridge import CallContext, DuplicateTool, ToolRegistry
 from mcp_bridge.authoring import prompt, resource, tool
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.schema.infer import context_parameter
+from mcp_bridge.testing import connect
 
 
 class Unit(enum.Enum):
@@ -333,6 +337,44 @@ def test_values_that_are_no_text_are_taken_as_they_are() -> None:
 
     assert read(function, it=5) == 5
     assert refused(function, it=[5]) == ("$.it: Input should be a valid integer",)
+
+
+@ERAS
+async def test_clients_read_what_the_variables_of_a_uri_ask_for(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @resource("users://{id}/in{/path*}{?unit}", mime_type="text/x-user", registry=registry)
+    async def user(ctx: CallContext, id: int, path: list[str], unit: Unit = Unit.C) -> str:
+        return f"{id + 1} {path} {unit.value} {ctx.protocol_version}"
+
+    @resource("users://all", registry=registry)
+    def everybody(limit: int = 3) -> list[int]:
+        """All of them."""
+        return list(range(limit))
+
+    async with connect(registry, mode=mode) as client:
+        [one], [many] = (
+            (await client.list_resources()).resources,
+            (await client.list_resource_templates()).resource_templates,
+        )
+        assert (one.uri, one.name, one.description) == ("users://all", "everybody", "All of them.")
+        assert (many.uri_template, many.name, many.mime_type) == (
+            "users://{id}/in{/path*}{?unit}",
+            "user",
+            "text/x-user",
+        )
+        reads = [await client.read_resource(uri) for uri in ("users://all", "users://4/in/a/b?unit=fahrenheit")]
+        assert [read.contents[0].text for read in reads] == [  # type: ignore[union-attr]
+            "[0,1,2]",
+            f"5 ['a', 'b'] fahrenheit {client.protocol_version}",
+        ]
+        with pytest.raises(MCPError, match=r"\$\.id: Input should be a valid integer") as refused:
+            await client.read_resource("users://ann/in/a")
+        assert refused.value.error.code == INVALID_PARAMS
+        offered = await client.complete(
+            ResourceTemplateReference(uri="users://{id}/in{/path*}{?unit}"), {"name": "unit", "value": "f"}
+        )
+        assert offered.completion.values == ["fahrenheit"]
 
 
 # Names on both sides

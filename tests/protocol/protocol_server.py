@@ -6,33 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import anyio
-from protocol_offers import offer_prompts, offer_resources
-from protocol_questions import offer_messages, offer_questions
-from protocol_tools import offer_changes, offer_gates, offer_tools
+import protocol_offers  # noqa: F401 - for what it offers
+import protocol_questions  # noqa: F401 - likewise
+from protocol_tools import OFFERED
 
-from mcp_bridge import State, ToolRegistry
+from mcp_bridge import Offer, State, ToolRegistry
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.serving import over_stdio as serve_over_stdio
 from mcp_bridge.transports.pipes import private
 
 NAME = "protocol-tests"
-OFFERS = (
-    offer_tools,
-    offer_gates,
-    offer_changes,
-    offer_resources,
-    offer_prompts,
-    offer_questions,
-    offer_messages,
-)
 
 
 def make(*, state: Mapping[str, Any] | None = None, **identity: Any) -> Bridge:
     """A bridge of its own for one server; `identity` are fields of its `Identity`, `state` of its `State`."""
     registry = ToolRegistry()
-    for offer in OFFERS:
-        offer(registry)
+    others = Offer(resources=list(OFFERED.resources), templates=list(OFFERED.templates), prompts=list(OFFERED.prompts))
+    registry.publish("tests", OFFERED.list(), others)
     who = Identity(**{"name": NAME, "version": "1", **identity})
     return Bridge(registry, identity=who, state=State(**(state or {})))
 

@@ -27,7 +27,7 @@ class Stream:
 
     name: str
     number: int
-    kept: deque[int] = field(default_factory=deque)
+    kept: list[int] = field(default_factory=list)
     answered: bool = False
     owed: bool = False
     reader: object = None
@@ -155,7 +155,7 @@ class Events(EventStore):
 
     async def _forget_oldest(self) -> None:
         stream = self._kept.popleft()
-        number = stream.kept.popleft()
+        number = stream.kept.pop(0)
         if stream.answered and not stream.kept:
             self._numbered.pop(str(stream.number), None)
             if self._named.get(stream.name) is stream:

@@ -59,10 +59,12 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer why not."""
-        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
-            await refusal(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        if scope["type"] == "http":
+            scope = _trimmed(scope)
+            if (refusal := self._refusal(scope)) is not None:
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
         host = origin = authorization = b""
@@ -93,6 +95,14 @@ class Guard:
 
     def _trusts(self, origin: str) -> bool:
         return origin in self._access.origins or (origin.startswith(("http://", "https://")) and self._knows(origin))
+
+
+def _trimmed(scope: Scope) -> Scope:
+    """The scope with header values as RFC 9110, section 5.5 means them: httptools leaves the blanks at their end."""
+    headers = scope["headers"]
+    if any(value[-1:] in (b" ", b"\t") or value[:1] in (b" ", b"\t") for _, value in headers):
+        return {**scope, "headers": [(name, value.strip(b" \t")) for name, value in headers]}
+    return scope
 
 
 def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -71,7 +71,8 @@ class Sessions(StreamableHTTPSessionManager):
         self._idle = options.idle
         self._resuming = options.resuming
         given = self._resuming.store if self._resuming is not None else None
-        self._store = MemoryStore() if given is None else PatientStore(given)
+        store = given if given is not None else MemoryStore()
+        self._store = store if isinstance(store, MemoryStore) else PatientStore(store)
         super().__init__(
             kernel,
             max_request_body_size=body,
