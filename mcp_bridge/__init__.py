@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ConfigError,
         DuplicateTool,
         MissingCapability,
+        ResourceNotFound,
         ToolError,
     )
     from mcp_bridge.contracts.extension import Middleware, Stage, ToolSource
@@ -48,6 +49,8 @@ _WHERE = {
         "ConfigError",
         "DuplicateTool",
         "MissingCapability",
+        "ResourceNotFound",
+        "ResourceNotFound",
         "ToolError",
     ),
     "mcp_bridge.contracts.extension": ("Middleware", "Stage", "ToolSource"),
@@ -90,6 +93,8 @@ __all__ = [
     "PromptEntry",
     "ResourceEntry",
     "ResourceLink",
+    "ResourceNotFound",
+    "ResourceNotFound",
     "ResourceTemplate",
     "Root",
     "Roots",

@@ -33,7 +33,8 @@ def serve(
     """Serve a registry (or a bridge) and return when it is over: over stdio, or with `http` over HTTP.
 
     `http` is a port on 127.0.0.1, or `HOST:PORT`; `token` is the bearer token that clients must send, and must
-    be given for addresses beyond this machine. `state` says how calls wait for answers. Raises ConfigError for an address that cannot be had.
+    be given for addresses beyond this machine. `state` says how calls wait for answers. Raises ConfigError for an
+    address that cannot be had.
     """
     bridge = as_bridge(tools, secured=token is not None, state=state)
     if http is None:
@@ -57,8 +58,8 @@ def asgi_app(
 ) -> BridgeApp:
     """An ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
 
-    `host` is the name that clients use (the Host header is checked). Mounted in another app, give that one
-    `lifespan=app.lifespan`.
+    `host` is the name that clients use (the Host header is checked). `state` says how calls wait for answers. Mounted
+    in another app, give that one `lifespan=app.lifespan`.
     """
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
     from mcp_bridge.transports.http.guard import Access

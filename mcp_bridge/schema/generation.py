@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.results import Result
 from mcp_bridge.contracts.tool import ToolResult
 
@@ -44,6 +45,8 @@ def output_schema(annotation: Any) -> dict[str, Any]:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _AWAITABLES:
         return output_schema(parts[-1])
+    if NeedsInput in parts and origin in (typing.Union, types.UnionType):  # a question is no answer
+        return output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
     if origin is typing.Annotated and parts[0] in _WORDLESS:
         return {}
     if annotation in _WORDLESS or origin in _STREAMS or annotation in _STREAMS or _is_content(annotation):
@@ -60,7 +63,7 @@ def _is_content(annotation: Any) -> bool:
     """Content blocks, results and bytes, alone or within a union, list or tuple: nothing that a schema describes."""
     parts = typing.get_args(annotation)
     if isinstance(annotation, type) and not parts:
-        return issubclass(annotation, Content | ToolResult | Result | bytes)
+        return issubclass(annotation, Content | NeedsInput | ToolResult | Result | bytes)
     return any(_is_content(part) for part in parts)
 
 

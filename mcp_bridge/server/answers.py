@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge.contracts.errors import InvalidArguments, MissingCapability
+from mcp_bridge.contracts.errors import InvalidArguments, MissingCapability, PromptNotFound, ResourceNotFound
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.paging import BadCursor
 from mcp_bridge.wire.outcomes import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, REQUIRED
@@ -18,6 +18,8 @@ from mcp_bridge.wire.versions import STATELESS, carries
 
 READY_PATIENCE = 20.0
 """Seconds that a first request waits for sources that are still starting; then it sees what there is."""
+
+_CLIENTS_FAULT = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,5 +72,5 @@ def succeeded(result: ToolResult, version: str, **place: str) -> ToolResult:
     if not result.is_error:
         return result
     refuse_uncapable(result, version)
-    code = INVALID_PARAMS if result.code == InvalidArguments.code else INTERNAL_ERROR
+    code = INVALID_PARAMS if result.code in _CLIENTS_FAULT else INTERNAL_ERROR
     raise MCPError(code, result.error_text or "It failed and did not say why.", {**place, "code": result.code})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from functools import partial
@@ -26,9 +27,9 @@ from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
 from mcp_bridge.wire.versions import STATELESS, carries
 
+logger = logging.getLogger("mcp_bridge.server")
+
 Request = ServerRequestContext[Any, Any]
-REFUSED = MCPError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
-"""What the SDK answers too for states that were changed, are expired, or belong to another request or caller."""
 _USED = "mcp-bridge/used/"
 
 
@@ -90,7 +91,9 @@ class Calls:
     ) -> Parked | ToolResult:
         """The call that waits here; or where it waited on another instance, a new one with what was answered."""
         if not await self._store.add(_USED + last.handle, b"", self._ttl):
-            raise REFUSED
+            logger.warning("requestState rejected on %s %r: used before", call.kind, call.name)
+            # as the SDK answers for states that were changed, are expired, or belong to another request
+            raise MCPError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
         if (parked := self._park.take(last.handle)) is not None:
             parked.answer(responses)
             return parked

@@ -20,10 +20,8 @@ from mcp_bridge.contracts.errors import (
     QuestionExpired,
     ToolUnavailable,
 )
-from mcp_bridge.server.questions import ELICIT, LIST_ROOTS, SAMPLE, Posed, Unfit
+from mcp_bridge.server.questions import ELICIT, LIST_ROOTS, SAMPLE, TRIES, Posed, Unfit
 
-TRIES = 3
-"""How often one question may be answered with what does not fit."""
 REJECTED = -1
 """What clients answer when their user refuses (client/sampling, "Error Handling")."""
 _REQUESTS: dict[str, type[types.ServerRequest]] = {

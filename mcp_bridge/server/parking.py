@@ -12,10 +12,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from mcp_bridge.contracts.errors import CallError, InvalidAnswer, Overloaded
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.context import ServedContext
-from mcp_bridge.server.questions import Posed, Unfit
+from mcp_bridge.server.questions import TRIES, Posed, Unfit
 
-TRIES = 3
-"""How often one question may be answered with what does not fit."""
 NOTHING: Any = object()
 
 Answered = tuple[str, Any]
@@ -70,6 +68,7 @@ class Parked:
         self.context = context
         self.scope = anyio.CancelScope()
         self.handle = ""
+        self.taken = anyio.Event()
         self.answered: list[Answered] = []
         self.pending: dict[str, Pending] = {}
         self._park = park
@@ -85,12 +84,17 @@ class Parked:
         try:
             with self.scope:
                 self._outcome = await work()
+                self._end()
+                await self._park.collected(self)
         except Exception as error:  # nothing that the pipeline lets through: it is for the request's own task
             self._outcome = error
         finally:
-            self._ended = True
-            self._news.set()
+            self._end()
             self._park.forget(self)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._news.set()
 
     async def put(self, questions: Mapping[str, Posed]) -> Mapping[str, Any]:
         """Ask: the call waits here until a later request has brought the answers. Raises as `CallContext.ask`."""
@@ -130,12 +134,15 @@ class Parked:
             if name in responses and pending.answer(responses[name]):
                 self.answered.append((pending.posed.digest, responses[name]))
                 del self.pending[name]
+        if not self.pending:
+            self._park.release(self)
 
     def _ask(self, key: str, posed: Posed) -> tuple[str, Pending]:
-        if not self.pending and self._park.is_full:
-            raise Overloaded("Too many calls wait for answers already. Try again later.")
-        self._count += 1
-        name = key if key and key not in self.pending else f"q{self._count}"
+        self._park.admit(self)
+        name = key
+        while not name or name in self.pending:
+            self._count += 1
+            name = f"q{self._count}"
         pending = self.pending[name] = Pending(posed)
         self._news.set()
         return name, pending
@@ -164,14 +171,10 @@ class Park:
     def __init__(self, *, size: int, ttl: float) -> None:
         self._size = size
         self._ttl = ttl
+        self._asking: set[Parked] = set()
         self._waiting: dict[str, Parked] = {}
         self._tasks: TaskGroup | None = None
         self._running = anyio.Event()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no further call may wait."""
-        return len(self._waiting) >= self._size
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the calls until cancelled, and cancel them then."""
@@ -189,9 +192,20 @@ class Park:
         assert self._tasks is not None
         self._tasks.start_soon(parked.run, work)
 
+    def admit(self, parked: Parked) -> None:
+        """Let a call ask. Raises Overloaded when too many others have questions that are not answered."""
+        if parked not in self._asking and len(self._asking) >= self._size:
+            raise Overloaded("Too many calls wait for answers already. Try again later.")
+        self._asking.add(parked)
+
+    def release(self, parked: Parked) -> None:
+        """All that a call has asked is answered."""
+        self._asking.discard(parked)
+
     def keep(self, parked: Parked) -> str:
         """Let a call wait for its answers; the handle to take it up by, which is good for one time."""
         parked.handle = token_urlsafe(16)
+        parked.taken = anyio.Event()
         parked.scope.deadline = anyio.current_time() + self._ttl
         parked.context.serve(None)
         self._waiting[parked.handle] = parked
@@ -202,8 +216,15 @@ class Park:
         parked = self._waiting.pop(handle, None)
         if parked is not None:
             parked.scope.deadline = float("inf")
+            parked.taken.set()
         return parked
+
+    async def collected(self, parked: Parked) -> None:
+        """Wait for the request that fetches a result: a call may go on, and end, before it is answered."""
+        if parked.handle in self._waiting:
+            await parked.taken.wait()
 
     def forget(self, parked: Parked) -> None:
         """A call has ended, answered or not."""
         self._waiting.pop(parked.handle, None)
+        self._asking.discard(parked)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
@@ -18,6 +19,8 @@ from mcp_bridge.wire.values import plain, plain_mapping
 from mcp_bridge.wire.versions import ICONS, STATELESS, carries
 
 ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
+TRIES = 3
+"""How often one question may be answered with what does not fit."""
 _ACTIONS = ("accept", "decline", "cancel")
 _ID = "elicitationId"
 
@@ -80,9 +83,12 @@ def pose(question: Question, version: str) -> Posed:
 
 def wired(posed: Posed) -> Posed:
     """The question as it would come back from the wire: its answers are plain data, on every instance alike."""
-    if posed.method != ELICIT or "requestedSchema" not in posed.params:
-        return posed
-    return replace(posed, read=partial(_answer, form_of(posed.params["requestedSchema"])))
+
+    def read(raw: Any) -> Any:
+        answer = posed.read(raw)
+        return replace(answer, data=answer.content) if isinstance(answer, Answer) else answer
+
+    return replace(posed, read=read)
 
 
 def lacking(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
@@ -113,7 +119,8 @@ def _form(message: str, form: FormSchema, version: str) -> Posed:
 
 
 def _link(message: str, url: str, version: str) -> Posed:
-    if not url.startswith(("https://", "http://")):
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError(f"a page that a person opens is at an https: or http: address, found {url!r}")
     params = {"mode": "url", "message": str(plain(message)), "url": url}
     if not carries(version, STATELESS):
@@ -157,7 +164,7 @@ def _answer(form: FormSchema | None, raw: Any) -> Answer:
     content = {} if content is None else content
     if problems := form.check(content):
         raise Unfit(problems)
-    return Answer(action=action, content=content, data=form.read(content))
+    return Answer(action=action, content=form.given(content), data=form.read(content))
 
 
 def _sampled(raw: Any) -> Sampled:

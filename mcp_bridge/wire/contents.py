@@ -28,7 +28,8 @@ def contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
     made = []
     for item in result.content or ():
         shown = block(item, version)
-        resource: dict[str, Any] = shown.get("resource") or {"uri": "", "text": shown["text"]}
+        uri = text_of(plain(item.uri)) if isinstance(item, EmbeddedResource) else ""
+        resource: dict[str, Any] = shown.get("resource") or {"uri": uri, "text": shown["text"]}
         made.append({**resource, **({"_meta": shown["_meta"]} if "_meta" in shown else {})})
     return made
 

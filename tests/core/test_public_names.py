@@ -37,6 +37,8 @@ PUBLIC = [
     "PromptEntry",
     "ResourceEntry",
     "ResourceLink",
+    "ResourceNotFound",
+    "ResourceNotFound",
     "ResourceTemplate",
     "Root",
     "Roots",

@@ -174,21 +174,23 @@ class SseWire(Wire):
 
 
 @contextlib.asynccontextmanager
-async def http_wire(base: str, **options: Any) -> AsyncIterator[HttpWire]:
+async def http_wire(base: str, *, hello: bool = True, **options: Any) -> AsyncIterator[HttpWire]:
     """A raw connection over Streamable HTTP, begun."""
     async with httpx2.AsyncClient(timeout=PATIENCE) as http, anyio.create_task_group() as tasks:
         wire = HttpWire(base, http, tasks, **options)
-        await wire.hello()
+        if hello:
+            await wire.hello()
         yield wire
         tasks.cancel_scope.cancel()
 
 
 @contextlib.asynccontextmanager
-async def sse_wire(base: str, **options: Any) -> AsyncIterator[SseWire]:
+async def sse_wire(base: str, *, hello: bool = True, **options: Any) -> AsyncIterator[SseWire]:
     """A raw connection over the legacy transport, begun."""
     async with httpx2.AsyncClient(timeout=PATIENCE) as http, anyio.create_task_group() as tasks:
         wire = SseWire(base, http, **options)
         await tasks.start(wire.listen)
-        await wire.hello()
+        if hello:
+            await wire.hello()
         yield wire
         tasks.cancel_scope.cancel()

@@ -91,9 +91,9 @@ class Connected:
         """The era: whether connections are without a handshake."""
         return self.way.stateless
 
-    def wire(self, **capabilities: Any) -> AbstractAsyncContextManager[Any]:
-        """A raw connection of a client with these capabilities."""
-        options: dict[str, Any] = {"stateless": self.stateless, "capabilities": capabilities}
+    def wire(self, *, hello: bool = True, **capabilities: Any) -> AbstractAsyncContextManager[Any]:
+        """A raw connection of a client with these capabilities; without `hello` it has not begun yet."""
+        options: dict[str, Any] = {"stateless": self.stateless, "capabilities": capabilities, "hello": hello}
         match self.way.transport:
             case "memory":
                 return _memory_wire(self.bridge, **options)
@@ -233,13 +233,14 @@ class MemoryWire(Wire):
 
 
 @contextlib.asynccontextmanager
-async def _memory_wire(bridge: Bridge, **options: Any) -> AsyncIterator[MemoryWire]:
+async def _memory_wire(bridge: Bridge, *, hello: bool, **options: Any) -> AsyncIterator[MemoryWire]:
     kernel = bridge.endpoint.kernel
     async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
         source, sink = ours
         wire = MemoryWire(sink, source, **options)
         tasks.start_soon(partial(kernel.run, *theirs, kernel.create_initialization_options()))
         tasks.start_soon(wire.read)
-        await wire.hello()
+        if hello:
+            await wire.hello()
         yield wire
         tasks.cancel_scope.cancel()

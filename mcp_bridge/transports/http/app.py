@@ -74,7 +74,7 @@ class BridgeApp:
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Run the endpoint for as long as the app is up."""
         async with self._around(), self._sessions.run(), anyio.create_task_group() as tasks:
-            tasks.start_soon(self.endpoint.run)
+            await tasks.start(self.endpoint.run)
             self._running = True
             try:
                 yield

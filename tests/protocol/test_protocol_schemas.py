@@ -1,0 +1,131 @@
+"""JSON Schema, as the protocol wants it used."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import anyio
+import pytest
+from protocol_manifest import proves
+from protocol_ways import Connected, over
+from protocol_wire import Json
+
+from mcp_bridge import Offer, ToolEntry
+from mcp_bridge.bridge import Attached, Bridge
+
+IN_MEMORY = over("memory", backend="asyncio")
+PAIR_2020: Json = {
+    "type": "object",
+    "properties": {"pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False}},
+    "dependentRequired": {"pair": ["why"]},
+}
+PAIR_DRAFT_7: Json = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {
+        "pair": {"type": "array", "items": [{"$ref": "#/definitions/n"}, {"type": "string"}], "additionalItems": False}
+    },
+    "definitions": {"n": {"type": "integer"}},
+    "dependencies": {"pair": ["why"]},
+}
+
+
+def offer(connected: Connected, name: str, schema: Json, **options: Any) -> None:
+    """One tool more, with this input schema."""
+    connected.bridge.registry.register(ToolEntry(name, "Has a schema.", lambda data: "ran", schema, **options))
+
+
+@proves("base/schema-2020-12", "base/schema-dialect")
+@IN_MEMORY
+@pytest.mark.parametrize("schema", [PAIR_2020, PAIR_DRAFT_7], ids=["2020-12", "draft-07"])
+async def test_a_schema_is_validated_in_its_own_dialect(connected: Connected, schema: Json) -> None:
+    offer(connected, "pair", schema)
+    async with connected.wire() as wire:
+        listed = {tool["name"]: tool for tool in (await wire.result("tools/list"))["tools"]}
+        assert listed["pair"]["inputSchema"] == schema
+        assert "isError" not in await wire.call("pair", {"pair": [1, "x"], "why": 0})
+        for wrong in ([], ["x", 1]), ([1, "x", 2]):
+            assert (await wire.call("pair", {"pair": wrong, "why": 0})).get("isError"), wrong
+        assert (await wire.call("pair", {"pair": [1, "x"]}))["isError"]
+
+
+@proves("base/schema-unknown-dialect")
+@IN_MEMORY
+async def test_a_dialect_that_is_not_known_is_an_error_and_spoils_nothing_else(connected: Connected) -> None:
+    offer(connected, "strange", {"$schema": "https://example.com/dialect", "type": "object"})
+    async with connected.wire() as wire:
+        assert "echo" in {tool["name"] for tool in (await wire.result("tools/list"))["tools"]}
+        answer = await wire.call("strange")
+        assert answer["isError"] is True
+        assert "https://example.com/dialect" in answer["content"][0]["text"]
+        assert "isError" not in await wire.call("echo", {"text": "hi"})
+
+
+@proves("base/schema-unknown-dialect")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_authors_unknown_dialect_is_not_published_and_the_problem_says_so() -> None:
+    class Source:
+        name = "strange"
+
+        async def run(self, publish: Any) -> None:
+            schema = {"$schema": "https://example.com/dialect", "type": "object"}
+            publish(Offer(tools=[ToolEntry("strange", "Has one.", lambda data: 1, schema), ToolEntry("plain", "", id)]))
+
+    bridge = Bridge(sources=[Attached(source=Source())])
+    async with bridge.running():
+        await bridge.started()
+        assert bridge.registry.list_names() == ["plain"]
+        (problem,) = bridge.problems["strange"]
+        assert "https://example.com/dialect" in problem
+
+
+@proves("base/schema-no-network", "base/schema-unresolved")
+@IN_MEMORY
+async def test_a_reference_to_the_network_is_not_followed_and_not_taken_for_a_yes(connected: Connected) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        url = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/schema.json"
+        offer(connected, "remote", {"type": "object", "properties": {"a": {"$ref": url}}})
+        offer(connected, "whole", {"$ref": url})
+        async with connected.wire() as wire:
+            await wire.result("tools/list")
+            for tool, arguments in (("remote", {"a": 1}), ("whole", {})):
+                assert (await wire.call(tool, arguments))["isError"] is True
+        with pytest.raises(BlockingIOError):  # nobody has called
+            elsewhere.accept()
+
+
+@proves("base/schema-bounds")
+@IN_MEMORY
+async def test_a_costly_schema_or_value_does_not_hold_the_server_up(connected: Connected) -> None:
+    offer(connected, "pattern", {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
+    offer(connected, "deep", nested(5_000))
+    offer(connected, "wide", {"type": "object", "properties": {"a": doubling(40)}, "$defs": doublings(40)})
+    async with connected.wire() as wire:
+        with anyio.fail_after(10):
+            assert (await wire.call("pattern", {"a": "a" * 50_000 + "b"}))["isError"] is True
+            await wire.call("deep", {"a": {}})
+            await wire.call("wide", {"a": 1})
+            assert "isError" not in await wire.call("echo", {"text": "hi"})
+
+
+def nested(depth: int) -> Json:
+    """A schema this deep."""
+    schema: Json = {"type": "object"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def doubling(steps: int) -> Json:
+    """A schema whose validation doubles with each step."""
+    return {"$ref": f"#/$defs/s{steps}"}
+
+
+def doublings(steps: int) -> Json:
+    """The definitions of `doubling`."""
+    made: Json = {"s0": {"type": "string"}}
+    for step in range(steps):
+        made[f"s{step + 1}"] = {"anyOf": [{"$ref": f"#/$defs/s{step}"}, {"$ref": f"#/$defs/s{step}"}]}
+    return made

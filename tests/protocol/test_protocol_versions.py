@@ -1,0 +1,146 @@
+"""How client and server agree on what they speak, over every transport."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from protocol_manifest import proves
+from protocol_server import NAME
+from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from protocol_wire import CLIENT, HANDSHAKE, PREFIX, STATELESS, Json
+
+OLDER = ("2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE)
+PROMISES: dict[str, tuple[str, Json]] = {
+    "tools": ("tools/list", {}),
+    "resources": ("resources/list", {}),
+    "prompts": ("prompts/list", {}),
+    "completions": (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": ""}},
+    ),
+}
+
+
+@proves("versions/discover")
+@STATELESS_ONLY
+@pytest.mark.parametrize("options", [{"instructions": "Be kind.", "title": "Tests"}])
+async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        found = await wire.result("server/discover")
+        assert STATELESS in found["supportedVersions"]
+        assert isinstance(found["capabilities"], dict)
+        assert found["instructions"] == "Be kind."
+        server = found["_meta"][f"{PREFIX}serverInfo"]
+        assert (server["name"], server["version"], server["title"]) == (NAME, "1", "Tests")
+
+
+@proves("versions/unsupported-version")
+@STATELESS_ONLY
+async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        await wire.result("tools/list")  # the connection's era is settled
+        for version in ("2099-01-01", "1900-01-01", "soon"):
+            error = await wire.error("tools/list", meta={f"{PREFIX}protocolVersion": version})
+            assert error["code"] == -32022
+            assert error["data"]["requested"] == version
+            assert STATELESS in error["data"]["supported"]
+            assert version not in error["data"]["supported"]
+
+
+@proves("versions/unsupported-version")
+@STATELESS_ONLY
+async def test_it_is_refused_as_the_first_request_too(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        error = await wire.error("server/discover", meta={f"{PREFIX}protocolVersion": "2099-01-01"})
+        assert error["code"] == -32022
+        assert STATELESS in error["data"]["supported"]
+        assert (await wire.result("server/discover"))["supportedVersions"]
+
+
+@proves("versions/both-eras")
+@over("memory", "http", "sse", stateless=True)
+async def test_clients_of_both_eras_are_served_at_once(connected: Connected) -> None:
+    async with connected.wire() as new, connected.other_era().wire() as old:
+        waiting = await new.begin("hold", {"name": "shared"})
+        await old.call("wait_for", {"kind": "begun", "name": "shared"})
+        await old.call("let_go", {"name": "shared"})
+        assert (await new.answer(waiting))["result"]["resultType"] == "complete"
+        assert "resultType" not in await old.call("echo", {"text": "hi"})
+
+
+@proves("versions/initialize", "versions/same-version")
+@HANDSHAKE_ONLY
+async def test_initialize_answers_with_the_version_that_was_asked_for(connected: Connected) -> None:
+    for version in OLDER:
+        welcome = await greeted(connected, version)
+        assert welcome["protocolVersion"] == version
+        assert welcome["serverInfo"]["name"] == NAME
+        assert welcome["capabilities"]["tools"]
+
+
+@proves("versions/other-version")
+@HANDSHAKE_ONLY
+async def test_initialize_answers_with_the_latest_version_when_it_does_not_know_the_one_asked_for(
+    connected: Connected,
+) -> None:
+    for version in ("1999-01-01", "2099-01-01", STATELESS):
+        assert (await greeted(connected, version))["protocolVersion"] == HANDSHAKE
+
+
+async def greeted(connected: Connected, version: str) -> Json:
+    """What a new client of this version is welcomed with."""
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
+    async with connected.wire(hello=False) as wire:
+        welcome: Json = await wire.result("initialize", params)
+        return welcome
+
+
+@proves("versions/ping")
+@HANDSHAKE_ONLY
+async def test_ping_is_answered_with_nothing_also_while_a_call_runs(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        running = await wire.begin("hold", {"name": "slow"})
+        await wire.call("wait_for", {"kind": "begun", "name": "slow"})
+        assert await wire.result("ping") == {}
+        await wire.call("let_go", {"name": "slow"})
+        await wire.answer(running)
+
+
+@proves(
+    "versions/same-capabilities",
+    "tools/capability",
+    "resources/capability",
+    "resources/embedded",
+    "prompts/capability",
+    "completion/capability",
+    "utilities/log-capability",
+)
+async def test_what_is_served_is_declared_and_what_is_declared_is_served(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        declared = await capabilities(wire)
+        assert declared["tools"] == {"listChanged": True}
+        assert declared["resources"] == {"listChanged": True, "subscribe": True}
+        assert declared["prompts"] == {"listChanged": True}
+        assert "logging" in declared
+        for name, (method, params) in PROMISES.items():
+            assert name in declared
+            await wire.result(method, params)
+        if not connected.stateless:
+            assert await wire.result("logging/setLevel", {"level": "error"}) == {}
+            assert await wire.result("resources/subscribe", {"uri": "test://watched"}) == {}
+
+
+async def capabilities(wire: Any) -> Json:
+    """What the server declares, in this era's way."""
+    found: Json = (await wire.result("server/discover") if wire.stateless else wire.welcome)["capabilities"]
+    return found
+
+
+async def test_the_official_client_hears_the_same(connected: Connected) -> None:
+    async with connected.client(mode="auto" if connected.stateless else "legacy") as client:
+        assert (client.protocol_version == STATELESS) == connected.stateless
+        assert client.server_info is not None
+        assert client.server_info.name == NAME
+        assert client.server_capabilities.tools is not None
+        assert client.server_capabilities.tools.list_changed is True
