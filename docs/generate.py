@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from mcp_bridge.plugins import SOURCES, source_type
 from mcp_bridge.settings import json_schema, model
-from mcp_bridge.wire.outcomes import TABLE
+from mcp_bridge.wire.outcomes import MISSING_CAPABILITY, TABLE
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,6 +36,8 @@ def errors_page() -> str:
 
 
 def _reaches(rpc_code: int | None) -> str:
+    if rpc_code == MISSING_CAPABILITY:
+        return f"JSON-RPC error {rpc_code}, or in the handshake versions result with `isError`"
     return f"JSON-RPC error {rpc_code}" if rpc_code is not None else "result with `isError`"
 
 
@@ -83,6 +85,9 @@ What a model could mend comes back as a result with `isError`, with text that sa
 do, and with a stable code under `mcp-bridge/code` in `_meta`. What only a programmer could mend is a JSON-RPC
 error. Text that a tool's author wrote (`ToolError`, a failed `ToolResult`) passes verbatim; any other exception
 becomes "internal error" with a reference, and the log has its traceback under that reference.
+
+Resources, prompts and completions have no such result: what fails there is a JSON-RPC error with the same text and the
+code in `data`, -32602 for arguments that do not fit and for what is not there, -32603 for the rest.
 
 | code | class | reaches the client as | meaning | what to do |
 |---|---|---|---|---|"""

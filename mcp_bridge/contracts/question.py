@@ -25,7 +25,8 @@ class Form(Question):
 
     `schema` is a flat JSON Schema (an object whose properties are text, numbers, booleans or choices), or a type
     to make one of: a dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`,
-    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks for a yes or no. Never for secrets: those belong behind a `Link`.
+    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks for a yes or no. Never for
+    secrets: those belong behind a `Link`.
     """
 
     message: str

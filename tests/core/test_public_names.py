@@ -38,7 +38,6 @@ PUBLIC = [
     "ResourceEntry",
     "ResourceLink",
     "ResourceNotFound",
-    "ResourceNotFound",
     "ResourceTemplate",
     "Root",
     "Roots",
