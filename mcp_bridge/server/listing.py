@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.wire.tools import WireTool, to_wire
+
+logger = logging.getLogger("mcp_bridge.server")
 
 
 class Listing:
@@ -43,8 +47,13 @@ class Listing:
         for entry in self._registry.list():
             definition = entry.to_tool_definition()
             old = known.get(entry.name)
-            tool = old if old is not None and old.definition == definition else to_wire(definition)
-            tools.setdefault(tool.name, tool)
+            if old is not None and old.definition == definition:
+                tools.setdefault(old.name, old)
+            elif wrong := header_complaints(definition.input_schema):  # clients would drop it, or tell a secret
+                logger.error("tool %r is not served: input schema %s", entry.name, "; ".join(wrong))
+            else:
+                tool = to_wire(definition)
+                tools.setdefault(tool.name, tool)
         self._tools = tools
         self._pages.replace({name: tool.listing for name, tool in tools.items()})
         self._version = version

@@ -20,6 +20,7 @@ EXPECTED = {
     "limits.yaml": ["count", "shout", "temperature"],
     "names.yaml": ["first__count", "first__shout", "how_warm"],
     "python.yaml": ["count", "shout", "temperature"],
+    "state.yaml": ["count", "shout", "temperature"],
     "settings.toml": ["toml__count", "toml__shout", "toml__temperature"],
 }
 

@@ -28,7 +28,7 @@ def test_every_error_code_is_in_the_docs() -> None:
     assert all(f"`{row.code}`" in page for row in TABLE)
 
 
-@pytest.mark.parametrize("part", ["Settings", "SourceSettings", "LimitSettings", "HttpSettings"])
+@pytest.mark.parametrize("part", ["Settings", "SourceSettings", "LimitSettings", "HttpSettings", "StateSettings"])
 def test_every_setting_is_in_the_docs(part: str) -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     names = set(getattr(model, part).model_fields) - {"options", "origin"}
@@ -38,9 +38,8 @@ def test_every_setting_is_in_the_docs(part: str) -> None:
 
 def test_every_setting_is_in_an_example() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in CONFIG)
-    names = {
-        name for part in (model.SourceSettings, model.LimitSettings, model.HttpSettings) for name in part.model_fields
-    }
+    parts = (model.SourceSettings, model.LimitSettings, model.HttpSettings, model.StateSettings)
+    names = {name for part in parts for name in part.model_fields}
     assert [name for name in sorted(names - {"options", "origin"}) if f"{name}:" not in text] == []
 
 

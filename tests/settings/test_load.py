@@ -267,7 +267,7 @@ def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
 
 
 @pytest.mark.parametrize(
-    "key", ["mcpServers", "session", "policy", "state", "directory", "secrets", "_secrets", "origin"]
+    "key", ["mcpServers", "session", "policy", "stores", "directory", "secrets", "_secrets", "origin"]
 )
 def test_keys_that_are_not_of_the_file_are_unknown(problems, key):
     assert f"unknown key '{key}'" in problems(f"{key}: {{}}")[0]
@@ -461,11 +461,11 @@ def test_a_schema_without_source_types_takes_plugins_alone():
 
 def test_every_key_of_the_file_is_described_in_the_schema():
     schema = json_schema(MODELS)
-    parts = [schema, *(schema["$defs"][name] for name in ("LimitSettings", "HttpSettings"))]
+    parts = [schema, *(schema["$defs"][name] for name in ("LimitSettings", "HttpSettings", "StateSettings"))]
     properties = [item for part in parts for item in part["properties"].items()]
     frame = set(SourceSettings.model_fields) - {"options", "origin"}
     properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
-    assert len(properties) == 27
+    assert len(properties) == 37
     assert [key for key, item in properties if not item.get("description", "").endswith(".")] == []
 
 

@@ -1,0 +1,103 @@
+"""What the settings say about sessions and about state that outlives a call; keys are secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings import Settings, load
+
+STRONG, OTHER = "k" * 32, "ключ" * 4  # 32 bytes each, in fewer letters
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Callable[..., Settings]:
+    """The settings that a YAML text becomes."""
+
+    def made(text: str, **environ: str) -> Settings:
+        path = tmp_path / "settings.yaml"
+        path.write_text(text, encoding="utf-8")
+        return load(path, environ)
+
+    return made
+
+
+def keys(found: Settings) -> list[str]:
+    """The keys as the bridge seals with them."""
+    return [key.get_secret_value() for key in found.state.keys]
+
+
+def test_a_file_that_says_nothing_gets_the_defaults(settings):
+    found = settings("sources: []")
+    assert (found.state.store, found.state.keys, found.state.ttl, found.state.parked) == ("memory", (), 600, 256)
+    http = found.http
+    assert (http.sessions, http.idle, http.resumable, http.events, http.retry) == (1000, 1800, True, 256, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[{STRONG}, {OTHER}]",
+        f"{STRONG},{OTHER}",
+        f"'{STRONG}, {OTHER}'",
+        f"'  {STRONG}\n\n  {OTHER} ,'",
+        f"[{STRONG}, '', {OTHER}]",
+    ],
+    ids=["list", "comma", "comma and blank", "lines", "list with an empty entry"],
+)
+def test_keys_are_a_list_or_one_text(settings, text):
+    assert keys(settings(f"state:\n  keys: {text}")) == [STRONG, OTHER]
+
+
+@pytest.mark.parametrize("text", ["''", "[]", "${KEYS:-}", "['${KEYS:-}']", "' , '"])
+def test_no_keys_means_that_one_is_made(settings, text):
+    assert keys(settings(f"state: {{keys: {text!s}}}" if "$" not in text else f"state:\n  keys: {text}")) == []
+
+
+def test_keys_from_the_environment_and_of_the_file_are_kept_out_of_the_log(settings):
+    found = settings("state:\n  keys: ${KEYS}", KEYS=f"{STRONG},{OTHER}")
+    assert keys(found) == [STRONG, OTHER]
+    assert {STRONG, OTHER} <= found.secrets
+    assert settings(f"state: {{keys: {STRONG}}}").secrets == {STRONG}
+
+
+def test_keys_are_not_in_the_repr_of_the_settings(settings):
+    assert STRONG not in repr(settings(f"state: {{keys: {STRONG}}}"))
+
+
+@pytest.mark.parametrize("text", ["hush", "[hush]", f"{STRONG},hush", f"[{STRONG}, hush]", "'import secrets'"])
+def test_a_short_key_is_refused_without_being_shown_and_with_a_way_to_make_one(settings, text):
+    with pytest.raises(ConfigError) as caught:
+        settings(f"state:\n  keys: {text}")
+    told = str(caught.value)
+    assert ":2: state.keys" in told
+    assert "expected keys of 32 or more bytes" in told
+    assert "python3 -c 'import secrets; print(secrets.token_urlsafe(32))'" in told
+    assert "(not shown)" in told
+    assert "hush" not in told
+    assert STRONG not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("state: {keys: 5}", "state.keys: expected a list, found a whole number (not shown)"),
+        ("state: {keys: [[hush]]}", "state.keys[0]: expected text, found a list"),
+        ("state: {store: ''}", "state.store: expected text of 1 or more characters, found text ''"),
+        ("state: {ttl: 0}", "state.ttl: expected more than 0, found the number 0"),
+        ("state: {parked: 0}", "state.parked: expected 1 or more, found the number 0"),
+        ("state: {park: 1}", "state.park: unknown key 'park', did you mean 'parked'?"),
+        ("http: {sessions: 0}", "http.sessions: expected 1 or more, found the number 0"),
+        ("http: {idle: 0s}", "http.idle: expected more than 0, found text '0s'"),
+        ("http: {resumable: perhaps}", "http.resumable: expected true or false, found text 'perhaps'"),
+        ("http: {events: true}", "http.events: expected a whole number, found true"),
+        ("http: {retry: 2h}", "http.retry: expected 3600.0 or less, found text '2h'"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(settings, text, problem):
+    with pytest.raises(ConfigError) as caught:
+        settings(text)
+    assert str(caught.value).endswith(f":1: {problem}")
