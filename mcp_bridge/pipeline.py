@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -19,9 +18,8 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, InvalidArguments, InvalidOutput, ToolFailed, ToolTimeout
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.question import NeedsInput
-from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.schema.infer import context_parameter
-from mcp_bridge.schema.validator import Validator
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.prepared import Prepared
 from mcp_bridge.threads import Threads
 from mcp_bridge.wire.outcomes import failure
 from mcp_bridge.wire.values import text_of, to_result
@@ -29,81 +27,6 @@ from mcp_bridge.wire.values import text_of, to_result
 logger = logging.getLogger("mcp_bridge.calls")
 
 Layer = Callable[[ToolCall, CallContext, CallNext], Any]
-
-
-class Entry(Protocol):
-    """What can be made ready: anything published that has a handler."""
-
-    @property
-    def handler(self) -> Callable[..., Any]:
-        """Gets the call's arguments, and the context where it asks for it."""
-        ...
-
-
-def _reads(answer: Any, _: ToolCall) -> ToolResult:
-    return to_result(answer)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """An entry made ready to be called: everything about it that can be computed once.
-
-    `entry` is a tool, or with `input_schema` and `reads` (what its handler's answer means) of another kind.
-    """
-
-    entry: Entry
-    input_schema: Mapping[str, Any] | None = None
-    reads: Callable[[Any, ToolCall], ToolResult] = _reads
-    composed: dict[Pipeline, CallNext] = field(default_factory=dict, compare=False)
-
-    @cached_property
-    def output_schema(self) -> Any:
-        """What answers must fit; empty when the entry does not say."""
-        return self.entry.output_schema if isinstance(self.entry, ToolEntry) else {}
-
-    @cached_property
-    def input(self) -> Validator:
-        """Judges arguments."""
-        return Validator(self.entry.input_schema if isinstance(self.entry, ToolEntry) else self.input_schema or {})
-
-    @cached_property
-    def output(self) -> Validator:
-        """Judges answers."""
-        return Validator(self.output_schema)
-
-    @cached_property
-    def context(self) -> str | None:
-        """The handler's parameter for the call context, if it has one."""
-        return context_parameter(self.entry.handler)
-
-    @cached_property
-    def context_leads(self) -> bool:
-        """Whether the context comes before the data."""
-        first = next(iter(inspect.signature(self.entry.handler).parameters.values()))
-        return first.name == self.context and first.kind is not first.KEYWORD_ONLY
-
-    @cached_property
-    def is_async(self) -> bool:
-        """Whether the handler is a coroutine function, and so needs no thread."""
-        handler = self.entry.handler
-        while isinstance(handler, partial):
-            handler = handler.func
-        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
-
-    def bound(self, arguments: Any, ctx: CallContext) -> Callable[[], Any]:
-        """The handler with its one argument, and the context where it asks for it."""
-        if self.context is None:
-            return partial(self.entry.handler, arguments)
-        if self.context_leads:
-            return partial(self.entry.handler, ctx, arguments)
-        return partial(self.entry.handler, arguments, **{self.context: ctx})
-
-    async def answer(self, handler: Callable[[], Any], threads: Threads) -> Any:
-        """What the bound handler answers: awaited here when it is async, else run in a thread."""
-        answer = await handler() if self.is_async else await threads.run(handler)
-        if inspect.isawaitable(answer):  # a synchronous function that returns a coroutine
-            answer = await answer
-        return answer
 
 
 class Pipeline:

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge.contracts.errors import QuestionExpired
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline import Prepared
+from mcp_bridge.prepared import Prepared
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.handshake import Handshake
