@@ -14,7 +14,7 @@ from mcp.server.context import ServerMiddleware, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge.contracts.errors import QuestionExpired
+from mcp_bridge.contracts.errors import InvalidOutput, QuestionExpired
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.prepared import Prepared
@@ -68,7 +68,7 @@ class Calls:
                 return taken
             parked = taken
         parked.context.serve(request)
-        return await self._outcome(parked)
+        return await self._outcome(parked, call)
 
     def _may_ask(self, prepared: Prepared, request: Request) -> bool:
         """Whether the call needs a task of its own: its client can be asked, and somebody could ask."""
@@ -90,7 +90,12 @@ class Calls:
         self, prepared: Prepared, call: ToolCall, context: ServedContext, last: Round, responses: Mapping[str, Any]
     ) -> Parked | ToolResult:
         """The call that waits here; or where it waited on another instance, a new one with what was answered."""
-        if not await self._store.add(_USED + last.handle, b"", self._ttl):
+        try:
+            unused = await self._store.add(_USED + last.handle, b"", self._ttl)
+        except anyio.get_cancelled_exc_class():
+            self._park.drop(last.handle)
+            raise
+        if not unused:
             logger.warning("requestState rejected on %s %r: used before", call.kind, call.name)
             # as the SDK answers for states that were changed, are expired, or belong to another request
             raise MCPError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
@@ -101,7 +106,7 @@ class Calls:
             return failure(QuestionExpired("This question has expired, and the call with it. Call again."))
         return await self._begin(prepared, call, context, last.with_answers(responses), {})
 
-    async def _outcome(self, parked: Parked) -> ToolResult | dict[str, Any]:
+    async def _outcome(self, parked: Parked, call: ToolCall) -> ToolResult | dict[str, Any]:
         """Wait for the result or the questions; a request that is given up takes its call with it."""
         try:
             result = await parked.next()
@@ -111,5 +116,9 @@ class Calls:
         if result is not None:
             return result
         requests = {name: pending.to_mcp() for name, pending in parked.pending.items()}
-        state = Round.of(parked, self._park.keep(parked)).to_state()
+        try:
+            state = Round.of(parked, self._park.keep(parked)).to_state()
+        except ValueError as error:  # what a `NeedsInput` wants to keep is no JSON
+            self._park.drop(parked.handle)
+            return failure(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}

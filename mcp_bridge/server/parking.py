@@ -14,17 +14,16 @@ from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.questions import TRIES, Posed, Unfit
 
-NOTHING: Any = object()
-
 Answered = tuple[str, Any]
-"""The digest of a question and what the client answered."""
+"""The digest of a question and what the client answered, whether it fits or not."""
 
 
 class Pending:
-    """One question that waits for its answer."""
+    """One question that waits for its answer. What is answered goes into the `book`, for other instances."""
 
-    def __init__(self, posed: Posed) -> None:
+    def __init__(self, posed: Posed, book: list[Answered]) -> None:
         self.posed = posed
+        self._book = book
         self._problems: list[str] = []
         self._tries = 0
         self._settled = anyio.Event()
@@ -37,6 +36,7 @@ class Pending:
 
     def answer(self, raw: Any) -> bool:
         """Take an answer; whether the question is settled by it."""
+        self._book.append((self.posed.digest, raw))
         try:
             self._answer = self.posed.read(raw)
         except Unfit as error:
@@ -59,7 +59,8 @@ class Parked:
     """One call in a task of its own, which outlives the request that made it.
 
     `known` are questions that were answered before, on whichever instance; `offered` are answers that came unasked,
-    which settle questions that carry a key of the author's.
+    which settle questions that carry a key of the author's. `answered` is what was asked before the handler began,
+    `given` what the `NeedsInput` that it waits for now has been answered.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Parked:
         self.handle = ""
         self.taken = anyio.Event()
         self.answered: list[Answered] = []
+        self.given: list[Answered] = []
         self.pending: dict[str, Pending] = {}
         self._park = park
         self._known = list(known)
@@ -98,22 +100,17 @@ class Parked:
 
     async def put(self, questions: Mapping[str, Posed]) -> Mapping[str, Any]:
         """Ask: the call waits here until a later request has brought the answers. Raises as `CallContext.ask`."""
-        answers: dict[str, Any] = {}
-        asked: dict[str, tuple[str, Pending]] = {}
-        for key, posed in questions.items():
-            answer = self._have(key, posed)
-            if answer is NOTHING:
-                asked[key] = self._ask(key, posed)
-            else:
-                answers[key] = answer
+        book = self._book(questions)
+        asked = {key: Pending(posed, book) for key, posed in questions.items()}
         try:
-            for key, (_, pending) in asked.items():
-                answers[key] = await pending.settled()
+            for key, pending in asked.items():
+                if not self._knows(key, pending):
+                    self._ask(key, pending)
+            return {key: await pending.settled() for key, pending in asked.items()}
         finally:
-            for name, pending in asked.values():
-                if self.pending.get(name) is pending:
+            for name, pending in list(self.pending.items()):
+                if pending in asked.values():
                     del self.pending[name]
-        return {key: answers[key] for key in questions}
 
     async def next(self) -> ToolResult | None:
         """Wait until the call has ended, or asks (None: see `pending`). Raises what went wrong beside the tool."""
@@ -132,37 +129,36 @@ class Parked:
         """Take the answers of a request; others than those that were asked for are ignored."""
         for name, pending in list(self.pending.items()):
             if name in responses and pending.answer(responses[name]):
-                self.answered.append((pending.posed.digest, responses[name]))
                 del self.pending[name]
         if not self.pending:
             self._park.release(self)
 
-    def _ask(self, key: str, posed: Posed) -> tuple[str, Pending]:
+    def _book(self, questions: Mapping[str, Posed]) -> list[Answered]:
+        """Where answers are noted: what a `NeedsInput` brought is good for one run of the handler, and no other."""
+        if self.context.started:
+            return []  # nobody takes this up elsewhere
+        needs = self.context.needs
+        if needs is None or needs.questions.keys() != questions.keys():
+            return self.answered
+        self.given = []
+        return self.given
+
+    def _ask(self, key: str, pending: Pending) -> None:
         self._park.admit(self)
         name = key
         while not name or name in self.pending:
             self._count += 1
             name = f"q{self._count}"
-        pending = self.pending[name] = Pending(posed)
+        self.pending[name] = pending
         self._news.set()
-        return name, pending
 
-    def _have(self, key: str, posed: Posed) -> Any:
-        """The answer that is known already, if it fits."""
-        digest = posed.digest
-        for index, (known, raw) in enumerate(self._known):
-            if known == digest:
-                del self._known[index]
-                return self._read(posed, raw)
-        return self._read(posed, self._offered.pop(key)) if key and key in self._offered else NOTHING
-
-    def _read(self, posed: Posed, raw: Any) -> Any:
-        try:
-            answer = posed.read(raw)
-        except Unfit:
-            return NOTHING
-        self.answered.append((posed.digest, raw))
-        return answer
+    def _knows(self, key: str, pending: Pending) -> bool:
+        """Whether the question is settled by what was answered before it was asked here."""
+        for known in [each for each in self._known if each[0] == pending.posed.digest]:
+            self._known.remove(known)
+            if pending.answer(known[1]):
+                return True
+        return bool(key) and key in self._offered and pending.answer(self._offered.pop(key))
 
 
 class Park:
@@ -218,6 +214,11 @@ class Park:
             parked.scope.deadline = float("inf")
             parked.taken.set()
         return parked
+
+    def drop(self, handle: str) -> None:
+        """Cancel the call that waits under this handle: nobody will come for it."""
+        if (parked := self.take(handle)) is not None:
+            parked.scope.cancel()
 
     async def collected(self, parked: Parked) -> None:
         """Wait for the request that fetches a result: a call may go on, and end, before it is answered."""

@@ -40,7 +40,7 @@ class Round:
             posed = {key: pose(question, context.protocol_version) for key, question in needs.questions.items()}
             wired = {key: Wired(one.method, one.params) for key, one in posed.items()}
             needs = NeedsInput(wired, plain(needs.state))
-        return cls(handle=handle, answered=tuple(parked.answered), asked=asked, needs=needs)
+        return cls(handle=handle, answered=(*parked.answered, *parked.given), asked=asked, needs=needs)
 
     @classmethod
     def from_state(cls, state: str) -> Round:

@@ -176,9 +176,9 @@ async def serve(endpoint: Endpoint, pipes: Pipes, *, drain: float = DRAIN, signa
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write)
-        await tasks.start(endpoint.run)
-        if signals:
+        if signals:  # before anything waits: a source that is imported now holds the loop
             await tasks.start(on_signals, inbox.stop, tasks.cancel_scope.cancel)
+        await tasks.start(endpoint.run)
         await kernel.run(inbox, outbox, kernel.create_initialization_options())
         await outbox.flush(drain)
         tasks.cancel_scope.cancel()

@@ -23,6 +23,7 @@ from mcp_bridge.bridge import Bridge
 from mcp_bridge.transports.http.app import BODY, BridgeApp, HttpOptions
 from mcp_bridge.transports.http.guard import Access
 from mcp_bridge.transports.http.serve import Server, address, listen, serve
+from mcp_bridge.transports.http.sessions import SessionOptions
 
 PATIENCE = 10.0
 STATELESS = "2026-07-28"
@@ -76,11 +77,12 @@ def registry_of(*entries: ToolEntry) -> ToolRegistry:
 
 @contextlib.asynccontextmanager
 async def hosted(
-    tools: ToolRegistry, *, access: Access | None = None, body: int = BODY
+    tools: ToolRegistry, *, access: Access | None = None, body: int = BODY, sessions: SessionOptions | None = None
 ) -> AsyncIterator[tuple[str, BridgeApp]]:
     """The base URL of a bridge that is served on a free port, and its app."""
     bridge = Bridge(tools)
-    app = BridgeApp(bridge.endpoint, HttpOptions(access=access or Access(), body=body), around=bridge.running)
+    options = HttpOptions(access=access or Access(), body=body, sessions=sessions or SessionOptions())
+    app = BridgeApp(bridge.endpoint, options, around=bridge.running)
     bound = listen("127.0.0.1", 0, token=None)
     async with anyio.create_task_group() as tasks:
         up = anyio.Event()
