@@ -176,21 +176,19 @@ class SseWire(Wire):
 @contextlib.asynccontextmanager
 async def http_wire(base: str, *, hello: bool = True, **options: Any) -> AsyncIterator[HttpWire]:
     """A raw connection over Streamable HTTP, begun."""
-    async with httpx2.AsyncClient(timeout=PATIENCE) as http, anyio.create_task_group() as tasks:
+    async with httpx2.AsyncClient(timeout=PATIENCE) as http, beside() as tasks:
         wire = HttpWire(base, http, tasks, **options)
         if hello:
             await wire.hello()
         yield wire
-        tasks.cancel_scope.cancel()
 
 
 @contextlib.asynccontextmanager
 async def sse_wire(base: str, *, hello: bool = True, **options: Any) -> AsyncIterator[SseWire]:
     """A raw connection over the legacy transport, begun."""
-    async with httpx2.AsyncClient(timeout=PATIENCE) as http, anyio.create_task_group() as tasks:
+    async with httpx2.AsyncClient(timeout=PATIENCE) as http, beside() as tasks:
         wire = SseWire(base, http, **options)
         await tasks.start(wire.listen)
         if hello:
             await wire.hello()
         yield wire
-        tasks.cancel_scope.cancel()

@@ -25,7 +25,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from protocol_hosting import Hosting
 from protocol_http import http_wire, sse_wire
-from protocol_wire import PATIENCE, STATELESS, Json, Wire
+from protocol_wire import PATIENCE, STATELESS, Json, Wire, beside
 
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.transports import memory
@@ -141,10 +141,9 @@ async def serving(
         with host.serving(bridge, **http) as connected.base:
             yield connected
         return
-    async with bridge.running(), anyio.create_task_group() as tasks:
+    async with bridge.running(), beside() as tasks:
         await tasks.start(bridge.endpoint.run)
         yield connected
-        tasks.cancel_scope.cancel()
 
 
 @contextlib.asynccontextmanager
@@ -200,7 +199,7 @@ async def stdio_wire(command: list[str], *, hello: bool = True, **options: Any) 
     """A raw connection to a server process, begun; the process does not outlive the block."""
     async with (
         await anyio.open_process(command, stderr=None) as process,
-        anyio.create_task_group() as tasks,
+        beside() as tasks,
     ):
         wire = StdioWire(process, **options)
         tasks.start_soon(wire.read)
@@ -208,7 +207,6 @@ async def stdio_wire(command: list[str], *, hello: bool = True, **options: Any) 
             await wire.hello()
         yield wire
         await wire.end()
-        tasks.cancel_scope.cancel()
 
 
 class MemoryWire(Wire):
@@ -235,7 +233,7 @@ class MemoryWire(Wire):
 @contextlib.asynccontextmanager
 async def _memory_wire(bridge: Bridge, *, hello: bool, **options: Any) -> AsyncIterator[MemoryWire]:
     kernel = bridge.endpoint.kernel
-    async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
+    async with create_client_server_memory_streams() as (ours, theirs), beside() as tasks:
         source, sink = ours
         wire = MemoryWire(sink, source, **options)
         tasks.start_soon(partial(kernel.run, *theirs, kernel.create_initialization_options()))
@@ -243,4 +241,3 @@ async def _memory_wire(bridge: Bridge, *, hello: bool, **options: Any) -> AsyncI
         if hello:
             await wire.hello()
         yield wire
-        tasks.cancel_scope.cancel()

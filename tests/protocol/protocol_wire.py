@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import anyio
+import anyio.abc
 
 PATIENCE = 15.0
 STATELESS = "2026-07-28"
@@ -23,6 +25,20 @@ def envelope(capabilities: Mapping[str, Any] | None = None) -> Json:
         f"{PREFIX}clientInfo": CLIENT,
         f"{PREFIX}clientCapabilities": dict(capabilities or {}),
     }
+
+
+@contextlib.asynccontextmanager
+async def beside() -> AsyncIterator[anyio.abc.TaskGroup]:
+    """Tasks beside the block, cancelled at its end; what fails in the block is raised as it is, not as a group."""
+    failed: list[Exception] = []
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except Exception as error:
+            failed.append(error)
+        tasks.cancel_scope.cancel()
+    if failed:
+        raise failed[0]
 
 
 class Wire:

@@ -109,8 +109,9 @@ def governed(*middleware: Any, timeout: float | None = 60.0) -> ToolRegistry:
 class Talk:
     """A client that writes bytes and keeps every message it hears. `capabilities` go with each stateless request."""
 
-    def __init__(self, to_server: int, from_server: int, *, stateless: bool, capabilities: Json) -> None:
-        self.stateless, self.capabilities = stateless, capabilities
+    def __init__(self, to_server: int, from_server: int, *, version: str, capabilities: Json) -> None:
+        self.version, self.capabilities = version, capabilities
+        self.stateless = version == STATELESS
         self.heard: list[Json] = []
         self._to_server, self._sink, self._source = to_server, Descriptor(to_server), Descriptor(from_server)
         self._ids = itertools.count(1)
@@ -130,7 +131,7 @@ class Talk:
     async def hello(self) -> None:
         """Begin, where this era has a beginning."""
         if not self.stateless:
-            params = {"protocolVersion": HANDSHAKE, "capabilities": self.capabilities, "clientInfo": CLIENT}
+            params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT}
             assert "result" in await self.get("initialize", params)
             await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -246,13 +247,13 @@ class Rounds:
 
 @contextlib.asynccontextmanager
 async def talking(
-    tools: ToolRegistry | Bridge, *, stateless: bool = True, capabilities: Json = EVERYTHING, drain: float = PATIENCE
+    tools: ToolRegistry | Bridge, *, version: str = STATELESS, capabilities: Json = EVERYTHING, drain: float = PATIENCE
 ) -> AsyncIterator[Talk]:
     """A raw connection to a server in this process. At the end of the block input ends, and serving with it."""
     bridge = tools if isinstance(tools, Bridge) else bridge_of(tools)
     from_client, to_server = os.pipe()
     from_server, to_client = os.pipe()
-    talk = Talk(to_server, from_server, stateless=stateless, capabilities=capabilities)
+    talk = Talk(to_server, from_server, version=version, capabilities=capabilities)
 
     async def serve() -> None:
         try:

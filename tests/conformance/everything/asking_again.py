@@ -5,8 +5,6 @@ Nothing is kept between the two calls but the state that travels through the cli
 
 from __future__ import annotations
 
-from typing import Any
-
 from questions import CAPITAL, CHOICES, CONFIRM, CONTEXT, DEFAULTS, NAME, SEVERAL, STEP_1, STEP_2, USER, supported, told
 from shelf import registry
 
@@ -14,7 +12,7 @@ from mcp_bridge import CallContext, Form, NeedsInput, Sampling, prompt, tool
 
 
 @tool(registry=registry)
-def test_sampling(prompt: str, ctx: CallContext) -> Any:
+def test_sampling(prompt: str, ctx: CallContext) -> str | NeedsInput:
     """Have the client's model answer a prompt."""
     if "said" not in ctx.answers:
         return NeedsInput({"said": Sampling(prompt, 100)})
@@ -22,7 +20,7 @@ def test_sampling(prompt: str, ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_elicitation(message: str, ctx: CallContext) -> Any:
+def test_elicitation(message: str, ctx: CallContext) -> str | NeedsInput:
     """Ask for a user's name and address."""
     if "user" not in ctx.answers:
         return NeedsInput({"user": Form(message, USER)})
@@ -30,7 +28,7 @@ def test_elicitation(message: str, ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_elicitation_sep1034_defaults(ctx: CallContext) -> Any:
+def test_elicitation_sep1034_defaults(ctx: CallContext) -> str | NeedsInput:
     """Ask with a default for each kind of field."""
     if "values" not in ctx.answers:
         return NeedsInput({"values": Form("Please check these values", DEFAULTS)})
@@ -38,7 +36,7 @@ def test_elicitation_sep1034_defaults(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_elicitation_sep1330_enums(ctx: CallContext) -> Any:
+def test_elicitation_sep1330_enums(ctx: CallContext) -> str | NeedsInput:
     """Ask with each kind of choice."""
     if "choices" not in ctx.answers:
         return NeedsInput({"choices": Form("Please choose", CHOICES)})
@@ -46,7 +44,7 @@ def test_elicitation_sep1330_enums(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_missing_capability(ctx: CallContext) -> Any:
+def test_missing_capability(ctx: CallContext) -> str | NeedsInput:
     """Need a client that can sample."""
     if "said" not in ctx.answers:
         return NeedsInput({"said": Sampling("Say something.", 100)})
@@ -54,14 +52,14 @@ def test_missing_capability(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-async def test_streaming_elicitation(ctx: CallContext) -> Any:
+async def test_streaming_elicitation(ctx: CallContext) -> str | NeedsInput:
     """Tell of progress, then ask."""
     await ctx.progress(50, 100)
     return told(ctx.answers["confirm"]) if "confirm" in ctx.answers else NeedsInput({"confirm": CONFIRM})
 
 
 @tool(registry=registry)
-def test_input_required_result_elicitation(ctx: CallContext) -> Any:
+def test_input_required_result_elicitation(ctx: CallContext) -> str | NeedsInput:
     """Ask for a name and greet it."""
     if "user_name" not in ctx.answers:
         return NeedsInput({"user_name": NAME})
@@ -69,7 +67,7 @@ def test_input_required_result_elicitation(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_input_required_result_sampling(ctx: CallContext) -> Any:
+def test_input_required_result_sampling(ctx: CallContext) -> str | NeedsInput:
     """Ask the client's model for a capital."""
     if "capital_question" not in ctx.answers:
         return NeedsInput({"capital_question": CAPITAL})
@@ -77,7 +75,7 @@ def test_input_required_result_sampling(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_input_required_result_list_roots(ctx: CallContext) -> Any:
+def test_input_required_result_list_roots(ctx: CallContext) -> str | NeedsInput:
     """Name the client's folders."""
     if "client_roots" not in ctx.answers:
         return NeedsInput({"client_roots": SEVERAL["client_roots"]})
@@ -85,7 +83,7 @@ def test_input_required_result_list_roots(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_input_required_result_request_state(ctx: CallContext) -> Any:
+def test_input_required_result_request_state(ctx: CallContext) -> str | NeedsInput:
     """Remember something while the client is asked."""
     if "confirm" not in ctx.answers:
         return NeedsInput({"confirm": CONFIRM}, state={"kept": "state-ok"})
@@ -93,7 +91,7 @@ def test_input_required_result_request_state(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_input_required_result_tampered_state(ctx: CallContext) -> Any:
+def test_input_required_result_tampered_state(ctx: CallContext) -> str | NeedsInput:
     """Ask, with a state that nobody may change."""
     if "confirm" not in ctx.answers:
         return NeedsInput({"confirm": CONFIRM}, state={"step": 1})
@@ -101,7 +99,7 @@ def test_input_required_result_tampered_state(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_input_required_result_multiple_inputs(ctx: CallContext) -> Any:
+def test_input_required_result_multiple_inputs(ctx: CallContext) -> str | NeedsInput:
     """Ask a person and a model, and for the folders, all at once."""
     if not ctx.answers:
         return NeedsInput(SEVERAL, state={"step": 1})
@@ -110,7 +108,7 @@ def test_input_required_result_multiple_inputs(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_input_required_result_multi_round(ctx: CallContext) -> Any:
+def test_input_required_result_multi_round(ctx: CallContext) -> str | NeedsInput:
     """Ask for a name, then for a colour."""
     if "step2" in ctx.answers:
         return f"{ctx.state['name']} likes {ctx.answers['step2'].content.get('color')}."
@@ -120,7 +118,7 @@ def test_input_required_result_multi_round(ctx: CallContext) -> Any:
 
 
 @tool(registry=registry)
-def test_input_required_result_capabilities(ctx: CallContext) -> Any:
+def test_input_required_result_capabilities(ctx: CallContext) -> str | NeedsInput:
     """Ask only what this client can be asked."""
     if not ctx.answers:
         return NeedsInput(supported(ctx.capabilities))
@@ -128,7 +126,7 @@ def test_input_required_result_capabilities(ctx: CallContext) -> Any:
 
 
 @prompt(name="test_input_required_result_prompt", registry=registry)
-def asking_prompt(ctx: CallContext) -> Any:
+def asking_prompt(ctx: CallContext) -> str | NeedsInput:
     """A prompt that asks for its context."""
     if "user_context" not in ctx.answers:
         return NeedsInput({"user_context": CONTEXT})
