@@ -16,17 +16,20 @@ import anyio
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.cli.exits import INTERRUPTED, Exit, escaped, say
 from mcp_bridge.cli.target import load
-from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.context import CallContext, Level
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.transports.ends import on_signals
 from mcp_bridge.transports.pipes import private
 from mcp_bridge.wire.content import block
-from mcp_bridge.wire.values import text_of
+from mcp_bridge.wire.values import plain, text_of
 
 
 class ShownContext(CallContext):
-    """A call whose progress is a bar on the terminal, which appears with the first progress; elsewhere a line each."""
+    """A call whose progress is a bar on the terminal, which appears with the first progress; elsewhere a line each.
+
+    What it logs is a line each. Nobody is asked here: a tool that has questions needs a client.
+    """
 
     __slots__ = ("_bar", "_said", "_task")
 
@@ -45,6 +48,10 @@ class ShownContext(CallContext):
             self._bar = _bar()
             self._task = self._bar.add_task("")
         self._bar.update(self._task, completed=progress, total=total, description=escaped(message or ""))
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Say it, whatever its level."""
+        say(escaped(f"{level}: {text_of(plain(data))}"))
 
     def _say(self, line: str) -> None:
         if line != self._said:

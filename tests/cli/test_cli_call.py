@@ -140,6 +140,22 @@ def test_prints_never_reach_stdout(tmp_path: Path) -> None:
         assert words in done.err
 
 
+def test_log_messages_are_a_line_each_and_questions_need_a_client(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "from mcp_bridge import CallContext, tool\n"
+        "@tool\n"
+        "async def who(ctx: CallContext) -> str:\n"
+        "    await ctx.log('warning', {'a': '\\x1b[31m'})\n"
+        "    return (await ctx.ask('Who?', str)).data\n"
+    )
+    done = run("call", "who", cwd=tmp_path)
+    assert (done.code, done.out) == (1, "")
+    warned, refused = done.err.splitlines()
+    assert warned == r'warning: {"a":"\u001b[31m"}'
+    assert "cannot be asked" in refused
+    assert "elicitation" in refused
+
+
 def test_progress_is_a_line_each_where_stderr_is_no_terminal(tmp_path: Path) -> None:
     done = run(*CALL, "steps", "message=\x1b[31m[/red]", cwd=tmp_path)
     assert done.out == "done\n"
