@@ -190,9 +190,18 @@ class Park:
 
     def admit(self, parked: Parked) -> None:
         """Let a call ask. Raises Overloaded when too many others have questions that are not answered."""
-        if parked not in self._asking and len(self._asking) >= self._size:
+        if parked not in self._asking and len(self._asking) >= self._size and not self._make_room():
             raise Overloaded("Too many calls wait for answers already. Try again later.")
         self._asking.add(parked)
+
+    def _make_room(self) -> bool:
+        """End the call that waits longest among those that can begin again from what their clients carry."""
+        for waiting in self._waiting.values():
+            if not waiting.context.started:
+                waiting.scope.cancel()
+                self.forget(waiting)
+                return True
+        return False
 
     def release(self, parked: Parked) -> None:
         """All that a call has asked is answered."""
