@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from mcp_bridge.contracts.errors import CallError, InvalidAnswer, Overloaded
+from mcp_bridge.contracts.errors import CallError, InvalidAnswer, Overloaded, QuestionExpired
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.questions import TRIES, Posed, Unfit
@@ -47,8 +47,13 @@ class Pending:
         self._settled.set()
         return True
 
+    def expire(self) -> None:
+        """Have nobody wait for the answer any more."""
+        self._error = QuestionExpired("The call is over, so nobody can be asked.")
+        self._settled.set()
+
     async def settled(self) -> Any:
-        """Wait for the answer. Raises InvalidAnswer."""
+        """Wait for the answer. Raises InvalidAnswer, QuestionExpired."""
         await self._settled.wait()
         if self._error is not None:
             raise self._error
@@ -93,6 +98,8 @@ class Parked:
         finally:
             self._end()
             self._park.forget(self)
+            for pending in self.pending.values():
+                pending.expire()  # whoever asked from a thread is still there, on trio
 
     def _end(self) -> None:
         self._ended = True
@@ -144,6 +151,9 @@ class Parked:
         return self.given
 
     def _ask(self, key: str, pending: Pending) -> None:
+        if self._ended:
+            pending.expire()
+            return
         self._park.admit(self)
         name = key
         while not name or name in self.pending:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,13 +13,13 @@ import pytest
 from http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
 from http_talking import PRIMED, UNPRIMED, Clock, Event, Talk, Watched, Work, client_of, events, heard, opened
 from mcp.server.streamable_http import GET_STREAM_KEY, EventMessage
-from mcp_types import JSONRPCNotification, JSONRPCResponse
+from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.transports.ends import Ledger
 from mcp_bridge.transports.http.app import BridgeApp
-from mcp_bridge.transports.http.events import Events
+from mcp_bridge.transports.http.events import Events, Stream
 from mcp_bridge.transports.http.sessions import Resuming, SessionOptions
 
 HANDSHAKE = 1
@@ -151,13 +152,16 @@ async def test_another_sessions_event_replays_nothing_though_the_request_ids_are
     ],
     ids=range(14),
 )
-async def test_an_event_that_nobody_sent_replays_nothing_and_harms_nothing(made_up: str) -> None:
+async def test_an_event_that_nobody_sent_replays_nothing_and_harms_nothing(
+    made_up: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with scene() as there:
         talk = await opened(there.http)
         async with talk.call(1, "there") as stream:
             primed = await anext(events(stream))
         session, place, _ = primed.id.split("-")
         assert await talk.rest(made_up.format(session=session, stream=place)) == []
+        assert caplog.records == []
         assert await talk.rest(primed.id) == ["there"]
 
 
@@ -403,10 +407,59 @@ async def test_what_comes_while_a_stream_is_taken_up_is_sent_too() -> None:
     assert sent == ["first", "second", "answer"]
 
 
-async def test_an_error_that_is_no_answer_does_not_end_the_standalone_stream() -> None:
+async def test_whoever_resumes_while_the_rest_is_still_being_sent_has_it_alone() -> None:
+    kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
+    primed = await kept.store_event("1", None)
+    for method in ("first", "second"):
+        await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method=method))
+    await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    earlier: list[EventMessage] = []
+    later: list[EventMessage] = []
+
+    async def send_later(event: EventMessage) -> None:
+        later.append(event)
+
+    async def send_earlier(event: EventMessage) -> None:
+        earlier.append(event)
+        await kept.replay_events_after(primed, send_later)
+
+    with anyio.fail_after(PATIENCE):
+        await kept.replay_events_after(primed, send_earlier)
+    assert (len(earlier), len(later)) == (1, 3)
+
+
+async def test_nobody_is_told_to_come_back_for_a_stream_that_is_answered_or_unknown() -> None:
+    ledger = Ledger()
+    kept = Events(MemoryStore(), ledger, most=10, ttl=60)
+    await kept.store_event("1", None)
+    await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    kept.closed("1")
+    kept.closed("2")
+    assert await ledger.idle(0)
+    await kept.store_event("2", None)
+    kept.closed("2")
+    kept.closed("2")
+    assert not await ledger.idle(0)
+    await kept.end()
+    assert await ledger.idle(0)
+
+
+async def test_a_session_of_many_calls_does_not_grow() -> None:
+    kept = Events(MemoryStore(), Ledger(), most=4, ttl=60)
+    for number in range(100):
+        await kept.store_event(str(number), None)
+        await kept.store_event(str(number), JSONRPCResponse(jsonrpc="2.0", id=number, result={}))
+    gc.collect()
+    assert len([one for one in gc.get_referrers(Stream) if isinstance(one, Stream)]) <= 4
+
+
+async def test_an_error_without_an_id_does_not_end_the_standalone_stream() -> None:
     kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
     place = await kept.store_event(GET_STREAM_KEY, JSONRPCNotification(jsonrpc="2.0", method="first"))
-    await kept.store_event(GET_STREAM_KEY, JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    error = ErrorData(code=-32700, message="not JSON")
+    await kept.store_event(GET_STREAM_KEY, JSONRPCError(jsonrpc="2.0", id=None, error=error))
+    await kept.store_event(GET_STREAM_KEY, None)  # as the SDK does for one that is resumed
+    await kept.store_event(GET_STREAM_KEY, JSONRPCNotification(jsonrpc="2.0", method="second"))
     sent: list[EventMessage] = []
 
     async def send(event: EventMessage) -> None:
@@ -414,4 +467,4 @@ async def test_an_error_that_is_no_answer_does_not_end_the_standalone_stream() -
 
     with anyio.fail_after(PATIENCE):
         assert await kept.replay_events_after(place, send) == GET_STREAM_KEY
-    assert len(sent) == 1
+    assert len(sent) == 2

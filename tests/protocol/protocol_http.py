@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import anyio.abc
 import httpx2
-from protocol_wire import HANDSHAKE, PATIENCE, PREFIX, Wire
+from protocol_wire import HANDSHAKE, PATIENCE, PREFIX, Wire, beside
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -77,7 +77,10 @@ def encoded(value: str) -> str:
 
 
 class HttpWire(Wire):
-    """Streamable HTTP: every message is a POST of its own. `replies` has how each request was answered."""
+    """Streamable HTTP: every message is a POST of its own, with the headers of `always`.
+
+    `replies` has how each request was answered.
+    """
 
     transport = "http"
 
@@ -85,7 +88,7 @@ class HttpWire(Wire):
         super().__init__(**options)
         self.url = f"{base}/mcp"
         self.http = http
-        self.session: dict[str, str] = {}
+        self.always: dict[str, str] = {}
         self.replies: dict[Any, Reply] = {}
         self._tasks = tasks
         self._scopes: dict[Any, anyio.CancelScope] = {}
@@ -116,7 +119,7 @@ class HttpWire(Wire):
 
     def headers(self, message: Any) -> dict[str, str]:
         """The headers of a message."""
-        return {**ACCEPT, **(standard_headers(message) if self.stateless else self.session)}
+        return {**ACCEPT, **(standard_headers(message) if self.stateless else {}), **self.always}
 
     async def _post(self, message: Any, headers: dict[str, str]) -> None:
         key = message.get("id") if isinstance(message, dict) else None
@@ -125,7 +128,7 @@ class HttpWire(Wire):
             async with self.http.stream("POST", self.url, json=message, headers=given) as answer:
                 reply = self.replies[key] = Reply(answer.status_code, answer.headers)
                 if "mcp-session-id" in answer.headers and not self.stateless:
-                    self.session["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
+                    self.always["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
                 await self._read(answer, reply)
 
     async def _read(self, answer: httpx2.Response, reply: Reply) -> None:
@@ -139,7 +142,7 @@ class HttpWire(Wire):
         reply.ended = True
 
     async def _listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        async with self.http.stream("GET", self.url, headers={**ACCEPT, **self.session}) as answer:
+        async with self.http.stream("GET", self.url, headers={**ACCEPT, **self.always}) as answer:
             self.replies["GET"] = Reply(answer.status_code, answer.headers)
             task_status.started()
             await self._read(answer, self.replies["GET"])

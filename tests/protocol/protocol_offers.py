@@ -94,3 +94,9 @@ def gallery() -> list[Any]:
 def crash_prompt() -> str:
     """Fails in a way that nobody expected."""
     raise RuntimeError(f"the password is {SECRET}")
+
+
+@prompt(registry=OFFERED)
+def odd_prompt() -> list[Any]:
+    """Answers with what is not what it says."""
+    return [Message("good"), Image("not bytes", "image/png"), {"a": float("nan")}]  # type: ignore[arg-type]

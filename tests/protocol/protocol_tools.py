@@ -11,6 +11,7 @@ import anyio
 from mcp_bridge import (
     Audio,
     CallContext,
+    Content,
     EmbeddedResource,
     Header,
     Image,
@@ -52,6 +53,7 @@ class Memory:
 
     runs: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
+    kept: list[CallContext] = field(default_factory=list)
     _events: dict[tuple[str, str], anyio.Event] = field(default_factory=dict)
 
     def event(self, kind: str, name: str) -> anyio.Event:
@@ -98,7 +100,7 @@ def numbers(count: int) -> list[int]:
 
 
 @tool(registry=OFFERED)
-def blocks() -> list[Any]:
+def blocks() -> list[Content]:
     """One block of each kind."""
     return [
         Text("text", annotations={"audience": ["user"], "priority": 0.5}),
@@ -203,6 +205,29 @@ def add(kind: str, name: str, ctx: CallContext) -> str:
         case "prompts":
             registry.prompts.add(PromptEntry(name, lambda arguments: name))
     return "added"
+
+
+@tool(registry=OFFERED)
+def remove_tool(name: str, ctx: CallContext) -> bool:
+    """One tool less."""
+    return registry_of(ctx).unregister(name)
+
+
+@tool(registry=OFFERED)
+async def keep(ctx: CallContext) -> str:
+    """Reports progress, and keeps its context beyond its end."""
+    await ctx.progress(1)
+    memory_of(ctx).kept.append(ctx)
+    return "kept"
+
+
+@tool(registry=OFFERED)
+async def use_kept(ctx: CallContext) -> str:
+    """Reports for the call that has ended."""
+    (kept,) = memory_of(ctx).kept
+    await kept.progress(2)
+    await kept.log("emergency", "too late")
+    return "used"
 
 
 @tool(registry=OFFERED)

@@ -85,6 +85,7 @@ class Connected:
     options: Mapping[str, Any] = field(default_factory=dict)
     bridge: Bridge = field(default_factory=Bridge)
     base: str = ""
+    host: Hosting | None = None
 
     @property
     def stateless(self) -> bool:
@@ -106,6 +107,13 @@ class Connected:
     def other_era(self) -> Connected:
         """The same server, for clients of the other era."""
         return replace(self, way=replace(self.way, stateless=not self.stateless))
+
+    def end_listeners(self) -> None:
+        """Have the server end its subscriptions, as when it shuts down."""
+        if self.host is None:
+            self.bridge.endpoint.end_listeners()
+        else:
+            self.host.portal.call(self.bridge.endpoint.end_listeners)
 
     def client(self, **options: Any) -> AbstractAsyncContextManager[Client]:
         """The official client, connected; `options` are its own."""
@@ -138,6 +146,7 @@ async def serving(
         return
     connected.bridge = bridge = protocol_server.make(**options)
     if way.transport != "memory":
+        connected.host = host
         with host.serving(bridge, **http) as connected.base:
             yield connected
         return

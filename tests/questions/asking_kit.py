@@ -117,6 +117,7 @@ class Talk:
         self._ids = itertools.count(1)
         self._news = anyio.Event()
         self._open, self._over = True, False
+        self._taken: list[Any] = [None]
 
     async def read(self) -> None:
         """Hear everything, until the server leaves."""
@@ -170,6 +171,16 @@ class Talk:
                         return message
                 assert not self._over, f"the server left; it had said {self.heard}"
                 await self._news.wait()
+
+    async def question(self) -> Json:
+        """The next request of a server of the handshake era."""
+        question = await self.until(lambda message: "method" in message and message.get("id") not in self._taken)
+        self._taken.append(question["id"])
+        return question
+
+    async def reply(self, question: Json, **body: Any) -> None:
+        """Answer a request of the server, with a `result` or an `error`."""
+        await self.send({"jsonrpc": "2.0", "id": question["id"], **body})
 
     async def cancel(self, number: int) -> None:
         """Give a request up."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import mcp_types as types
 import pytest
-from asking_kit import EVERY_ERA, NAME, STATELESS, Person, code_of, said, talking
+from asking_kit import EVERY_ERA, NAME, STATELESS, Person, accept, code_of, said, talking
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
@@ -258,13 +258,13 @@ async def test_clients_of_older_versions_get_forms_in_the_words_they_know() -> N
 
     async with talking(registry, version="2025-06-18") as talk:
         number = await talk.ask("tools/call", {"name": "ask", "arguments": {}})
-        question = await talk.until(lambda message: message.get("method") == "elicitation/create")
+        question = await talk.question()
         assert question["params"]["requestedSchema"]["properties"] == {
             "plain": {"type": "string", "enum": ["a", "b"]},
             "titled": {"type": "string", "enum": ["x", "y"], "enumNames": ["An X", "A Y"]},
             "named": {"type": "string", "enum": ["p", "q"], "enumNames": ["Pea", "Queue"]},
         }
-        await talk.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"plain": "a"}}})
+        await talk.reply(question, result=accept(plain="a"))
         assert said((await talk.answer(number))["result"]) == "{'plain': 'a'}"
         refused = await talk.get("tools/call", {"name": "ask", "arguments": {"several": True}})
         assert code_of(refused["result"]) == "internal_error"

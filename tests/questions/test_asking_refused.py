@@ -130,7 +130,7 @@ async def test_with_the_capability_the_question_goes_out(version: str, kind: str
         if version == STATELESS:
             assert len((await talk.answer(number))["result"]["inputRequests"]) == 1
         else:
-            await talk.until(lambda message: "id" in message and "method" in message)
+            await talk.question()
             await talk.cancel(number)
 
 
@@ -150,11 +150,7 @@ async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_
     async with talking(asking(), version=HANDSHAKE) as talk:
         for name in ("ask", "fall_back"):
             number = await talk.ask("tools/call", {"name": name, "arguments": {"kind": kind}})
-            question = await talk.until(
-                lambda message: "method" in message and "id" in message and message not in seen, seen := []
-            )
-            seen.append(question)
-            await talk.send({"jsonrpc": "2.0", "id": question["id"], "error": {"code": code, "message": "not today"}})
+            await talk.reply(await talk.question(), error={"code": code, "message": "not today"})
             result = (await talk.answer(number))["result"]
             assert code_of(result) == expected
             assert "not today" in said(result)
@@ -185,11 +181,6 @@ async def test_a_tool_may_go_on_after_a_refusal(mode: str) -> None:
 async def test_a_handshake_client_that_answers_nonsense_is_asked_three_times(reply: Any) -> None:
     async with talking(asking(), version=HANDSHAKE, capabilities=EVERYTHING) as talk:
         number = await talk.ask("tools/call", {"name": "ask", "arguments": {"kind": "form"}})
-        answered: list[Any] = []
         for _ in range(3):
-            question = await talk.until(
-                lambda message: "method" in message and "id" in message and message["id"] not in answered
-            )
-            answered.append(question["id"])
-            await talk.send({"jsonrpc": "2.0", "id": question["id"], "result": reply})
+            await talk.reply(await talk.question(), result=reply)
         assert code_of((await talk.answer(number))["result"]) == "invalid_answer"

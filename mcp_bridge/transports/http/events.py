@@ -129,7 +129,7 @@ class Events(EventStore):
     def closed(self, stream_name: str) -> None:
         """The server has closed a stream whose client is to come back for the rest."""
         stream = self._named.get(stream_name)
-        if stream is not None and stream_name != GET_STREAM_KEY:
+        if stream is not None and not stream.answered and stream_name != GET_STREAM_KEY:
             stream.read_by(None)
             self._owe(stream)
 
@@ -176,7 +176,7 @@ class Events(EventStore):
     def _find(self, event_id: str) -> tuple[Stream | None, int]:
         session, _, place = event_id.partition("-")
         stream, _, number = place.partition("-")
-        known = session == self._session and number.isascii() and number.isdecimal() and len(number) < 20
+        known = session == self._session and number.isdecimal() and len(number) < 20  # int refuses thousands of digits
         return (self._numbered.get(stream), int(number)) if known else (None, 0)
 
     def _event_id(self, stream: Stream, number: int) -> str:

@@ -1,0 +1,133 @@
+"""Resources over every transport and in both eras."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from protocol_manifest import proves
+from protocol_tools import PNG, SECRET
+from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected
+from protocol_wire import Wire
+
+TRAVERSALS = (
+    "../../etc/passwd", "a/../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "%2E%2E%2Fetc",
+    "..", "a/..", "%252e%252e/etc/passwd/..", "..\\..\\etc", "..%5c..%5cetc", "/etc/passwd", "%2fetc%2fpasswd",
+    "a%00b", "C:%5cwindows", "C:/windows",
+)  # fmt: skip
+NO_URIS = ("", "text", "no uri at all", "test:// text", "test://text\n", "://text", "1test://text", "test://t\u00e9xt")
+
+
+async def read(wire: Wire, uri: str) -> list[Any]:
+    """The contents of a resource."""
+    contents: list[Any] = (await wire.result("resources/read", {"uri": uri}))["contents"]
+    return contents
+
+
+@proves("resources/list", "resources/templates")
+async def test_resources_and_templates_are_listed(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        listed = {each["uri"]: each for each in (await wire.result("resources/list"))["resources"]}
+        assert listed["test://text"]["mimeType"] == "text/plain"
+        assert (listed["test://text"]["name"], listed["test://text"]["title"]) == ("text", "A text")
+        templates = (await wire.result("resources/templates/list"))["resourceTemplates"]
+        assert {each["uriTemplate"] for each in templates} == {
+            "test://people/{name}/notes/{number}",
+            "test://files/{+path}",
+        }
+        assert all(each["name"] for each in templates)
+
+
+@proves("resources/contents")
+async def test_contents_are_text_or_base64_at_their_uri(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        assert await read(wire, "test://text") == [
+            {"uri": "test://text", "mimeType": "text/plain", "text": "héllo 世界"}
+        ]
+        (binary,) = await read(wire, "test://bytes")
+        assert (binary["uri"], binary["mimeType"], "text" in binary) == ("test://bytes", "image/png", False)
+        assert base64.b64decode(binary["blob"], validate=True) == PNG
+        one, two = await read(wire, "test://several")
+        assert (one["uri"], one["text"]) == ("test://several/1", "one")
+        assert (two["uri"], base64.b64decode(two["blob"])) == ("test://several/2", b"2")
+
+
+@proves("resources/templates")
+async def test_what_a_template_stands_for_is_read(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        (note,) = await read(wire, "test://people/ann%20b/notes/7")
+        assert note["text"] == "note 7 of ann b"
+        assert note["uri"] == "test://people/ann%20b/notes/7"
+        assert (await read(wire, "test://files/a/b..c.txt"))[0]["text"] == "the file a/b..c.txt"
+    async with connected.client() as client:
+        contents = (await client.read_resource("test://people/bob/notes/1")).contents
+        assert contents[0].text == "note 1 of bob"  # type: ignore[union-attr]
+
+
+@proves("resources/not-found", "resources/no-empty-contents")
+async def test_what_does_not_exist_is_an_error_with_its_uri(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for uri in ("test://nothing", "test://people/ann", "other://text", "file:///etc/passwd"):
+            error = await wire.error("resources/read", {"uri": uri})
+            assert (error["code"], error["data"]["uri"]) == (-32602, uri)
+    async with connected.client() as client:
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource("test://nothing")
+        assert caught.value.error.code == -32602
+
+
+@proves("resources/uris-validated")
+async def test_what_is_no_uri_or_does_not_fit_reads_nothing(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for uri in (*NO_URIS, "test://people/ann/notes/many", "test://people/ann/notes/1/2", "x" * 10_000):
+            assert (await wire.error("resources/read", {"uri": uri}))["code"] == -32602, uri
+
+
+@proves("resources/no-traversal")
+async def test_paths_do_not_lead_out_of_where_they_belong(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for path in TRAVERSALS:
+            error = await wire.error("resources/read", {"uri": f"test://files/{path}"})
+            assert error["code"] == -32602, path
+
+
+@proves("resources/internal-errors")
+async def test_a_read_that_fails_inside_is_an_internal_error(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        error = await wire.error("resources/read", {"uri": "test://crash"})
+        assert error["code"] == -32603
+        assert SECRET not in json.dumps(error)
+
+
+@proves("resources/subscribe")
+@HANDSHAKE_ONLY
+async def test_a_subscriber_is_told_of_updates_until_it_unsubscribes(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        await wire.result("resources/subscribe", {"uri": "test://watched"})
+        await wire.call("touch", {"uri": "test://text"})
+        await wire.call("touch", {"uri": "test://watched"})
+        told = await wire.heard_from("notifications/resources/updated")
+        assert told["params"]["uri"] == "test://watched"
+        assert (await read(wire, "test://watched"))[0]["text"] == "version 2"
+        await wire.result("resources/unsubscribe", {"uri": "test://watched"})
+        await wire.result("resources/subscribe", {"uri": "test://text"})
+        await wire.call("touch", {"uri": "test://watched"})
+        await wire.call("touch", {"uri": "test://text"})
+        assert (await wire.heard_from("notifications/resources/updated"))["params"]["uri"] == "test://text"
+        assert len(wire.notifications("notifications/resources/updated")) == 2
+
+
+@proves("resources/updates")
+@STATELESS_ONLY
+async def test_a_listener_is_told_of_updates_of_what_it_listens_for(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        await wire.ask("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["test://watched"]}})
+        await wire.heard_from("notifications/subscriptions/acknowledged")
+        await wire.call("touch", {"uri": "test://text"})
+        await wire.call("touch", {"uri": "test://watched"})
+        assert (await wire.heard_from("notifications/resources/updated"))["params"]["uri"] == "test://watched"
+        assert len(wire.notifications("notifications/resources/updated")) == 1
+        assert (await read(wire, "test://watched"))[0]["text"] == "version 2"
