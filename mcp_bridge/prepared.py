@@ -44,6 +44,11 @@ class Prepared:
     composed: dict[object, CallNext] = field(default_factory=dict, compare=False)
 
     @cached_property
+    def name(self) -> str:
+        """What the entry is called: its name, or the URI that it stands at."""
+        return str(getattr(self.entry, "name", "") or getattr(self.entry, "uri", "") or "")
+
+    @cached_property
     def output_schema(self) -> Any:
         """What answers must fit; empty when the entry does not say."""
         return self.entry.output_schema if isinstance(self.entry, ToolEntry) else {}
@@ -87,7 +92,7 @@ class Prepared:
 
     async def answer(self, handler: Callable[[], Any], threads: Threads) -> Any:
         """What the bound handler answers: awaited here when it is async, else run in a thread."""
-        answer = await handler() if self.is_async else await threads.run(handler)
+        answer = await handler() if self.is_async else await threads.run(handler, name=self.name)
         if inspect.isawaitable(answer):  # a synchronous function that returns a coroutine
             answer = await answer
         return answer

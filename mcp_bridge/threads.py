@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
 from anyio import to_thread
 from anyio.lowlevel import current_token
+
+from mcp_bridge.contracts.errors import Overloaded
 
 T = TypeVar("T")
 Soon = Callable[[Callable[[], None]], object]
@@ -30,19 +34,30 @@ class Threads:
     """At most `size` synchronous handlers at once. A cancelled call stops waiting; its thread keeps its place."""
 
     def __init__(self, size: int) -> None:
+        self._size = size
         self._places = anyio.CapacityLimiter(size)
         self._unbounded = anyio.CapacityLimiter(float("inf"))
+        self._stuck: dict[object, str] = {}
 
     @property
     def busy(self) -> int:
         """How many threads are at work now, abandoned ones included."""
         return int(self._places.borrowed_tokens)
 
-    async def run(self, function: Callable[..., T], *args: object) -> T:
-        """Run `function(*args)` in a thread, with this task's context variables, and return its answer."""
+    @property
+    def stuck(self) -> dict[str, int]:
+        """The threads that go on although nobody waits for them any more, counted by what they run."""
+        return dict(Counter(self._stuck.values()))
+
+    async def run(self, function: Callable[..., T], *args: object, name: str = "") -> T:
+        """Run `function(*args)` in a thread, with this task's context variables, and return its answer.
+
+        `name` is what it is called in `stuck`. Raises Overloaded when every place is taken by a stuck thread.
+        """
+        self._refuse_when_stuck()
         job = object()
         await self._places.acquire_on_behalf_of(job)
-        handover = _Handover(lambda: self._places.release_on_behalf_of(job), from_any_thread())
+        handover = _Handover(partial(self._free, job), partial(self._stuck.__setitem__, job, name), from_any_thread())
         context = copy_context()
 
         def work() -> tuple[T | None, BaseException | None]:
@@ -64,12 +79,22 @@ class Threads:
             raise error
         return cast("T", answer)
 
+    def _free(self, job: object) -> None:
+        self._stuck.pop(job, None)
+        self._places.release_on_behalf_of(job)
+
+    def _refuse_when_stuck(self) -> None:
+        if len(self._stuck) >= self._size:
+            named = ", ".join(f"{name} ({count})" for name, count in sorted(self.stuck.items()))
+            raise Overloaded(f"Every thread is held by calls that were given up but do not end: {named}.")
+
 
 class _Handover:
     """Who gives the place back: the thread if it is at work when the waiting task leaves, else the waiting task."""
 
-    def __init__(self, release: Callable[[], None], soon: Soon) -> None:
+    def __init__(self, release: Callable[[], None], abandon: Callable[[], None], soon: Soon) -> None:
         self._release = release
+        self._abandon = abandon
         self._soon = soon
         self._lock = threading.Lock()
         self._working = self._left = False
@@ -92,5 +117,7 @@ class _Handover:
         with self._lock:
             self._left = True
             mine = not self._working
+            if not mine:
+                self._abandon()
         if mine:
             self._release()

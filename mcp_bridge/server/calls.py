@@ -24,6 +24,7 @@ from mcp_bridge.server.handshake import Handshake
 from mcp_bridge.server.parking import Park, Parked
 from mcp_bridge.server.rounds import Round
 from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.stores.patient import PatientStore
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
 from mcp_bridge.wire.versions import STATELESS, carries
 
@@ -39,7 +40,7 @@ class Calls:
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
         self._registry = registry
         self._ttl = state.ttl
-        self._store = state.store or MemoryStore()
+        self._store = MemoryStore() if state.store is None else PatientStore(state.store)
         self._park = Park(size=state.parked, ttl=state.ttl)
         keys = list(state.keys) or [secrets.token_hex(32)]
         security = RequestStateSecurity(keys=keys, ttl=state.ttl)

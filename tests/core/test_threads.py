@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ from anyio.lowlevel import checkpoint
 from speaking import entry_of, raising
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
+from mcp_bridge.contracts.errors import Overloaded
 from mcp_bridge.threads import Threads, _Handover, from_any_thread
 
 PATIENCE = 10
@@ -92,9 +94,8 @@ async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
                     await checkpoint()
                 tasks.cancel_scope.cancel()
             assert threads.busy == 1
-            with anyio.move_on_after(0.05) as waited:
+            with pytest.raises(Overloaded):
                 await threads.run(raising, AssertionError("there was no place"))
-            assert waited.cancelled_caught
             assert threads.busy == 1
     finally:
         release.set()
@@ -147,7 +148,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
 
 async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
     ended = threading.Event()
-    handover = _Handover(ended.set, from_any_thread())
+    handover = _Handover(ended.set, lambda: None, from_any_thread())
     assert handover.thread_starts()
     handover.waiter_leaves()
     worker = threading.Thread(target=handover.thread_ends)
@@ -170,3 +171,26 @@ async def test_what_a_thread_raises_is_raised_here(error: BaseException) -> None
     assert threads.busy == 0
     [seen] = caught
     assert error in (seen, seen.__cause__)  # a coroutine cannot raise StopIteration itself
+
+
+async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_they_are_all() -> None:
+    end = threading.Event()
+
+    def hold(data: Any) -> None:
+        assert end.wait(PATIENCE)
+
+    threads = Threads(2)
+    for expected in ({"slow": 1}, {"slow": 2}):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(threads.run, hold, None, name="slow"))
+            while threads.busy < sum(expected.values()):
+                await checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert threads.stuck == expected
+    with pytest.raises(Overloaded, match=r"do not end: slow \(2\)"):
+        await threads.run(lambda: None)
+    end.set()
+    await until_free(threads)
+    assert threads.stuck == {}
+    assert await threads.run(lambda: 1) == 1

@@ -38,6 +38,12 @@ class Hosting:
         """The base URL, with this bridge behind it for the length of the block."""
         access = Access.to("127.0.0.1", token=token)
         app = BridgeApp(bridge.endpoint, HttpOptions(access=access, **options), around=bridge.running)
+        with self.serving_app(app) as base:
+            yield base
+
+    @contextlib.contextmanager
+    def serving_app(self, app: BridgeApp) -> Iterator[str]:
+        """The base URL, with this app behind it for the length of the block."""
         with self.portal.wrap_async_context_manager(app.lifespan()):
             self.app = app
             yield self.base

@@ -154,12 +154,13 @@ async def hold(name: str, ctx: CallContext) -> str:
     except BaseException:
         memory.event("cancelled", name).set()
         raise
+    memory.event("done", name).set()
     return "let go"
 
 
 @tool(registry=OFFERED)
 async def wait_for(kind: str, name: str, ctx: CallContext) -> str:
-    """Answers once `hold` of this name has begun, or was cancelled."""
+    """Answers once `hold` of this name has begun, is done, or was cancelled."""
     await memory_of(ctx).event(kind, name).wait()
     return kind
 

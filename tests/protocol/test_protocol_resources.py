@@ -15,7 +15,7 @@ from protocol_wire import Wire
 
 TRAVERSALS = (
     "../../etc/passwd", "a/../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "%2E%2E%2Fetc",
-    "..", "a/..", "%252e%252e/etc/passwd/..", "..\\..\\etc", "..%5c..%5cetc", "/etc/passwd", "%2fetc%2fpasswd",
+    "..", "a/../..", "..\\..\\etc", "..%5c..%5cetc", "/etc/passwd", "%2fetc%2fpasswd",
     "a%00b", "C:%5cwindows", "C:/windows",
 )  # fmt: skip
 NO_URIS = ("", "text", "no uri at all", "test:// text", "test://text\n", "://text", "1test://text", "test://t\u00e9xt")
@@ -89,9 +89,9 @@ async def test_what_is_no_uri_or_does_not_fit_reads_nothing(connected: Connected
 @proves("resources/no-traversal")
 async def test_paths_do_not_lead_out_of_where_they_belong(connected: Connected) -> None:
     async with connected.wire() as wire:
-        for path in TRAVERSALS:
-            error = await wire.error("resources/read", {"uri": f"test://files/{path}"})
-            assert error["code"] == -32602, path
+        answers = {path: await wire.get("resources/read", {"uri": f"test://files/{path}"}) for path in TRAVERSALS}
+        assert {path: answer for path, answer in answers.items() if "result" in answer} == {}
+        assert {answer["error"]["code"] for answer in answers.values()} == {-32602}
 
 
 @proves("resources/internal-errors")

@@ -14,9 +14,7 @@ from mcp_bridge.authoring import tool
 from mcp_bridge.testing import connect
 
 TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}
-EVERY_SAMPLING = types.SamplingCapability(
-    tools=types.SamplingToolsCapability(), context=types.SamplingContextCapability()
-)
+EVERY_SAMPLING = types.SamplingCapability.model_validate({"tools": {}, "context": {}})
 
 
 async def sampled_by(model: Model, mode: str, *messages: Any, **options: Any) -> tuple[list[Sampled], Any]:

@@ -68,7 +68,7 @@ async def _ask(ctx: CallContext) -> str:
 async def until(fact: Any) -> None:
     """Wait for what becomes true by itself, but not for ever."""
     with anyio.fail_after(PATIENCE):
-        while not fact():
+        while not fact():  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.01)
 
 

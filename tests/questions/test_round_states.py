@@ -191,7 +191,7 @@ async def test_without_keys_each_server_seals_with_one_of_its_own(caplog: pytest
 async def test_a_state_is_refused_after_its_time(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bridge, told = asking(ttl=100.0)
+    bridge, _ = asking(ttl=100.0)
     async with talking(bridge) as talk:
         call = talk.calling("once")
         await call.asks()

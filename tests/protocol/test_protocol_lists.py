@@ -1,0 +1,153 @@
+"""Pages, caching hints and change notices: what all lists share, over every transport and in both eras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import mcp_types as types
+import pytest
+from protocol_hosting import Hosting
+from protocol_http import http_wire
+from protocol_manifest import proves
+from protocol_tools import OFFERED
+from protocol_ways import STATELESS_ONLY, Connected, over
+from protocol_wire import PATIENCE, Json, Wire
+
+from mcp_bridge import ToolRegistry, asgi_app
+
+LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+SMALL_PAGES = pytest.mark.parametrize("options", [{"page": 2}], ids=["small pages"])
+KINDS = {"tools": "toolsListChanged", "resources": "resourcesListChanged", "prompts": "promptsListChanged"}
+
+
+async def pages(wire: Wire, method: str) -> list[Json]:
+    """All pages of a list."""
+    found = [await wire.result(method)]
+    while "nextCursor" in found[-1]:
+        found.append(await wire.result(method, {"cursor": found[-1]["nextCursor"]}))
+    return found
+
+
+@proves("utilities/pages")
+@SMALL_PAGES
+async def test_pages_give_everything_once(connected: Connected) -> None:
+    sizes = {
+        "tools/list": len(OFFERED),
+        "resources/list": len(OFFERED.resources),
+        "resources/templates/list": len(OFFERED.templates),
+        "prompts/list": len(OFFERED.prompts),
+    }
+    async with connected.wire() as wire:
+        for method, key in LISTS.items():
+            found = [each for page in await pages(wire, method) for each in page[key]]
+            assert len(found) == sizes[method]
+            assert len({each.get("uri") or each.get("uriTemplate") or each["name"] for each in found}) == len(found)
+
+
+@proves("utilities/stable-cursors")
+@SMALL_PAGES
+async def test_a_cursor_leads_to_the_same_place_also_after_changes(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        first = await wire.result("tools/list")
+        cursor = {"cursor": first["nextCursor"]}
+        second = await wire.result("tools/list", cursor)
+        assert (await wire.result("tools/list", cursor))["tools"] == second["tools"]
+        await wire.call("add", {"kind": "tools", "name": "Aaa"})
+        assert (await wire.result("tools/list", cursor))["tools"] == second["tools"]
+        await wire.call("remove_tool", {"name": first["tools"][-1]["name"]})
+        assert (await wire.result("tools/list", cursor))["tools"] == second["tools"]
+
+
+@proves("utilities/invalid-cursor")
+async def test_an_invalid_cursor_is_an_invalid_parameter(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        for method in LISTS:
+            for cursor in ("invented", "////", "YWZ0ZXI", "\u00e9", "a" * 10_000):
+                assert (await wire.error(method, {"cursor": cursor}))["code"] == -32602, (method, cursor)
+
+
+@proves("utilities/cache-hints")
+@STATELESS_ONLY
+async def test_what_may_be_cached_says_for_how_long_and_by_whom(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        read = ("resources/read", {"uri": "test://text"})
+        for method, params in (("server/discover", {}), *((method, {}) for method in LISTS), read):
+            result = await wire.result(method, params)
+            assert type(result["ttlMs"]) is int
+            assert result["ttlMs"] >= 0
+            assert result["cacheScope"] in {"public", "private"}
+
+
+@proves("utilities/no-hints-between")
+@STATELESS_ONLY
+async def test_a_result_that_asks_for_input_is_not_for_caching(connected: Connected) -> None:
+    async with connected.wire(elicitation={}) as wire:
+        asked = await wire.result("resources/read", {"uri": "test://asking"})
+        assert asked["resultType"] == "input_required"
+        assert asked.keys().isdisjoint({"ttlMs", "cacheScope"})
+
+
+@proves("utilities/same-scope")
+@STATELESS_ONLY
+@pytest.mark.parametrize("options", [{"page": 5}, {"page": 5, "private": True}], ids=["public", "private"])
+async def test_all_pages_have_one_scope(connected: Connected, options: dict[str, Any]) -> None:
+    async with connected.wire() as wire:
+        scopes = [page["cacheScope"] for page in await pages(wire, "tools/list")]
+        assert len(scopes) > 2
+        assert set(scopes) == {"private" if options.get("private") else "public"}
+
+
+@proves("utilities/private-where-guarded")
+@over("http", stateless=True)
+async def test_what_only_those_with_a_token_see_is_private(host: Hosting) -> None:
+    registry = ToolRegistry()
+    registry.publish("tests", OFFERED.list())
+    with host.serving_app(asgi_app(registry, token="secret")) as base:
+        async with http_wire(base, stateless=True) as wire:
+            wire.always["Authorization"] = "Bearer secret"
+            for method in ("server/discover", *LISTS):
+                assert (await wire.result(method))["cacheScope"] == "private"
+
+
+@proves("tools/list-changed", "resources/list-changed", "prompts/list-changed")
+async def test_clients_are_told_when_a_list_changes(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        if connected.stateless:
+            await wire.ask("subscriptions/listen", {"notifications": dict.fromkeys(KINDS.values(), True)})
+            await wire.heard_from("notifications/subscriptions/acknowledged")
+        for kind in KINDS:
+            assert wire.notifications(f"notifications/{kind}/list_changed") == []
+            await wire.call("add", {"kind": kind, "name": "newcomer"})
+            await wire.heard_from(f"notifications/{kind}/list_changed")
+            assert "newcomer" in str((await wire.result(f"{kind}/list"))[kind])
+
+
+@proves("tools/list-changed")
+async def test_the_official_client_hears_of_changes(connected: Connected) -> None:
+    heard = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            heard.set()
+
+    async with connected.client(message_handler=hear, cache=None) as client:
+        if connected.stateless:
+            async with client.listen(tools_list_changed=True) as changes:
+                await client.call_tool("add", {"kind": "tools", "name": "newcomer"})
+                async for _ in changes:
+                    break
+        else:
+            with anyio.fail_after(PATIENCE):
+                number = 0
+                while not heard.is_set():  # over HTTP its stream opens in the background, and it says nothing then
+                    number += 1
+                    await client.call_tool("add", {"kind": "tools", "name": f"newcomer_{number}"})
+                    await anyio.lowlevel.checkpoint()
+        assert "newcomer" in str(await client.list_tools())
