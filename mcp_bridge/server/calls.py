@@ -23,6 +23,7 @@ from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.handshake import Handshake
 from mcp_bridge.server.parking import Park, Parked
 from mcp_bridge.server.rounds import Round
+from mcp_bridge.server.watchdog import Watchdog
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.stores.patient import PatientStore
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
@@ -39,6 +40,7 @@ class Calls:
 
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
         self._registry = registry
+        self._watchdog = Watchdog()
         self._ttl = state.ttl
         self._store = MemoryStore() if state.store is None else PatientStore(state.store)
         self._park = Park(size=state.parked, ttl=state.ttl)
@@ -47,11 +49,21 @@ class Calls:
         self.boundary: ServerMiddleware[Any] = RequestStateBoundary(security, default_audience=audience)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the calls until cancelled."""
-        await self._park.run(task_status=task_status)
+        """Own the calls until cancelled, and watch them."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._watchdog.run)
+            await tasks.start(self._park.run)
+            task_status.started()
 
     async def answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         """The call's result, or an `input_required` result for the client. Raises MCPError for a state not to take."""
+        self._watchdog.enter()
+        try:
+            return await self._answer(prepared, call, request)
+        finally:
+            self._watchdog.leave()
+
+    async def _answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         context = ServedContext(request, self._registry)
         if not carries(request.protocol_version, STATELESS):
             context.ask_through(Handshake(request, ttl=self._ttl))
