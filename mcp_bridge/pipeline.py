@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -19,7 +20,9 @@ from mcp_bridge.contracts.errors import CallError, InvalidArguments, InvalidOutp
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.places import Places
 from mcp_bridge.prepared import Prepared
+from mcp_bridge.schema.extent import Extent
 from mcp_bridge.threads import Threads
 from mcp_bridge.wire.outcomes import failure
 from mcp_bridge.wire.values import text_of, to_result
@@ -29,11 +32,40 @@ logger = logging.getLogger("mcp_bridge.calls")
 Layer = Callable[[ToolCall, CallContext, CallNext], Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """What one tool may take, where that is not what all may: `timeout` in seconds, calls at once."""
+
+    timeout: float | None = None
+    concurrency: int | None = None
+
+
+class Deadline:
+    """The deadline of a running call."""
+
+    __slots__ = ("_left", "scope")
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self.scope = scope
+        self._left = 0.0
+
+    def pause(self) -> None:
+        """Stop the clock."""
+        self._left = self.scope.deadline - anyio.current_time()
+        self.scope.deadline = float("inf")
+
+    async def resume(self) -> None:
+        """Go on with what was left."""
+        self.scope.deadline = anyio.current_time() + self._left
+
+
 class Pipeline:
     """What every call goes through. One pipeline serves all tools of an endpoint.
 
-    `timeout` is in seconds (None: no limit); `threads` bounds the synchronous handlers that run at once;
-    `expose_errors` shows the text of unexpected exceptions to clients.
+    `timeout` is in seconds (None: no limit); `threads` bounds the synchronous handlers that run at once, `concurrency`
+    all calls that do, `queue` those that wait for it; `arguments` is how much data a call may bring. `tools` has limits
+    of single tools, by patterns of their names, of which the first that fits holds. `expose_errors` shows the text of
+    unexpected exceptions to clients.
     """
 
     def __init__(
@@ -42,10 +74,18 @@ class Pipeline:
         *,
         timeout: float | None = 60.0,
         threads: int = 32,
+        concurrency: int = 64,
+        queue: int = 1024,
+        arguments: Extent | None = None,
+        tools: Mapping[str, ToolLimits] | None = None,
         expose_errors: bool = False,
     ) -> None:
         self.timeout = timeout
         self.threads = Threads(threads)
+        self._places = Places(concurrency, queue=queue)
+        self._queue = queue
+        self._arguments = arguments or Extent()
+        self._tools = dict(tools or {})
         self.expose_errors = expose_errors
         self._middleware = tuple(middleware)
 
@@ -58,9 +98,10 @@ class Pipeline:
         """The order of one call of `tool`, outermost first."""
         observers, admitters = self._at(Stage.OBSERVE), self._at(Stage.ADMIT)
         deciders = [*self._at(Stage.DECIDE), *self._at(Stage.ATTEMPT)]
-        validate_input = partial(_validate_input, tool)
+        validate_input = partial(_validate_input, tool, self._arguments)
         recheck_output = partial(_recheck_output, tool)
         outer: list[Layer] = [self._map_errors, recheck_output]
+        limits = self._limits_of(tool.name)
         return [
             *(outer if observers else []),  # their own errors end here too
             *observers,  # see results, never exceptions
@@ -70,7 +111,8 @@ class Pipeline:
             validate_input,
             *deciders,
             *([validate_input] if deciders else []),  # again, because a decider may have changed them
-            self._deadline,
+            *([partial(self._deadline, limits.timeout)] if limits.timeout is not None else []),
+            *self._places_of(tool.name, limits),
             partial(_validate_output, tool),
             partial(self._run, tool),
         ]
@@ -81,6 +123,21 @@ class Pipeline:
         if composed is None:
             composed = tool.composed[self] = _compose(self.layers(tool))
         return await composed(call, ctx)
+
+    def _limits_of(self, name: str) -> ToolLimits:
+        own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
+        return own if own.timeout is not None else replace(own, timeout=self.timeout)
+
+    def _places_of(self, name: str, limits: ToolLimits) -> list[Layer]:
+        if limits.concurrency is None:
+            return [self._place]
+        return [Places(limits.concurrency, queue=self._queue, of=f" of '{name}'"), self._place]
+
+    async def _place(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """A call made by a call runs in its caller's place: were it to wait for one, both might wait for ever."""
+        if ctx.started:
+            return await call_next(call, ctx)
+        return await self._places(call, ctx, call_next)
 
     def _at(self, stage: Stage) -> list[Layer]:
         return [middleware for middleware in self._middleware if middleware.stage == stage]
@@ -103,20 +160,18 @@ class Pipeline:
         shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
         return failure(ToolFailed(call.name, reference, shown=shown, kind=call.kind))
 
-    async def _deadline(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        if self.timeout is None:
-            return await call_next(call, ctx)
+    async def _deadline(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         outer = ctx.deadline
-        ctx.deadline = min(anyio.current_time() + self.timeout, outer if outer is not None else float("inf"))
-        scope = anyio.CancelScope(deadline=ctx.deadline)
-        ctx.timers.append(scope)  # the context stops it while a person is asked
+        ctx.deadline = min(anyio.current_time() + timeout, outer if outer is not None else float("inf"))
+        deadline = Deadline(anyio.CancelScope(deadline=ctx.deadline))
+        ctx.holds.append(deadline)
         try:
-            with scope:
+            with deadline.scope:
                 return await call_next(call, ctx)
         finally:
-            ctx.timers.remove(scope)
+            ctx.holds.remove(deadline)
             ctx.deadline = outer
-        raise ToolTimeout(call.name, self.timeout, kind=call.kind)  # only a scope that ended its own block gets here
+        raise ToolTimeout(call.name, timeout, kind=call.kind)  # only a scope that ended its own block gets here
 
     async def _run(self, tool: Prepared, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
         answer = await self._answer(tool, call, ctx)
@@ -149,7 +204,11 @@ class Pipeline:
             ctx.answers, ctx.state = outer
 
 
-async def _validate_input(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+async def _validate_input(
+    tool: Prepared, most: Extent, call: ToolCall, ctx: CallContext, call_next: CallNext
+) -> ToolResult:
+    if (excess := most.excess(call.arguments)) is not None:
+        raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
     if not tool.input.is_valid(call.arguments):
         raise InvalidArguments(tool.input.check(call.arguments).errors, tool=call.name, kind=call.kind)
     return await call_next(call, ctx)

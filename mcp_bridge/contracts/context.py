@@ -31,6 +31,18 @@ class Caller(Protocol):
         ...
 
 
+class Hold(Protocol):
+    """Something that a running call has, and does without while a person is asked: its deadline, its place."""
+
+    def pause(self) -> None:
+        """Give it back."""
+        ...
+
+    async def resume(self) -> None:
+        """Have it again."""
+        ...
+
+
 class CallContext:
     """The running call, as its tool and its middleware see it.
 
@@ -40,8 +52,8 @@ class CallContext:
 
     `deadline` is on the event loop's clock, in seconds, or None; it stops while a person is asked. `protocol_version`
     is empty in process. `answers` and `state` are what a `NeedsInput` of this call brought. `pipeline` is the policy
-    that calls made by this call are under too. `started`, `needs` and `timers` are the pipeline's: whether the handler
-    has begun, what it waits for between two runs, and the deadlines that run.
+    that calls made by this call are under too. `started`, `needs` and `holds` are the pipeline's: whether the handler
+    has begun, what it waits for between two runs, and what the call gives back while a person is asked.
     """
 
     __slots__ = (
@@ -49,6 +61,7 @@ class CallContext:
         "answers",
         "caller",
         "deadline",
+        "holds",
         "meta",
         "needs",
         "pipeline",
@@ -57,7 +70,6 @@ class CallContext:
         "request_id",
         "started",
         "state",
-        "timers",
     )
 
     def __init__(
@@ -82,7 +94,7 @@ class CallContext:
         self.pipeline: Any = None
         self.started = False
         self.needs: NeedsInput | None = None
-        self.timers: list[Any] = []
+        self.holds: list[Hold] = []
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

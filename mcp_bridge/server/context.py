@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Protocol, get_args
 
 import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 
-from mcp_bridge.contracts.context import CallContext, Level
+from mcp_bridge.contracts.context import CallContext, Hold, Level
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.question import Question
 from mcp_bridge.registry import ToolRegistry
@@ -42,7 +42,7 @@ class ServedContext(CallContext):
     `serve` points it to the request that it now answers; between two requests of a parked call there is none.
     """
 
-    __slots__ = ("_asked", "_asking", "_began", "_deadlines", "_progress", "_request", "_throttle")
+    __slots__ = ("_asked", "_asking", "_began", "_given_back", "_progress", "_request", "_throttle")
 
     def __init__(self, request: Request, registry: ToolRegistry) -> None:
         super().__init__(
@@ -57,7 +57,7 @@ class ServedContext(CallContext):
         self._asking: Asking | None = None
         self._asked = 0
         self._began = 0.0
-        self._deadlines: list[tuple[Any, float]] = []
+        self._given_back: list[Hold] = []
 
     def serve(self, request: Request | None) -> None:
         """Answer this request from now on; its progress begins anew."""
@@ -108,7 +108,7 @@ class ServedContext(CallContext):
         if missing or self._asking is None:
             required = missing or [one.required for one in posed.values()]
             raise MissingCapability({name: parts for one in required for name, parts in one.items()})
-        with self._stopped():
+        async with self._paused():
             return await self._asking.put(posed)
 
     async def close_stream(self) -> None:
@@ -128,24 +128,20 @@ class ServedContext(CallContext):
             self._throttle = Throttle()
         return self._throttle.allows()
 
-    @contextmanager
-    def _stopped(self) -> Iterator[None]:
-        """Stop the deadlines; the last of several questions sets them going again, with what was left."""
+    @asynccontextmanager
+    async def _paused(self) -> AsyncIterator[None]:
+        """Give back what the call holds; the last of several questions takes it again."""
         if not self._asked:
-            self._began = anyio.current_time()
-            self._deadlines = [(timer, timer.deadline) for timer in self.timers]
-            for timer in self.timers:
-                timer.deadline = float("inf")
+            self._began, self._given_back = anyio.current_time(), list(self.holds)
+            for hold in reversed(self._given_back):
+                hold.pause()
         self._asked += 1
         try:
             yield
         finally:
             self._asked -= 1
             if not self._asked:
-                self._go_on(anyio.current_time() - self._began)
-
-    def _go_on(self, waited: float) -> None:
-        for timer, deadline in self._deadlines:
-            timer.deadline = deadline + waited
-        if self.deadline is not None:
-            self.deadline += waited
+                if self.deadline is not None:
+                    self.deadline += anyio.current_time() - self._began
+                for hold in self._given_back:
+                    await hold.resume()

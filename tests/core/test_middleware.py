@@ -83,6 +83,7 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
         "_map_errors",
         "_validate_input",
         "_deadline",
+        "_place",
         "_validate_output",
         "_run",
     ]
@@ -97,7 +98,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
         "_validate_input", "DECIDE", "ATTEMPT", "_validate_input",
-        "_deadline", "_validate_output", "_run",
+        "_deadline", "_place", "_validate_output", "_run",
     ]  # fmt: skip
 
 

@@ -174,18 +174,18 @@ async def test_what_a_thread_raises_is_raised_here(error: BaseException) -> None
 
 
 async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_they_are_all() -> None:
-    end = threading.Event()
+    end, begun = threading.Event(), threading.Semaphore(0)
 
     def hold(data: Any) -> None:
+        begun.release()
         assert end.wait(PATIENCE)
 
     threads = Threads(2)
     for expected in ({"slow": 1}, {"slow": 2}):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(threads.run, hold, None, name="slow"))
-            while threads.busy < sum(expected.values()):
+            while not begun.acquire(blocking=False):
                 await checkpoint()
-            await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
         assert threads.stuck == expected
     with pytest.raises(Overloaded, match=r"do not end: slow \(2\)"):

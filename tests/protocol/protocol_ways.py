@@ -187,8 +187,7 @@ class StdioWire(Wire):
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
         with anyio.fail_after(PATIENCE):
-            while not self._ended:
-                await self._news.wait()
+            await self.left()
             return await self.process.wait()
 
     async def read(self) -> None:
@@ -250,3 +249,5 @@ async def _memory_wire(bridge: Bridge, *, hello: bool, **options: Any) -> AsyncI
         if hello:
             await wire.hello()
         yield wire
+        await sink.aclose()
+        await wire.left()

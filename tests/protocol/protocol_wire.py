@@ -154,6 +154,12 @@ class Wire:
                     raise EOFError(f"the server left; it had said {self.heard}")
                 await self._news.wait()
 
+    async def left(self) -> None:
+        """Wait until the server has nothing more to say."""
+        with anyio.fail_after(PATIENCE):
+            while not self._ended:
+                await self._news.wait()
+
     def notifications(self, method: str = "") -> list[Json]:
         """The notifications heard so far, of one method or all."""
         return [each for each in self.heard if "id" not in each and method in ("", each["method"])]

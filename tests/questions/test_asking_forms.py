@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 import mcp_types as types
 import pytest
-from asking_kit import EVERY_ERA, NAME, STATELESS, Person, accept, code_of, said, talking
+from asking_kit import EVERY_ERA, NAME, STATELESS, accept, code_of, said, talking
+from asking_people import Person
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 

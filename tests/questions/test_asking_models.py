@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from asking_kit import EVERY_ERA, NAME, Model, Person, accept, code_of, folders, names, said, sampled, talking
+from asking_kit import EVERY_ERA, NAME, accept, code_of, names, said, sampled, talking
+from asking_people import Model, Person, folders
 
 from mcp_bridge import CallContext, Form, Image, Message, Root, Roots, Sampled, Sampling, Text, ToolRegistry
 from mcp_bridge.authoring import tool

@@ -6,7 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
-from asking_kit import EVERY_ERA, NAME, Model, Person, code_of, folders, governed, said, talking
+from asking_kit import EVERY_ERA, NAME, code_of, governed, said, talking
+from asking_people import Model, Person, folders
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import CallContext, Form, Roots, Sampling, Stage, ToolCall, ToolRegistry, ToolResult

@@ -6,7 +6,8 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from asking_kit import EVERYTHING, HANDSHAKE, STATELESS, Person, code_of, said, talking
+from asking_kit import EVERYTHING, HANDSHAKE, STATELESS, code_of, said, talking
+from asking_people import Person
 
 from mcp_bridge import CallContext, MissingCapability, ToolRegistry
 from mcp_bridge.authoring import tool

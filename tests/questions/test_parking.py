@@ -7,20 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from asking_kit import (
-    HANDSHAKE,
-    NAME,
-    PATIENCE,
-    REFUSED,
-    accept,
-    bridge_of,
-    code_of,
-    idle,
-    names,
-    said,
-    soon,
-    talking,
-)
+from asking_kit import HANDSHAKE, NAME, PATIENCE, REFUSED, accept, bridge_of, code_of, idle, names, said, soon, talking
 
 from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge.authoring import tool

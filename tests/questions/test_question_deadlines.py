@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from asking_kit import EVERY_ERA, Person, accept, bridge_of, code_of, governed, names, said, soon, talking
+from asking_kit import EVERY_ERA, accept, bridge_of, code_of, governed, names, said, soon, talking
+from asking_people import Person
 
 from mcp_bridge import CallContext, Stage, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge.authoring import tool
