@@ -49,6 +49,11 @@ class Deadline:
         self.scope = scope
         self._left = 0.0
 
+    @property
+    def deadline(self) -> float:
+        """When the call has to end."""
+        return float(self.scope.deadline)
+
     def pause(self) -> None:
         """Stop the clock."""
         self._left = self.scope.deadline - anyio.current_time()
@@ -149,6 +154,8 @@ class Pipeline:
             return _timed(await call_next(call, ctx), started)
         except BaseException as error:
             if _being_cancelled(error):
+                if (alone := _cancellation(error)) is not error:
+                    raise alone from None
                 raise
             return _timed(self._failure(call, error), started)
 
@@ -161,16 +168,14 @@ class Pipeline:
         return failure(ToolFailed(call.name, reference, shown=shown, kind=call.kind))
 
     async def _deadline(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        outer = ctx.deadline
-        ctx.deadline = min(anyio.current_time() + timeout, outer if outer is not None else float("inf"))
-        deadline = Deadline(anyio.CancelScope(deadline=ctx.deadline))
+        outer, end = ctx.deadline, anyio.current_time() + timeout
+        deadline = Deadline(anyio.CancelScope(deadline=end if outer is None else min(end, outer)))
         ctx.holds.append(deadline)
         try:
             with deadline.scope:
                 return await call_next(call, ctx)
         finally:
             ctx.holds.remove(deadline)
-            ctx.deadline = outer
         raise ToolTimeout(call.name, timeout, kind=call.kind)  # only a scope that ended its own block gets here
 
     async def _run(self, tool: Prepared, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
@@ -186,22 +191,17 @@ class Pipeline:
         Between two runs of the outermost handler the call stands nowhere but in `ctx.needs`, so that another
         instance may take it up there.
         """
-        outermost, outer = not ctx.started, (ctx.answers, ctx.state)
-        needs = ctx.needs if outermost else None
-        ctx.answers, ctx.state = {}, None
-        try:
-            while True:
-                if needs is not None:
-                    ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
-                ctx.started, ctx.needs = True, None
-                answer = await tool.answer(tool.bound(call.arguments, ctx), self.threads)
-                if not isinstance(answer, NeedsInput):
-                    return answer
-                needs = answer
-                if outermost:
-                    ctx.started, ctx.needs = False, needs
-        finally:
-            ctx.answers, ctx.state = outer
+        outermost, needs = not ctx.started, ctx.needs
+        while True:
+            if needs is not None:
+                ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
+            ctx.started, ctx.needs = True, None
+            answer = await tool.answer(tool.bound(call.arguments, ctx), self.threads, ctx.holds)
+            if not isinstance(answer, NeedsInput):
+                return answer
+            needs = answer
+            if outermost:
+                ctx.started, ctx.needs = False, needs
 
 
 async def _validate_input(
@@ -243,6 +243,16 @@ def _being_cancelled(error: BaseException) -> bool:
     elif not isinstance(error, cancelled):
         return False
     return anyio.current_effective_deadline() == float("-inf")
+
+
+def _cancellation(error: BaseException) -> BaseException:
+    """The cancellation alone: what a tool raises beside it while it is being cancelled ends nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        cancelled, others = error.split(get_cancelled_exc_class())
+        if cancelled is not None and others is not None:
+            logger.error("a call that was being cancelled raised something else", exc_info=others)
+            return cancelled
+    return error
 
 
 def _compose(layers: Sequence[Layer]) -> CallNext:

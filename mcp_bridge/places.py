@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import anyio
 
 from mcp_bridge.contracts.context import CallContext
@@ -48,6 +50,7 @@ class Place:
     """One call's place."""
 
     __slots__ = ("_places", "held")
+    deadline = math.inf
 
     def __init__(self, places: Places) -> None:
         self._places = places

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.context import CallContext, Hold
 from mcp_bridge.contracts.extension import CallNext
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.schema.infer import context_parameter
@@ -90,9 +90,9 @@ class Prepared:
             return partial(self.entry.handler, ctx, arguments)
         return partial(self.entry.handler, arguments, **{self.context: ctx})
 
-    async def answer(self, handler: Callable[[], Any], threads: Threads) -> Any:
-        """What the bound handler answers: awaited here when it is async, else run in a thread."""
-        answer = await handler() if self.is_async else await threads.run(handler, name=self.name)
+    async def answer(self, handler: Callable[[], Any], threads: Threads, holds: list[Hold] | None = None) -> Any:
+        """What the bound handler answers: awaited here when it is async, else run in a thread, one of the `holds`."""
+        answer = await handler() if self.is_async else await threads.run(handler, name=self.name, holds=holds)
         if inspect.isawaitable(answer):  # a synchronous function that returns a coroutine
             answer = await answer
         return answer

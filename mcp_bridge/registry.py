@@ -19,6 +19,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolNotFound
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.results import Result, ResultStatus
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
@@ -183,10 +184,12 @@ class ToolRegistry:
 
     async def carry_out(self, prepared: Prepared, call: ToolCall, ctx: CallContext) -> ToolResult:
         """`dispatch` for what is found already, of whichever kind: everything that goes wrong is in the result."""
+        if ctx.pipeline is not None:  # a call made by a call
+            ctx = ctx.nested()
+        else:
+            ctx.pipeline = self.pipeline
         if ctx.caller is None:
             ctx.caller = self
-        if ctx.pipeline is None:
-            ctx.pipeline = self.pipeline
         return await cast("Pipeline", ctx.pipeline).call(prepared, call, ctx)
 
     def prepared(self, name: str) -> Prepared | None:
@@ -221,6 +224,8 @@ def _judged(name: str, tool: Prepared, data: Any, duration_ms: float, *, validat
     """The handler's answer as a Result: its own failure, PARTIAL when it does not fit its schema, or SUCCESS."""
     if isinstance(data, Result):
         return data
+    if isinstance(data, NeedsInput):
+        return Result.failure(f"Tool '{name}' asks something, and there is no client to ask.", duration_ms=duration_ms)
     if isinstance(data, ToolResult) and data.is_error:
         return Result.failure(data.error_text, data=data.output, duration_ms=duration_ms)
     errors = _misfits(tool, data) if validate and tool.output_schema else []

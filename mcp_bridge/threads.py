@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class Threads:
         self._size = size
         self._places = anyio.CapacityLimiter(size)
         self._unbounded = anyio.CapacityLimiter(float("inf"))
-        self._stuck: dict[object, str] = {}
+        self._stuck: dict[Job, str] = {}
 
     @property
     def busy(self) -> int:
@@ -49,14 +50,15 @@ class Threads:
         """The threads that go on although nobody waits for them any more, counted by what they run."""
         return dict(Counter(self._stuck.values()))
 
-    async def run(self, function: Callable[..., T], *args: object, name: str = "") -> T:
+    async def run(self, function: Callable[..., T], *args: object, name: str = "", holds: list[Any] | None = None) -> T:
         """Run `function(*args)` in a thread, with this task's context variables, and return its answer.
 
-        `name` is what it is called in `stuck`. Raises Overloaded when every place is taken by a stuck thread.
+        `name` is what it is called in `stuck`; its place is among the `holds` meanwhile. Raises Overloaded when every
+        place is taken by a stuck thread.
         """
         self._refuse_when_stuck()
-        job = object()
-        await self._places.acquire_on_behalf_of(job)
+        job = Job(self._places)
+        await job.resume()
         handover = _Handover(partial(self._free, job), partial(self._stuck.__setitem__, job, name), from_any_thread())
         context = copy_context()
 
@@ -71,22 +73,47 @@ class Threads:
             finally:
                 handover.thread_ends()
 
+        held = holds if holds is not None else []
+        held.append(job)
         try:
             answer, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
         finally:
+            held.remove(job)
             handover.waiter_leaves()
         if error is not None:
             raise error
         return cast("T", answer)
 
-    def _free(self, job: object) -> None:
+    def _free(self, job: Job) -> None:
         self._stuck.pop(job, None)
-        self._places.release_on_behalf_of(job)
+        job.pause()
 
     def _refuse_when_stuck(self) -> None:
         if len(self._stuck) >= self._size:
             named = ", ".join(f"{name} ({count})" for name, count in sorted(self.stuck.items()))
             raise Overloaded(f"Every thread is held by calls that were given up but do not end: {named}.")
+
+
+class Job:
+    """One handler's place among the threads. It is given back while a person is asked, though the thread waits too."""
+
+    __slots__ = ("_held", "_places")
+    deadline = math.inf
+
+    def __init__(self, places: anyio.CapacityLimiter) -> None:
+        self._places = places
+        self._held = False
+
+    def pause(self) -> None:
+        """Give it back, if it is held."""
+        if self._held:
+            self._held = False
+            self._places.release_on_behalf_of(self)
+
+    async def resume(self) -> None:
+        """Take a place, in turn."""
+        await self._places.acquire_on_behalf_of(self)
+        self._held = True
 
 
 class _Handover:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol
 
 from mcp_bridge.contracts.errors import MissingCapability
@@ -32,7 +34,15 @@ class Caller(Protocol):
 
 
 class Hold(Protocol):
-    """Something that a running call has, and does without while a person is asked: its deadline, its place."""
+    """Something that a running call has, and does without while a person is asked: its deadline, its place.
+
+    `deadline` is on the event loop's clock, in seconds; infinite for what is none, and while it is paused.
+    """
+
+    @property
+    def deadline(self) -> float:
+        """When the call has to end."""
+        ...
 
     def pause(self) -> None:
         """Give it back."""
@@ -50,17 +60,18 @@ class CallContext:
     client behind it, is what `ToolRegistry.invoke` hands out: progress and log go nowhere, nobody can be asked,
     everything else works.
 
-    `deadline` is on the event loop's clock, in seconds, or None; it stops while a person is asked. `protocol_version`
-    is empty in process. `answers` and `state` are what a `NeedsInput` of this call brought. `pipeline` is the policy
-    that calls made by this call are under too. `started`, `needs` and `holds` are the pipeline's: whether the handler
-    has begun, what it waits for between two runs, and what the call gives back while a person is asked.
+    `protocol_version` is empty in process. `answers` and `state` are what a `NeedsInput` of this call brought.
+    `pipeline` is the policy that calls made by this call are under too. `started`, `needs` and `holds` are the
+    pipeline's: whether the handler has begun, what it waits for between two runs, and what the call gives back while
+    a person is asked.
     """
 
     __slots__ = (
+        "_asked",
         "_capabilities",
+        "_paused",
         "answers",
         "caller",
-        "deadline",
         "holds",
         "meta",
         "needs",
@@ -90,11 +101,18 @@ class CallContext:
         self._capabilities = capabilities
         self.answers: Mapping[str, Any] = {}
         self.state: Any = None
-        self.deadline: float | None = None
         self.pipeline: Any = None
         self.started = False
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
+        self._asked = 0
+        self._paused: list[Hold] = []
+
+    @property
+    def deadline(self) -> float | None:
+        """When the call has to end, in seconds of the event loop's clock; None for no limit, and while it is paused."""
+        nearest = min((hold.deadline for hold in self.holds), default=math.inf)
+        return nearest if nearest < math.inf else None
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -167,6 +185,26 @@ class CallContext:
             ToolCall(id=self.request_id, name=name, arguments={} if arguments is None else arguments), self
         )
 
+    def nested(self) -> CallContext:
+        """The context of a call that this one makes."""
+        return NestedContext(self)
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Do without what the call holds while a person is asked; the last of several questions takes it again."""
+        if not self._asked:
+            self._paused = list(self.holds)
+            for hold in reversed(self._paused):
+                hold.pause()
+        self._asked += 1
+        try:
+            yield
+        finally:
+            self._asked -= 1
+            if not self._asked:
+                for hold in self._paused:
+                    await hold.resume()
+
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to a resource that it has changed; from any thread."""
         if self.caller is not None:
@@ -180,3 +218,48 @@ class CallContext:
             if fallback is NO_FALLBACK:
                 raise
             return fallback
+
+
+class NestedContext(CallContext):
+    """The context of a call that a call makes: its own deadline, answers and state, and the client of the outer one."""
+
+    __slots__ = ("_outer",)
+
+    def __init__(self, outer: CallContext) -> None:
+        super().__init__(
+            caller=outer.caller,
+            protocol_version=outer.protocol_version,
+            principal=outer.principal,
+            request_id=outer.request_id,
+            meta=outer.meta,
+        )
+        self._outer = outer
+        self.pipeline, self.started = outer.pipeline, True
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the client has declared that it can do."""
+        return self._outer.capabilities
+
+    @property
+    def deadline(self) -> float | None:
+        """The nearest of its own deadline and those of the calls around it."""
+        nearest = min(known for known in (super().deadline, self._outer.deadline, math.inf) if known is not None)
+        return nearest if nearest < math.inf else None
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far the call is."""
+        await self._outer.progress(progress, total, message)
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Send the client a log message."""
+        await self._outer.log(level, data, logger)
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Put several questions at once; the calls around this one pause too."""
+        async with self.paused():
+            return await self._outer.put(questions)
+
+    async def close_stream(self) -> None:
+        """Have the client fetch the rest of this call's stream later."""
+        await self._outer.close_stream()

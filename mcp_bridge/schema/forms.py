@@ -60,6 +60,13 @@ class FormSchema:
     _validator: Validator = field(repr=False)
     _reader: _Reader | None = field(repr=False)
 
+    @property
+    def whole(self) -> dict[str, Any]:
+        """All that an answer is checked against, as a schema that `form_of` makes the same form of."""
+        checked = self._validator.schema["properties"]
+        properties = {name: {**part, **checked[name]} for name, part in self.schema["properties"].items()}
+        return {**self.schema, "properties": properties}
+
     def for_version(self, version: str) -> dict[str, Any]:
         """The `requestedSchema` for clients of another version; an empty one stands for the newest.
 

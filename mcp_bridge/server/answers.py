@@ -39,20 +39,21 @@ class Answers:
             with anyio.move_on_after(READY_PATIENCE):
                 await self.ready.wait()
 
-    def cacheable(self, result: Mapping[str, Any], version: str) -> dict[str, Any]:
-        """A result with the caching hints, where the version has them."""
-        if not carries(version, STATELESS):
-            return dict(result)
-        return {**result, **COMPLETE, "ttlMs": self.ttl_ms, "cacheScope": self.scope}
-
     def page(
         self, page: Callable[[str, str | None], Mapping[str, Any]], version: str, cursor: str | None
     ) -> dict[str, Any]:
         """One page of a list. Raises MCPError for a cursor that nobody here made."""
         try:
-            return self.cacheable(page(version, cursor), version)
+            return cacheable(page(version, cursor), version, ttl_ms=self.ttl_ms, scope=self.scope)
         except BadCursor as error:
             raise MCPError(INVALID_PARAMS, "Invalid cursor: start again without one", {"cursor": cursor}) from error
+
+
+def cacheable(result: Mapping[str, Any], version: str, *, ttl_ms: int, scope: str) -> dict[str, Any]:
+    """A result with caching hints, where the version has them (server/utilities/caching)."""
+    if not carries(version, STATELESS):
+        return dict(result)
+    return {**result, **COMPLETE, "ttlMs": ttl_ms, "cacheScope": scope}
 
 
 def complete(result: Mapping[str, Any], version: str) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Calls:
             self._park.drop(last.handle)
             raise
         if not unused:
-            logger.warning("requestState rejected on %s %r: used before", call.kind, call.name)
+            logger.warning("requestState rejected on %s %r: used before, or the store failed", call.kind, call.name)
             # as the SDK answers for states that were changed, are expired, or belong to another request
             raise MCPError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
         if (parked := self._park.take(last.handle)) is not None:

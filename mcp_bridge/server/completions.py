@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
@@ -47,6 +48,8 @@ class Completion:
         await self._answers.started()
         version, argument = request.protocol_version, params.argument
         name, entry = self._entry(params.ref)
+        if argument.name not in _arguments(entry):
+            raise MCPError(INVALID_PARAMS, f"{name} has no argument '{argument.name}'", {"argument": argument.name})
         offered = entry.completions.get(argument.name, ())
         found = await self._ask(offered, name, request, params) if callable(offered) else offered
         values, total = ranked([str(value) for value in found], argument.value, limit=LIMIT)
@@ -80,6 +83,15 @@ class Completion:
         if known is None or known[0] is not function:
             known = self._known[name, argument] = (function, Prepared(Completer(_handler(function))))
         return known[1]
+
+
+def _arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
+    if isinstance(entry, PromptEntry):
+        return [argument.name for argument in entry.arguments]
+    try:
+        return UriTemplate.parse(entry.uri_template).variable_names
+    except InvalidUriTemplate:
+        return ()
 
 
 def _handler(function: Callable[..., Any]) -> Callable[[Any], Any]:

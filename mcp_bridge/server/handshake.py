@@ -44,7 +44,7 @@ class Handshake:
         self._request = request
         self._ttl = ttl
 
-    async def put(self, questions: Mapping[str, Posed]) -> Mapping[str, Any]:
+    async def put(self, questions: Mapping[str, Posed], *, needed: bool) -> Mapping[str, Any]:
         """Ask them all at once, and wait for every answer. Raises as `CallContext.ask`."""
         if len(questions) == 1:
             return {key: await self._ask(posed) for key, posed in questions.items()}

@@ -36,6 +36,8 @@ PATIENCE = 5.0
 """Seconds that one handshake client has to take a notice; the others do not wait for it."""
 SUBSCRIPTIONS = 1024
 """The most resources that one handshake client may subscribe to."""
+SUBSCRIBED = 256 * 1024
+"""The most characters that their URIs may have in all."""
 _EVENTS: Final[dict[str, ServerEvent]] = {
     "tools": ToolsListChanged(),
     "resources": ResourcesListChanged(),
@@ -72,8 +74,9 @@ class Notices:
     def subscribe(self, request: Request, uri: str) -> None:
         """Tell this connection of updates. Raises MCPError when it has too many subscriptions."""
         uris = self._listener(request).uris
-        if uri not in uris and len(uris) >= SUBSCRIPTIONS:
-            raise MCPError(INVALID_PARAMS, f"At most {SUBSCRIPTIONS} resources can be subscribed to", {"uri": uri})
+        full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
+        if uri not in uris and full:
+            raise MCPError(INVALID_PARAMS, "Too many resources are subscribed to on this connection", {"uri": uri})
         uris.add(uri)
 
     def unsubscribe(self, request: Request, uri: str) -> None:
@@ -118,7 +121,9 @@ class Notices:
         lists, self._lists = self._lists, set()
         uris, self._uris = self._uris, set()
         for listener in list(self._listeners.values()):
-            tasks.start_soon(self._tell, listener, sorted(lists) if listener.ready else (), uris & listener.uris)
+            changed, updated = sorted(lists) if listener.ready else [], uris & listener.uris
+            if changed or updated:
+                tasks.start_soon(self._tell, listener, changed, updated)
         for kind in sorted(lists):
             await self._bus.publish(_EVENTS[kind])
         for uri in sorted(uris):

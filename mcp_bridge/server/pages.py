@@ -20,7 +20,7 @@ class Pages:
         self._size = size
         self._items: Mapping[str, Lister] = {}
         self._names: Sequence[str] = ()
-        self._made: dict[tuple[str, str | None], dict[str, Any]] = {}
+        self._made: dict[tuple[str, int], dict[str, Any]] = {}
 
     def replace(self, items: Mapping[str, Lister]) -> None:
         """Make these the items, by name."""
@@ -28,15 +28,15 @@ class Pages:
 
     def page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
         """One page: the items, and `nextCursor` when there are more. Raises BadCursor."""
-        made = self._made.get((version, cursor))
+        start = 0 if cursor is None else bisect_right(self._names, decode(cursor))
+        made = self._made.get((version, start))
         if made is None:
-            made = self._make(version, cursor)
-            if cursor is None or len(self._made) < len(self._names):  # a client's inventions are not kept
-                self._made[version, cursor] = made
+            made = self._make(version, start)
+            if start % self._size == 0:  # where our own cursors lead; a client's inventions are not kept
+                self._made[version, start] = made
         return made
 
-    def _make(self, version: str, cursor: str | None) -> dict[str, Any]:
-        start = 0 if cursor is None else bisect_right(self._names, decode(cursor))
+    def _make(self, version: str, start: int) -> dict[str, Any]:
         names = self._names[start : start + self._size]
         made: dict[str, Any] = {self._field: [self._items[name](version) for name in names]}
         if start + self._size < len(self._names):

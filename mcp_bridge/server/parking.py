@@ -9,26 +9,27 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from mcp_bridge.contracts.errors import CallError, InvalidAnswer, Overloaded, QuestionExpired
+from mcp_bridge.contracts.errors import InvalidAnswer, Overloaded, QuestionExpired
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.questions import TRIES, Posed, Unfit
 
-Answered = tuple[str, Any]
-"""The digest of a question and what the client answered, whether it fits or not."""
+Answered = tuple[str, str, Any]
+"""The key and the digest of a question, and what the client answered."""
 
 
 class Pending:
     """One question that waits for its answer. What is answered goes into the `book`, for other instances."""
 
-    def __init__(self, posed: Posed, book: list[Answered]) -> None:
+    def __init__(self, key: str, posed: Posed, book: list[Answered]) -> None:
+        self.key = key
         self.posed = posed
         self._book = book
         self._problems: list[str] = []
         self._tries = 0
         self._settled = anyio.Event()
         self._answer: Any = None
-        self._error: CallError | None = None
+        self._error: Exception | None = None
 
     def to_mcp(self) -> dict[str, Any]:
         """The question as an input request."""
@@ -36,7 +37,7 @@ class Pending:
 
     def answer(self, raw: Any) -> bool:
         """Take an answer; whether the question is settled by it."""
-        self._book.append((self.posed.digest, raw))
+        self._book.append((self.key, self.posed.digest, raw))
         try:
             self._answer = self.posed.read(raw)
         except Unfit as error:
@@ -44,6 +45,8 @@ class Pending:
             if self._tries < TRIES:
                 return False
             self._error = InvalidAnswer("The question was not answered with what it asks for.", details=error.problems)
+        except Exception as error:  # an author's own validator: whoever asked gets it
+            self._error = error
         self._settled.set()
         return True
 
@@ -78,6 +81,7 @@ class Parked:
         self.answered: list[Answered] = []
         self.given: list[Answered] = []
         self.pending: dict[str, Pending] = {}
+        self.sent: dict[str, Pending] = {}
         self._park = park
         self._known = list(known)
         self._offered = dict(offered)
@@ -105,10 +109,10 @@ class Parked:
         self._ended = True
         self._news.set()
 
-    async def put(self, questions: Mapping[str, Posed]) -> Mapping[str, Any]:
+    async def put(self, questions: Mapping[str, Posed], *, needed: bool) -> Mapping[str, Any]:
         """Ask: the call waits here until a later request has brought the answers. Raises as `CallContext.ask`."""
-        book = self._book(questions)
-        asked = {key: Pending(posed, book) for key, posed in questions.items()}
+        book = self._book(needed=needed)
+        asked = {key: Pending(key, posed, book) for key, posed in questions.items()}
         try:
             for key, pending in asked.items():
                 if not self._knows(key, pending):
@@ -118,6 +122,8 @@ class Parked:
             for name, pending in list(self.pending.items()):
                 if pending in asked.values():
                     del self.pending[name]
+            if not self.pending:
+                self._park.release(self)
 
     async def next(self) -> ToolResult | None:
         """Wait until the call has ended, or asks (None: see `pending`). Raises what went wrong beside the tool."""
@@ -134,18 +140,18 @@ class Parked:
 
     def answer(self, responses: Mapping[str, Any]) -> None:
         """Take the answers of a request; others than those that were asked for are ignored."""
-        for name, pending in list(self.pending.items()):
-            if name in responses and pending.answer(responses[name]):
+        for name, pending in self.sent.items():
+            # what was withdrawn meanwhile is not answered, whatever is asked under its name now
+            if name in responses and self.pending.get(name) is pending and pending.answer(responses[name]):
                 del self.pending[name]
         if not self.pending:
             self._park.release(self)
 
-    def _book(self, questions: Mapping[str, Posed]) -> list[Answered]:
+    def _book(self, *, needed: bool) -> list[Answered]:
         """Where answers are noted: what a `NeedsInput` brought is good for one run of the handler, and no other."""
         if self.context.started:
             return []  # nobody takes this up elsewhere
-        needs = self.context.needs
-        if needs is None or needs.questions.keys() != questions.keys():
+        if not needed:
             return self.answered
         self.given = []
         return self.given
@@ -164,9 +170,9 @@ class Parked:
 
     def _knows(self, key: str, pending: Pending) -> bool:
         """Whether the question is settled by what was answered before it was asked here."""
-        for known in [each for each in self._known if each[0] == pending.posed.digest]:
+        for known in [each for each in self._known if each[:2] == (key, pending.posed.digest)]:
             self._known.remove(known)
-            if pending.answer(known[1]):
+            if pending.answer(known[2]):
                 return True
         return bool(key) and key in self._offered and pending.answer(self._offered.pop(key))
 
@@ -222,6 +228,7 @@ class Park:
         parked.handle = token_urlsafe(16)
         parked.taken = anyio.Event()
         parked.scope.deadline = anyio.current_time() + self._ttl
+        parked.sent = dict(parked.pending)
         parked.context.serve(None)
         self._waiting[parked.handle] = parked
         return parked.handle

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
+
+import mcp_types as types
 
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.schema.forms import FormSchema, form_of
@@ -35,20 +37,25 @@ class Unfit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Wired(Question):
-    """A question that has been on the wire."""
+    """A question that has been sealed and opened again; `form` is all that its answer is checked against."""
 
     method: str
     params: Mapping[str, Any]
+    form: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A question ready to be asked. `required` are the capabilities it needs; `read` raises Unfit."""
+    """A question ready to be asked. `required` are the capabilities it needs; `read` raises Unfit.
+
+    `form` is all that the answer is checked against, of which clients are told what they can read.
+    """
 
     method: str
     params: dict[str, Any]
     required: dict[str, Any]
     read: Callable[[Any], Any]
+    form: dict[str, Any] | None = None
 
     @property
     def digest(self) -> str:
@@ -73,11 +80,13 @@ def pose(question: Question, version: str) -> Posed:
         case Link(message, url):
             return _link(message, url, version)
         case Sampling():
-            return _sampling(_sampling_params(question, version))
+            params = _sampling_params(question, version)
+            types.CreateMessageRequestParams.model_validate(params)  # the author's mistakes are the author's to hear
+            return _sampling(params)
         case Roots():
             return Posed(LIST_ROOTS, {}, {"roots": {}}, _roots)
-        case Wired(method, params):
-            return _again(method, dict(params), version)
+        case Wired(method, params, form):
+            return _again(method, dict(params), form, version)
     raise TypeError(f"expected a Form, a Link, Sampling or Roots, found {type(question).__name__}")
 
 
@@ -95,27 +104,36 @@ def lacking(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> boo
     """Whether the client has not declared what a question requires."""
     for name, parts in required.items():
         declared = capabilities.get(name)
+        if name == "elicitation" and declared == {}:
+            declared = {"form": {}}  # neither of both means forms, as before 2025-11-25
         if declared is None or any(declared.get(part) is None for part in parts):
             return True
-        if name == "elicitation" and not parts and declared.get("url") is not None and declared.get("form") is None:
-            return True  # it opens pages and has no forms; neither of both means forms, as before 2025-11-25
     return False
 
 
-def _again(method: str, params: dict[str, Any], version: str) -> Posed:
+def merged(requirements: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """All that several questions require."""
+    made: dict[str, Any] = {}
+    for required in requirements:
+        for name, parts in required.items():
+            made[name] = {**made.get(name, {}), **parts}
+    return made
+
+
+def _again(method: str, params: dict[str, Any], form: Any, version: str) -> Posed:
     if method == SAMPLE:
         return _sampling(params)
     if method == LIST_ROOTS:
         return pose(Roots(), version)
     if "url" in params:
         return _link(params["message"], params["url"], version)
-    return _form(params["message"], form_of(params["requestedSchema"]), version)
+    return _form(params["message"], form_of(form or params["requestedSchema"]), version)
 
 
 def _form(message: str, form: FormSchema, version: str) -> Posed:
     mode = {"mode": "form"} if carries(version, ICONS) else {}
     params = {**mode, "message": str(plain(message)), "requestedSchema": form.for_version(version)}
-    return Posed(ELICIT, params, {"elicitation": {}}, partial(_answer, form))
+    return Posed(ELICIT, params, {"elicitation": {"form": {}}}, partial(_answer, form), form.whole)
 
 
 def _link(message: str, url: str, version: str) -> Posed:

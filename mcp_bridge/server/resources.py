@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.server.answers import Answers, succeeded
+from mcp_bridge.server.answers import Answers, cacheable, succeeded
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.notices import Notices
 from mcp_bridge.server.shelf import Found, Shelf
@@ -48,7 +48,7 @@ class Resources:
         if isinstance(result, dict):
             return result
         read = {"contents": contents(succeeded(result, version, uri=uri), version)}
-        return self._answers.cacheable(read, version)
+        return cacheable(read, version, ttl_ms=0, scope="private")  # made for this call, for all we know
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> dict[str, Any]:
         """resources/subscribe of the handshake era."""

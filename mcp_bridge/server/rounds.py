@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.question import NeedsInput, Question
 from mcp_bridge.server.parking import Answered, Parked
 from mcp_bridge.server.questions import Wired, pose
 from mcp_bridge.wire.values import plain
@@ -25,7 +25,7 @@ class Round:
     handle: str = ""
     started: bool = False
     answered: Sequence[Answered] = ()
-    asked: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, Sequence[str]] = field(default_factory=dict)
     needs: NeedsInput | None = None
 
     @classmethod
@@ -34,11 +34,11 @@ class Round:
         context = parked.context
         if context.started:
             return cls(handle=handle, started=True)
-        asked = {name: pending.posed.digest for name, pending in parked.pending.items()}
+        asked = {name: (pending.key, pending.posed.digest) for name, pending in parked.pending.items()}
         needs = context.needs
         if needs is not None:
-            posed = {key: pose(question, context.protocol_version) for key, question in needs.questions.items()}
-            wired = {key: Wired(one.method, one.params) for key, one in posed.items()}
+            questions = needs.questions.items()
+            wired = {key: _wired(question, context.protocol_version) for key, question in questions}
             needs = NeedsInput(wired, plain(needs.state))
         return cls(handle=handle, answered=(*parked.answered, *parked.given), asked=asked, needs=needs)
 
@@ -50,7 +50,7 @@ class Round:
         return cls(
             handle=held["handle"],
             started=held["started"],
-            answered=[(digest, raw) for digest, raw in held["answered"]],
+            answered=[(key, digest, raw) for key, digest, raw in held["answered"]],
             asked=held["asked"],
             needs=_needs(needs) if needs is not None else None,
         )
@@ -65,16 +65,24 @@ class Round:
         }
         if self.needs is not None:
             questions = self.needs.questions.items()
-            wired = {key: [one.method, one.params] for key, one in questions if isinstance(one, Wired)}
+            wired = {key: [one.method, one.params, one.form] for key, one in questions if isinstance(one, Wired)}
             held["needs"] = {"questions": wired, "state": self.needs.state}
         return json.dumps(held, separators=(",", ":"))
 
     def with_answers(self, responses: Mapping[str, Any]) -> Round:
         """This round with what the client has answered; what was not asked for is left out."""
-        new = [(digest, responses[name]) for name, digest in self.asked.items() if name in responses]
+        new = [(key, digest, responses[name]) for name, (key, digest) in self.asked.items() if name in responses]
         return replace(self, answered=[*self.answered, *new])
 
 
+def _wired(question: Question, version: str) -> Wired:
+    """The question as it is sealed, with all that its answer is checked against, of which clients know a part."""
+    posed = pose(question, version)
+    whole = Wired(posed.method, posed.params, posed.form)
+    same = pose(whole, version).digest == posed.digest
+    return whole if same else Wired(posed.method, posed.params)
+
+
 def _needs(held: Mapping[str, Any]) -> NeedsInput:
-    questions = {key: Wired(method, params) for key, (method, params) in held["questions"].items()}
+    questions = {key: Wired(method, params, form) for key, (method, params, form) in held["questions"].items()}
     return NeedsInput(questions, held["state"])

@@ -8,13 +8,13 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge.contracts.errors import CallError, InvalidArguments
+from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, refuse_uncapable
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.listing import Listing
-from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure, rpc_code
+from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
 from mcp_bridge.wire.results import to_mcp
 
 Request = ServerRequestContext[Any, Any]
@@ -48,9 +48,6 @@ class Tools:
             result = await self._calls.answer(prepared, call, request)
         except InvalidArguments as error:
             result = failure(error)
-        except CallError as error:
-            code = rpc_code(error)
-            raise MCPError(code or INVALID_PARAMS, error.message, {"name": params.name}) from error
         if isinstance(result, dict):
             return result
         refuse_uncapable(result, version)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -28,24 +29,24 @@ class PatientStore:
 
     async def get(self, key: str) -> bytes | None:
         """The value, or None when there is none, its time is over, or the store fails."""
-        return await self._within(self._store.get(key))
+        return await self._within(partial(self._store.get, key))
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Keep a value for `ttl` seconds, unless the store fails."""
-        await self._within(self._store.set(key, value, ttl))
+        await self._within(partial(self._store.set, key, value, ttl))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """Keep a value unless there is one already, or the store fails; whether it was kept."""
-        return bool(await self._within(self._store.add(key, value, ttl)))
+        return bool(await self._within(partial(self._store.add, key, value, ttl)))
 
     async def delete(self, key: str) -> None:
         """Forget a value, unless the store fails."""
-        await self._within(self._store.delete(key))
+        await self._within(partial(self._store.delete, key))
 
-    async def _within(self, request: Awaitable[T]) -> T | None:
+    async def _within(self, request: Callable[[], Awaitable[T]]) -> T | None:
         try:
             with anyio.fail_after(self._seconds):
-                return await request
+                return await request()
         except Exception as error:
             logger.warning("the store failed: %r", error)
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +25,7 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
             case "resource_link":
                 details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
                 return ResourceLink(str(block["uri"]), str(block["name"]), *details, **shared)
-    except (KeyError, TypeError, binascii.Error):
+    except (KeyError, TypeError, ValueError):  # binascii.Error is one, and so is text that is not ASCII
         pass
     return block
 

@@ -78,11 +78,6 @@ TABLE: tuple[Row, ...] = (
 )
 
 
-def rpc_code(error: errors.CallError) -> int | None:
-    """The JSON-RPC code of an error that is not for the model, or None."""
-    return next((row.rpc_code for row in TABLE if isinstance(error, row.error)), None)
-
-
 def failure(error: errors.CallError) -> ToolResult:
     """An error for the model as a result; the data of an answer that does not fit its schema is kept."""
     output = error.output if isinstance(error, errors.InvalidOutput) else None

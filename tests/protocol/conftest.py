@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def prefork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def prefork() -> Iterator[str]:
     """Where to ask for a server process over stdio."""
-    address = str(tmp_path_factory.mktemp("prefork") / "socket")
-    command = [sys.executable, str(Path(protocol_prefork.__file__)), address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with (
+        tempfile.TemporaryDirectory(prefix="mcp") as folder,  # pytest's own is too deep for a socket on some systems
+        subprocess.Popen(
+            [sys.executable, str(Path(protocol_prefork.__file__)), address := f"{folder}/socket"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process,
+    ):
         assert process.stdout is not None
         assert process.stdout.readline() == protocol_prefork.READY
         yield address

@@ -42,10 +42,10 @@ class Hosting:
             yield base
 
     @contextlib.contextmanager
-    def serving_app(self, app: BridgeApp) -> Iterator[str]:
-        """The base URL, with this app behind it for the length of the block."""
+    def serving_app(self, app: BridgeApp, outer: Any = None) -> Iterator[str]:
+        """The base URL, with this app behind it for the length of the block, inside `outer` if that is given."""
         with self.portal.wrap_async_context_manager(app.lifespan()):
-            self.app = app
+            self.app = outer or app
             yield self.base
 
 

@@ -34,7 +34,7 @@ class Reply:
     status: int
     headers: httpx2.Headers
     events: list[Event] = field(default_factory=list)
-    ended: bool = False
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
 
 async def events(answer: httpx2.Response) -> AsyncIterator[Event]:
@@ -97,7 +97,8 @@ class HttpWire(Wire):
         """The handshake, and the stream for what belongs to no request."""
         await super().hello(version)
         if not self.stateless:
-            await self._tasks.start(self._listen)
+            self.always["MCP-Protocol-Version"] = self.welcome["protocolVersion"]
+            await self.listen("GET")
 
     async def send(self, message: Any, **headers: str) -> None:
         """POST one message; whatever comes back is heard."""
@@ -139,13 +140,20 @@ class HttpWire(Wire):
                     self.take(json.loads(event.data))
         elif body := await answer.aread():
             self.take(json.loads(body))
-        reply.ended = True
+        reply.ended.set()
 
-    async def _listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        async with self.http.stream("GET", self.url, headers={**ACCEPT, **self.always}) as answer:
-            self.replies["GET"] = Reply(answer.status_code, answer.headers)
-            task_status.started()
-            await self._read(answer, self.replies["GET"])
+    async def listen(self, key: str, *, last: str = "") -> Reply:
+        """Open a stream with GET, after the event of this id if it is given; its place in `replies` is `key`."""
+        await self._tasks.start(self._listen, key, {"Last-Event-ID": last} if last else {})
+        return self.replies[key]
+
+    async def _listen(self, key: str, headers: dict[str, str], *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        given = {**ACCEPT, **self.always, **headers}
+        with anyio.CancelScope() as self._scopes[key]:
+            async with self.http.stream("GET", self.url, headers=given) as answer:
+                self.replies[key] = Reply(answer.status_code, answer.headers)
+                task_status.started()
+                await self._read(answer, self.replies[key])
 
 
 class SseWire(Wire):

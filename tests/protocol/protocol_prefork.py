@@ -1,7 +1,7 @@
-"""Server processes for stdio that start in milliseconds: a parent that has imported everything forks them.
+"""Server processes for stdio that start in milliseconds: this one has imported everything and forks them.
 
-Started with `--launch`, this file is what a client spawns: it hands its three standard streams over a Unix socket
-to the parent, which forks a server onto them, and ends as that server ends. From outside it is any stdio server.
+`protocol_launch` is what a client spawns; it hands its standard streams over on a Unix socket. From outside the two
+are any stdio server.
 """
 
 from __future__ import annotations
@@ -13,24 +13,11 @@ import select
 import signal
 import socket
 import sys
-from pathlib import Path
 from typing import Any
 
+from protocol_launch import PID
+
 READY = b"ready\n"
-
-
-def launch(address: str, options: str) -> int:
-    """Be a server, as far as whoever started this process can tell; the exit code."""
-    with socket.socket(socket.AF_UNIX) as parent:
-        parent.connect(address)
-        socket.send_fds(parent, [options.encode()], [0, 1, 2])
-        child = int(parent.recv(64) or 0)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, _: os.kill(child, number))
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(0, 1)  # the streams are the child's alone: the client must see them end when it ends
-        code = parent.recv(64)
-    return int(code) if code else 128 + signal.SIGKILL
 
 
 def prefork(address: str) -> None:
@@ -60,7 +47,7 @@ def prefork(address: str) -> None:
 def _serve(client: socket.socket, fds: list[int], options: dict[str, Any]) -> None:
     """Be the server, in the child; never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    client.send(str(os.getpid()).encode())
+    client.send(f"{os.getpid():{PID}}".encode())
     for target, fd in enumerate(fds):
         os.dup2(fd, target)
         os.close(fd)
@@ -80,7 +67,4 @@ def _serve(client: socket.socket, fds: list[int], options: dict[str, Any]) -> No
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--launch":
-        sys.exit(launch(sys.argv[2], sys.argv[3]))
-    sys.path.insert(0, str(Path(__file__).parent))
     prefork(sys.argv[1])

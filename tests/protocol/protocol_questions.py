@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol_tools import OFFERED
+from protocol_tools import OFFERED, until_let_go
 
 from mcp_bridge import CallContext, Form, NeedsInput, Roots, Sampling, prompt, resource, tool
 
@@ -39,6 +39,17 @@ async def ask_twice(ctx: CallContext) -> str:
     first = await ctx.ask("What is your name?", NAME, key="first")
     second = await ctx.ask(f"And the friend of {first.content['name']}?", NAME, key="second")
     return f"{first.content['name']} and {second.content['name']}"
+
+
+@tool(registry=OFFERED)
+async def ask_between(name: str, ctx: CallContext) -> str:
+    """Tells what it does before and after it asks, and runs until it is let go."""
+    await ctx.progress(1)
+    await ctx.log("error", "before")
+    await ctx.ask("What is your name?", NAME, key="name")
+    await ctx.progress(2)
+    await ctx.log("error", "after")
+    return await until_let_go(name, ctx)
 
 
 @tool(registry=OFFERED)

@@ -35,9 +35,14 @@ def over_stdio(backend: str = "asyncio", **options: Any) -> None:
 
 
 def warm_up() -> None:
-    """Import, by using it once, what a server would import later."""
-    import trio  # noqa: F401
-
+    """Import, by using it once, what a server would import later; no thread is left behind."""
     import mcp_bridge.transports.stdio  # noqa: F401
+    from mcp_bridge.testing import connect
 
-    _ = make().endpoint
+    async def use() -> None:
+        for mode in ("legacy", "auto"):
+            async with connect(make(), mode=mode) as client:
+                await client.list_tools()
+
+    for backend in ("trio", "asyncio"):
+        anyio.run(use, backend=backend)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
@@ -22,6 +25,7 @@ from mcp_bridge import (
     ToolEntry,
     ToolError,
     ToolRegistry,
+    ToolResult,
     tool,
 )
 
@@ -143,14 +147,35 @@ def bad_block(data: Any) -> Any:
 
 
 @tool(registry=OFFERED)
+def noise() -> str:
+    """Makes all the noise it can, and says what it reads."""
+    print("noise: print ünï")
+    os.write(1, "noise: descriptor ünï\n".encode())
+    subprocess.run(["/bin/echo", "noise: child ünï"], check=True)
+    return f"read {sys.stdin.read()!r}"
+
+
+@tool("vendor", input_schema=NO_ARGUMENTS, registry=OFFERED)
+def vendor(data: Any) -> ToolResult:
+    """Has fields of its own in every place there is."""
+    return ToolResult(content=[Text("text", meta=META)], meta=META)
+
+
+@tool(registry=OFFERED)
 async def hold(name: str, ctx: CallContext) -> str:
-    """Reports progress and runs until it is let go; remembers whether it was cancelled."""
+    """Reports progress and runs until it is let go."""
+    await ctx.progress(1)
+    said = await until_let_go(name, ctx)
+    await ctx.progress(2)
+    return said
+
+
+async def until_let_go(name: str, ctx: CallContext) -> str:
+    """Run until `let_go`; remember that it has begun, and whether it was done or cancelled."""
     memory = memory_of(ctx)
     memory.event("begun", name).set()
     try:
-        await ctx.progress(1)
         await memory.event("go", name).wait()
-        await ctx.progress(2)
     except BaseException:
         memory.event("cancelled", name).set()
         raise

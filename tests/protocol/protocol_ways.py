@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import mcp_types as types
-import protocol_prefork
+import protocol_launch
 import protocol_server
 import pytest
 from mcp import Client, StdioServerParameters
@@ -131,8 +130,7 @@ class Connected:
     def command(self) -> list[str]:
         """The command that starts a server over stdio."""
         options = {"backend": self.way.backend, **self.options}
-        file = str(Path(protocol_prefork.__file__))
-        return [sys.executable, "-I", "-S", file, "--launch", self.prefork, json.dumps(options)]
+        return [sys.executable, "-I", "-S", protocol_launch.__file__, self.prefork, json.dumps(options)]
 
 
 @contextlib.asynccontextmanager
@@ -165,7 +163,7 @@ async def _http_client(url: str, **options: Any) -> AsyncIterator[Client]:
 
 
 class StdioWire(Wire):
-    """A process: a line for each message. `noise` has lines that were no message."""
+    """A process: a line for each message, and nothing else."""
 
     transport = "stdio"
 
@@ -203,10 +201,12 @@ class StdioWire(Wire):
 
 
 @contextlib.asynccontextmanager
-async def stdio_wire(command: list[str], *, hello: bool = True, **options: Any) -> AsyncIterator[StdioWire]:
+async def stdio_wire(
+    command: list[str], *, hello: bool = True, stderr: Any = None, **options: Any
+) -> AsyncIterator[StdioWire]:
     """A raw connection to a server process, begun; the process does not outlive the block."""
     async with (
-        await anyio.open_process(command, stderr=None) as process,
+        await anyio.open_process(command, stderr=stderr) as process,
         beside() as tasks,
     ):
         wire = StdioWire(process, **options)

@@ -7,6 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from protocol_manifest import proves
 from protocol_ways import STATELESS_ONLY, Connected, over
 from protocol_wire import PREFIX, Json
@@ -176,3 +179,62 @@ async def test_a_retry_must_declare_what_the_next_question_needs(connected: Conn
         none: dict[str, Any] = {f"{PREFIX}clientCapabilities": {}}
         answer = await wire.get("tools/call", again(asked, "ask_twice", {"first": named("Ann")}), meta=none)
         assert "inputRequests" not in answer.get("result", {})
+
+
+@proves("utilities/progress-token", "utilities/log-on-own-stream")
+@STATELESS_ONLY
+async def test_messages_of_a_call_belong_to_the_request_that_is_open(connected: Connected) -> None:
+    level = {f"{PREFIX}logLevel": "debug"}
+    async with connected.wire(elicitation={}) as wire:
+        await wire.call("let_go", {"name": "1"})
+        asked = await wire.call("ask_between", {"name": "1"}, meta={"progressToken": "a", **level})
+        told = [(each["method"].split("/")[-1], each["params"].get("progressToken")) for each in wire.notifications()]
+        assert told == [("progress", "a"), ("message", None)]
+        back = again(asked, "ask_between", {"name": named("Ann")}, {"name": "1"})
+        await wire.result("tools/call", back, meta={"progressToken": "b"})
+        progress = [each["params"]["progressToken"] for each in wire.notifications("notifications/progress")]
+        assert progress == ["a", "b"]
+        assert len(wire.notifications("notifications/message")) == 1  # the second request has not opted in
+
+
+@proves("utilities/cancel")
+@STATELESS_ONLY
+async def test_giving_up_the_request_that_came_back_stops_the_call(connected: Connected) -> None:
+    async with connected.wire(elicitation={}) as wire:
+        asked = await wire.call("ask_between", {"name": "1"})
+        back = await wire.ask("tools/call", again(asked, "ask_between", {"name": named("Ann")}, {"name": "1"}))
+        await wire.call("wait_for", {"kind": "begun", "name": "1"})
+        await wire.cancel(back)
+        await wire.call("wait_for", {"kind": "cancelled", "name": "1"})
+        assert [message for message in wire.heard if message.get("id") == back] == []
+
+
+class SignedIn:
+    """An app around another that knows who calls: here the name is simply in a header."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = AuthContextMiddleware(app)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        name = dict(scope["headers"]).get(b"x-name", b"").decode()
+        if name:
+            token = AccessToken(token=name, client_id="a client", scopes=[], subject=name)
+            scope = {**scope, "user": AuthenticatedUser(token)}
+        await self._app(scope, receive, send)
+
+
+@proves("questions/state-principal")
+@over("http", stateless=True)
+async def test_a_state_is_refused_from_anybody_else(connected: Connected) -> None:
+    assert connected.host is not None
+    connected.host.app = SignedIn(connected.host.app)
+    async with connected.wire(elicitation={}) as ann, connected.wire(elicitation={}) as eve:
+        ann.always["X-Name"], eve.always["X-Name"] = "ann", "eve"
+        for tool in ("ask_name", "needs_name"):
+            asked = await ann.call(tool)
+            back = again(asked, tool, {"name": named("Ann")})
+            assert refused(await eve.get("tools/call", back))
+            del eve.always["X-Name"]
+            assert refused(await eve.get("tools/call", back))
+            eve.always["X-Name"] = "eve"
+            assert "Ann" in (await ann.result("tools/call", back))["content"][0]["text"]

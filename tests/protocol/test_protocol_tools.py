@@ -180,7 +180,7 @@ async def test_arguments_that_do_not_fit_are_named_and_reach_no_tool(connected: 
         ):
             result = await wire.call("count", wrong)
             assert result["isError"] is True
-            assert "x" if wrong and "x" in wrong else "limit" in result["content"][0]["text"]
+            assert ("$.x" if wrong and "x" in wrong else "$.limit") in result["content"][0]["text"]
         assert (await wire.call("counted", {"name": "never"}))["content"][0]["text"] == "0"
         assert (await wire.call("count", {"name": "never", "limit": 1}))["content"][0]["text"] == "1"
 
@@ -235,20 +235,39 @@ class Crowd:
         await anyio.wait_all_tasks_blocked()
 
 
-THREADS = 32
-FLOOD = 40
+class Waiting:
+    """The same, asynchronous."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.go = anyio.Event()
+
+    async def __call__(self, data: Any) -> str:
+        self.running += 1
+        await self.go.wait()
+        return "done"
+
+
+THREADS, CALLS, FLOOD = 32, 64, 80
 
 
 @proves("tools/calls-limited")
 @over("memory")
 async def test_a_flood_of_calls_does_not_run_all_at_once(connected: Connected) -> None:
-    crowd = Crowd()
-    connected.bridge.registry.register(ToolEntry("crowd", "Waits.", crowd, {"type": "object"}))
+    crowd, waiting = Crowd(), Waiting()
+    connected.bridge.registry.register(ToolEntry("crowd", "Waits in a thread.", crowd, {"type": "object"}))
+    connected.bridge.registry.register(ToolEntry("waiting", "Waits.", waiting, {"type": "object"}))
     async with connected.wire() as wire:
         calls = [await wire.begin("crowd") for _ in range(FLOOD)]
         await crowd.full()
         assert crowd.most == THREADS
         crowd.go.set()
+        for call in calls:
+            assert "isError" not in (await wire.answer(call))["result"]
+        calls = [await wire.begin("waiting") for _ in range(FLOOD)]
+        await anyio.wait_all_tasks_blocked()
+        assert waiting.running == CALLS
+        waiting.go.set()
         for call in calls:
             assert "isError" not in (await wire.answer(call))["result"]
 

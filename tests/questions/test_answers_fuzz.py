@@ -1,4 +1,4 @@
-"""Whatever a client sends as answers or as a state: it gets a result, a question or an error, and the next is served."""
+"""Whatever a client sends as answers or as a state, it gets a result, a question or an error, and so does the next."""
 
 from __future__ import annotations
 
@@ -65,12 +65,17 @@ class Server:
 
     def go(self, state: Any, answers: Any, name: str = "ask") -> Json:
         """One round; it must end as rounds may end."""
-        call = self.talk.calling(name, state=state)
-        answer: Json = self.portal.call(call.go, answers)
+        answer: Json = self.portal.call(self._go, state, answers, name)
         if "error" in answer:
-            assert answer["error"]["code"] in (-32602, -32600), answer
+            assert answer["error"]["code"] in (-32602, -32600, -32700), answer
         else:
             assert answer["result"]["resultType"] in ("complete", "input_required")
+        return answer
+
+    async def _go(self, state: Any, answers: Any, name: str) -> Json:
+        number = await self.talk.calling(name, state=state).begin(answers)
+        # what cannot be read at all, such as a number without end, is answered without an id
+        answer = await self.talk.until(lambda message: message.get("id") in (number, None))
         self.talk.heard.clear()
         return answer
 
@@ -158,8 +163,10 @@ def test_any_answer_fits_its_question_or_is_said_not_to(version: str, kind: str,
     try:
         answer = posed.read(raw)
     except Unfit as error:
-        assert error.problems
-        assert all(isinstance(line, str) for line in error.problems)
+        answer = error
+    if isinstance(answer, Unfit):
+        assert answer.problems
+        assert all(isinstance(line, str) for line in answer.problems)
     else:
         assert type(answer).__name__ in ("Answer", "Sampled", "tuple")
 

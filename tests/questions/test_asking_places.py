@@ -196,7 +196,7 @@ async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
         assert code_of(await client.call_tool("remove", {"name": "all"})) == "missing_capability"
     async with talking(registry, capabilities={}) as talk:
         error = await talk.calling("remove", {"name": "all"}).fails()
-        assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"elicitation": {}}})
+        assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"elicitation": {"form": {}}}})
     assert done == []
 
 

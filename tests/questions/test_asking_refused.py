@@ -6,14 +6,14 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from asking_kit import EVERYTHING, HANDSHAKE, STATELESS, code_of, said, talking
+from asking_kit import EVERYTHING, HANDSHAKE, STATELESS, accept, code_of, said, talking
 from asking_people import Person
 
-from mcp_bridge import CallContext, MissingCapability, ToolRegistry
+from mcp_bridge import CallContext, Form, Link, MissingCapability, Roots, Sampling, ToolRegistry
 from mcp_bridge.authoring import tool
 from mcp_bridge.testing import connect
 
-FORM, URL, SAMPLE = {"elicitation": {}}, {"elicitation": {"url": {}}}, {"sampling": {}}
+FORM, URL, SAMPLE = {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}, {"sampling": {}}
 TOOLS, CONTEXT, ROOTS = {"sampling": {"tools": {}}}, {"sampling": {"context": {}}}, {"roots": {}}
 TOOL: Any = {"name": "add", "inputSchema": {"type": "object"}}
 
@@ -133,6 +133,44 @@ async def test_with_the_capability_the_question_goes_out(version: str, kind: str
         else:
             await talk.question()
             await talk.cancel(number)
+
+
+async def test_all_that_several_questions_lack_is_said_at_once() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks everything."""
+        forms = {"page": Link("Open.", "https://example.com/"), "form": Form("Well?")}
+        await ctx.put({**forms, "tools": Sampling("Hi", tools=[TOOL]), "model": Sampling("Hi"), "roots": Roots()})
+
+    for declared, missing in (
+        ({}, {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}),
+        ({"elicitation": {"url": {}}, "roots": {}}, {"elicitation": {"form": {}}, "sampling": {"tools": {}}}),
+        ({"elicitation": {}, "sampling": {}}, {**URL, **TOOLS, **ROOTS}),
+    ):
+        async with talking(registry, capabilities=declared) as talk:
+            error = await talk.calling("ask").fails()
+            assert error["data"] == {"requiredCapabilities": missing}
+
+
+async def test_each_round_says_anew_what_its_client_can_do() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks twice."""
+        await ctx.ask("Well?", key="form")
+        return (await ctx.ask("Open.", url="https://example.com/", key="page")).action
+
+    async with talking(registry, capabilities={"elicitation": {}}) as talk:
+        grown = talk.calling("ask")
+        await grown.asks()
+        shrunk = talk.calling("ask")
+        await shrunk.asks()
+        assert (await shrunk.fails({"form": accept()}))["data"] == {"requiredCapabilities": URL}
+        talk.capabilities = {"elicitation": {"form": {}, "url": {}}}
+        assert list(await grown.asks({"form": accept()})) == ["page"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])

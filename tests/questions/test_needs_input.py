@@ -26,6 +26,7 @@ from asking_people import Model, Person, folders
 from mcp_bridge import CallContext, Form, Link, NeedsInput, Roots, Sampling, Stage, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge.authoring import prompt, resource, tool
 from mcp_bridge.bridge import Bridge
+from mcp_bridge.contracts.errors import ApprovalDeclined
 from mcp_bridge.testing import connect
 
 KEY = "a key of at least thirty-two bytes, shared"
@@ -264,6 +265,42 @@ async def test_a_policy_s_question_is_asked_once_whatever_a_handler_needs_after_
         call = call.elsewhere(here)
         assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
     assert len(seen) == 4
+
+
+class Sure:
+    """Asks with a type of its own, before a tool runs."""
+
+    stage = Stage.DECIDE
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
+        answer = await ctx.ask("Sure?", bool, key="sure")
+        if answer.data is not True:
+            raise ApprovalDeclined(f"Not sure: {answer.data}")
+        result: ToolResult = await call_next(call, ctx)
+        return result
+
+
+@pytest.mark.parametrize("sure", [True, False])
+async def test_a_policy_gets_the_type_it_asked_for_on_every_instance(sure: bool) -> None:
+    seen: list[Any] = []
+
+    def instance() -> Bridge:
+        registry = governed(Sure())
+        collecting(registry, seen)
+        return bridge_of(registry, keys=[KEY])
+
+    async with talking(instance()) as here, talking(instance()) as there:
+        call = here.calling("collect")
+        await call.asks()
+        call = call.elsewhere(there)
+        if not sure:
+            assert code_of(await call.ends({"sure": accept(value=False)})) == "approval_declined"
+            return
+        await call.asks({"sure": accept(value=True)})
+        for talk, name in ((here, "Ada"), (there, "Bob")):
+            call = call.elsewhere(talk)
+            await call.asks({"name": accept(name=name)})
+        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])

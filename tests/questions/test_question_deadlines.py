@@ -159,6 +159,82 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
     assert 0 < left[2] <= 60.0
 
 
+@EVERY_ERA
+async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str) -> None:
+    registry, slow = governed(timeout=60.0), Slow(0.1)
+    seen: list[tuple[float, float | None]] = []
+
+    def look(ctx: CallContext) -> None:
+        seen.append((anyio.current_effective_deadline(), ctx.deadline))
+
+    @tool(registry=registry)
+    async def inner(ctx: CallContext) -> None:
+        """Asks."""
+        look(ctx)
+        await ctx.ask("Well?")
+        look(ctx)
+
+    @tool(registry=registry)
+    async def outer(ctx: CallContext) -> None:
+        """Has the other ask."""
+        look(ctx)
+        await ctx.invoke("inner")
+        look(ctx)
+
+    async with connect(registry, mode=mode, elicitation_callback=Person(slow)) as client:
+        await client.call_tool("outer", {})
+    before, begun, asked, after = seen
+    for real, told in seen:
+        assert told == pytest.approx(real)
+    assert after[0] - before[0] >= slow.took
+    assert asked[0] - begun[0] >= slow.took
+
+
+async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stopped_too() -> None:
+    registry, left = governed(timeout=60.0), {}
+    look, looked = anyio.Event(), anyio.Event()
+
+    @tool(registry=registry)
+    async def inner(ctx: CallContext) -> None:
+        """Asks."""
+
+        async def watch() -> None:
+            await look.wait()
+            left["while both are asked"] = anyio.current_effective_deadline() - anyio.current_time()
+            looked.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await ctx.ask("Inside?", key="inner")
+        left["inside, after"] = anyio.current_effective_deadline() - anyio.current_time()
+
+    @tool(registry=registry)
+    async def outer(ctx: CallContext) -> None:
+        """Asks beside the other."""
+
+        async def ask() -> None:
+            await ctx.ask("Outside?", key="outer")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            await ctx.invoke("inner")
+        left["outside, after"] = anyio.current_effective_deadline() - anyio.current_time()
+
+    async with talking(bridge_of(registry, ttl=LONG)) as talk:
+        call = talk.calling("outer")
+        questions: set[str] = set()
+        while questions != {"inner", "outer"}:  # they may go out in one round or in two
+            questions = set(await call.asks())
+        look.set()
+        await soon(looked)
+        await call.asks({"outer": accept()})
+        await call.ends({"inner": accept()})
+    assert left["while both are asked"] > LONG / 2
+    assert 0 < left["inside, after"] <= 60.0
+    assert 0 < left["outside, after"] <= 60.0
+
+
 async def test_without_a_time_limit_there_is_none_after_a_question_either() -> None:
     registry = governed(timeout=None)
     seen: list[Any] = []

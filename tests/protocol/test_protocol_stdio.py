@@ -1,0 +1,95 @@
+"""stdio: real processes, one for each connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from protocol_manifest import proves
+from protocol_ways import Connected, over, stdio_wire
+
+STDIO = over("stdio")
+TOOLS = """
+import os
+from mcp_bridge import tool
+
+@tool
+def crash() -> str:
+    "Fails."
+    raise RuntimeError("it was the hämster")
+
+@tool
+def credentials() -> str:
+    "From where they belong."
+    return os.environ["TOKEN"]
+"""
+
+
+@proves("stdio/only-messages")
+@STDIO
+async def test_nothing_but_messages_reaches_stdout(connected: Connected, tmp_path: Path) -> None:
+    stderr = (tmp_path / "stderr").open("wb")
+    with stderr:
+        options: dict[str, Any] = {"stateless": connected.stateless, "stderr": stderr}
+        async with stdio_wire(connected.command(), **options) as wire:  # which takes nothing but messages
+            assert (await wire.call("noise"))["content"][0]["text"] == "read ''"
+            assert (await wire.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
+    said = (tmp_path / "stderr").read_text("utf-8")
+    assert all(f"noise: {how} ünï" in said for how in ("print", "descriptor", "child"))
+
+
+@proves("stdio/lines")
+@STDIO
+async def test_each_message_is_one_line(connected: Connected) -> None:
+    said = "several\nlines\r\nand \u2028 more\r"
+    async with connected.wire() as wire:
+        assert (await wire.call("echo", {"text": said}))["content"][0]["text"] == said
+        request = wire.request("tools/call", {"name": "echo", "arguments": {"text": "pieces"}})
+        line = json.dumps(request).encode() + b"\n"
+        for start in range(0, len(line), 40):
+            await wire.write(line[start : start + 40])
+        assert (await wire.answer(request["id"]))["result"]["content"][0]["text"] == "pieces"
+
+
+@proves("stdio/shutdown")
+@STDIO
+async def test_it_exits_at_the_end_of_its_input(connected: Connected) -> None:
+    async with connected.wire() as wire:
+        await wire.result("tools/list")
+        before = time.monotonic()
+        assert await wire.end() == 0
+        assert time.monotonic() - before < 5
+
+
+@proves("stdio/shutdown")
+@over("stdio", stateless=False, backend="asyncio")
+async def test_it_exits_also_with_a_question_that_can_be_answered_no_more(connected: Connected) -> None:
+    async with connected.wire(elicitation={}) as wire:
+        await wire.begin("ask_name")
+        await wire.heard_from("elicitation/create")
+        before = time.monotonic()
+        assert await wire.end() == 0
+        assert time.monotonic() - before < 5
+
+
+@proves("stdio/stderr", "stdio/no-http-auth")
+@over("stdio", backend="asyncio")
+async def test_logs_go_to_stderr_and_credentials_come_from_the_environment(
+    connected: Connected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    settings = {"sources": [{"type": "python", "path": "tools.py"}], "http": {"token_env": "TOKEN"}}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    monkeypatch.setenv("TOKEN", "secret")
+    command = [sys.executable, "-m", "mcp_bridge", "serve", str(tmp_path / "settings.json")]
+    with (tmp_path / "stderr").open("wb") as stderr:
+        async with stdio_wire(command, stateless=connected.stateless, stderr=stderr) as wire:
+            assert (await wire.call("credentials"))["content"][0]["text"] == os.environ["TOKEN"]
+            assert (await wire.call("crash"))["isError"] is True
+            assert "hämster" not in json.dumps(wire.heard, ensure_ascii=False)
+    assert "it was the hämster" in (tmp_path / "stderr").read_text("utf-8")
