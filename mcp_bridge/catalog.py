@@ -110,8 +110,14 @@ class Catalog(Generic[T]):
             return f"There are two {self._kind.lower()}s named '{name}' in {_called(one)}. Rename one of them."
         return (
             f"{self._kind} '{name}' comes from both {_called(one)} and {_called(other)}. "
-            "Give one of the sources a prefix, or the tool an alias."
+            f"{_HINTS.get(self._kind, 'Change one of them.')}"
         )
+
+
+_HINTS = {
+    "Tool": "Give one of the sources a prefix, or the tool an alias.",
+    "Prompt": "Give one of the sources a prefix.",
+}
 
 
 def _owned(thing: Any, owner: str) -> Any:

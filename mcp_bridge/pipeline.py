@@ -16,7 +16,14 @@ from anyio import get_cancelled_exc_class
 
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError, InvalidArguments, InvalidOutput, ToolFailed, ToolTimeout
+from mcp_bridge.contracts.errors import (
+    CallError,
+    InvalidArguments,
+    InvalidOutput,
+    QuestionExpired,
+    ToolFailed,
+    ToolTimeout,
+)
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
@@ -28,6 +35,9 @@ from mcp_bridge.wire.outcomes import failure
 from mcp_bridge.wire.values import text_of, to_result
 
 logger = logging.getLogger("mcp_bridge.calls")
+
+ROUNDS = 100
+"""How often a handler may say that it needs something; a client that answers by itself would go on for ever."""
 
 Layer = Callable[[ToolCall, CallContext, CallNext], Any]
 
@@ -183,7 +193,7 @@ class Pipeline:
         try:
             return tool.reads(answer, call)
         except ValueError as error:
-            raise InvalidOutput([f"$: {error}"], tool=call.name, output=None) from error
+            raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
 
     async def _answer(self, tool: Prepared, call: ToolCall, ctx: CallContext) -> Any:
         """The handler's answer; it is called again with what it needs until that is no `NeedsInput`.
@@ -192,7 +202,7 @@ class Pipeline:
         instance may take it up there.
         """
         outermost, needs = not ctx.started, ctx.needs
-        while True:
+        for _ in range(ROUNDS):
             if needs is not None:
                 ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
             ctx.started, ctx.needs = True, None
@@ -202,6 +212,7 @@ class Pipeline:
             needs = answer
             if outermost:
                 ctx.started, ctx.needs = False, needs
+        raise QuestionExpired(f"{call.kind.capitalize()} '{call.name}' has asked {ROUNDS} times and does not end.")
 
 
 async def _validate_input(

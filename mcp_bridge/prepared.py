@@ -92,7 +92,18 @@ class Prepared:
 
     async def answer(self, handler: Callable[[], Any], threads: Threads, holds: list[Hold] | None = None) -> Any:
         """What the bound handler answers: awaited here when it is async, else run in a thread, one of the `holds`."""
-        answer = await handler() if self.is_async else await threads.run(handler, name=self.name, holds=holds)
+        if self.is_async:
+            answer = await handler()
+        else:
+            answer = await threads.run(_whole, handler, name=self.name, holds=holds)
         if inspect.isawaitable(answer):  # a synchronous function that returns a coroutine
             answer = await answer
+        if inspect.isasyncgen(answer):
+            return [item async for item in answer]
         return answer
+
+
+def _whole(handler: Callable[[], Any]) -> Any:
+    """What a synchronous handler answers; what it yields as a list."""
+    answer = handler()
+    return list(answer) if inspect.isgenerator(answer) else answer

@@ -16,7 +16,7 @@ import anyio
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.cli.exits import INTERRUPTED, Exit, escaped, say
 from mcp_bridge.cli.target import load
-from mcp_bridge.contracts.context import CallContext, Level
+from mcp_bridge.contracts.context import CallContext, Level, check_level
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.transports.ends import on_signals
@@ -50,7 +50,8 @@ class ShownContext(CallContext):
         self._bar.update(self._task, completed=progress, total=total, description=escaped(message or ""))
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        """Say it, whatever its level."""
+        """Say it, whatever its level. Raises ValueError for what is none."""
+        check_level(level)
         say(escaped(f"{level}: {text_of(plain(data))}"))
 
     def _say(self, line: str) -> None:

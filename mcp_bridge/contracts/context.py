@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
@@ -15,6 +15,18 @@ Level = Literal["debug", "info", "notice", "warning", "error", "critical", "aler
 """How severe a log message is (RFC 5424, as MCP server/utilities/logging has it)."""
 NO_FALLBACK: Any = object()
 """What stands for: there is no fallback, raise."""
+
+
+LEVELS: tuple[str, ...] = get_args(Level)
+"""From the least to the most severe."""
+_CAPABILITIES: dict[type[Question], str] = {Sampling: "sampling", Roots: "roots"}
+
+
+def check_level(level: str) -> int:
+    """The place of a level among `LEVELS`. Raises ValueError for what is none."""
+    if level not in LEVELS:
+        raise ValueError(f"a log level is one of {', '.join(LEVELS)}, found {level!r}")
+    return LEVELS.index(level)
 
 
 class Caller(Protocol):
@@ -123,7 +135,11 @@ class CallContext:
         """Tell the client how far the call is. `progress` must grow; clients that did not ask hear nothing."""
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        """Send the client a log message, any JSON value; only clients that asked for this level hear it."""
+        """Send the client a log message, any JSON value; only clients that asked for this level hear it.
+
+        Raises ValueError for what is no level.
+        """
+        check_level(level)
 
     async def ask(
         self,
@@ -165,7 +181,9 @@ class CallContext:
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Put several questions at once, by key; the answers come by the same keys. Raises as `ask`."""
-        raise MissingCapability({"elicitation": {}})
+        raise MissingCapability(
+            {_CAPABILITIES.get(type(question), "elicitation"): {} for question in questions.values()}
+        )
 
     async def close_stream(self) -> None:
         """Have a client of the handshake era fetch the rest of this call's stream later, where it can resume."""

@@ -110,8 +110,8 @@ class InvalidOutput(CallError):
 
     code = "invalid_output"
 
-    def __init__(self, problems: Sequence[str], *, tool: str, output: Any) -> None:
-        super().__init__(f"Output validation failed for tool '{tool}'. The tool did run.", details=problems)
+    def __init__(self, problems: Sequence[str], *, tool: str, output: Any, kind: str = "tool") -> None:
+        super().__init__(f"Output validation failed for {kind} '{tool}'. The {kind} did run.", details=problems)
         self.output = output
 
 

@@ -35,6 +35,7 @@ class PromptEntry:
     `handler` gets one positional argument, the arguments (text by name), and, where it has a parameter annotated
     `CallContext`, the running call's context. It may be async. It answers with text, a content block, a `Message`,
     or a list of these; what is no `Message` is said by the user. `completions` has what may be offered for an argument.
+    Raises TypeError for what is no handler or no argument.
     """
 
     name: str
@@ -47,3 +48,9 @@ class PromptEntry:
     meta: dict[str, Any] = field(default_factory=dict)
     completions: Mapping[str, Completions] = field(default_factory=dict)
     owner: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.handler) or not all(isinstance(one, PromptArgument) for one in self.arguments):
+            raise TypeError(
+                f"prompt '{self.name}' needs a handler that can be called, and PromptArgument(name) for each"
+            )

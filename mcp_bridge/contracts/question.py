@@ -116,8 +116,12 @@ class NeedsInput:
     """A handler's other answer: it has ended and needs these answers to be called again.
 
     The next call has them in `ctx.answers`, under the same names, and `state` (any JSON value, sealed on its way
-    through the client) in `ctx.state`. Unlike `ctx.ask`, which waits where it stands, this works across instances.
+    through the client) in `ctx.state`. Raises ValueError without a question. Unlike `ctx.ask`, which waits where it stands, this works across instances.
     """
 
     questions: Mapping[str, Question]
     state: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.questions, Mapping) or not self.questions:
+            raise ValueError("a NeedsInput has at least one question, by name")

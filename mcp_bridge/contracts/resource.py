@@ -15,7 +15,8 @@ class ResourceEntry:
 
     `handler` gets one positional argument, `{"uri": ...}`, and, where it has a parameter annotated `CallContext`,
     the running call's context. It may be async. It answers with text, bytes, a JSON value, an `EmbeddedResource`,
-    or a list of these. `size` is in bytes. `owner` names the source that published it; the registry sets it.
+    or a list of these. `size` is in bytes. `owner` names the source that published it; the registry sets it. Raises
+    TypeError for a handler that cannot be called.
     """
 
     uri: str
@@ -30,6 +31,10 @@ class ResourceEntry:
     icons: list[dict[str, Any]] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
     owner: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.handler):
+            raise TypeError(f"resource '{self.uri}' needs a handler that can be called")
 
 
 @dataclass
@@ -53,3 +58,7 @@ class ResourceTemplate:
     meta: dict[str, Any] = field(default_factory=dict)
     completions: Mapping[str, Completions] = field(default_factory=dict)
     owner: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.handler):
+            raise TypeError(f"resource template '{self.uri_template}' needs a handler that can be called")

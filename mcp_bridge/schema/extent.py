@@ -11,7 +11,7 @@ from typing import Any
 class Extent:
     """The most that data may be: `size` characters of text in all, `depth` levels, `nodes` values."""
 
-    size: int = 1024 * 1024
+    size: int = 4 * 1024 * 1024
     depth: int = 64
     nodes: int = 100_000
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
 import mcp_types as types
+from anyio.lowlevel import current_token
 from mcp.server.context import ServerRequestContext
 
-from mcp_bridge.contracts.context import CallContext, Level
+from mcp_bridge.contracts.context import LEVELS, CallContext, Level, check_level
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.question import Question
 from mcp_bridge.registry import ToolRegistry
@@ -19,8 +20,6 @@ from mcp_bridge.wire.values import plain
 from mcp_bridge.wire.versions import STATELESS, carries
 
 Request = ServerRequestContext[Any, Any]
-LEVELS: tuple[str, ...] = get_args(Level)
-"""From the least to the most severe."""
 LEVEL = "mcp-bridge/log-level"
 """Where a handshake connection keeps the level that its client has set."""
 DEFAULT_LEVEL = "info"
@@ -41,7 +40,7 @@ class ServedContext(CallContext):
     `serve` points it to the request that it now answers; between two requests of a parked call there is none.
     """
 
-    __slots__ = ("_asking", "_logging", "_progress", "_progressing", "_request")
+    __slots__ = ("_asking", "_logging", "_loop", "_progress", "_progressing", "_request")
 
     def __init__(self, request: Request, registry: ToolRegistry) -> None:
         super().__init__(
@@ -55,6 +54,7 @@ class ServedContext(CallContext):
         self._progressing: Throttle | None = None
         self._logging: Throttle | None = None
         self._asking: Asking | None = None
+        self._loop: object = None
 
     def serve(self, request: Request | None) -> None:
         """Answer this request from now on; its progress begins anew."""
@@ -64,8 +64,8 @@ class ServedContext(CallContext):
             self.request_id, self.meta = str(request.request_id), request.meta or {}
 
     def ask_through(self, asking: Asking) -> None:
-        """Put questions this way."""
-        self._asking = asking
+        """Put questions this way, from this event loop."""
+        self._asking, self._loop = asking, current_token()
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -87,9 +87,7 @@ class ServedContext(CallContext):
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send a log message on this request's stream, where its client asked for such. Raises ValueError: no level."""
-        severity = LEVELS.index(level) if level in LEVELS else None
-        if severity is None:
-            raise ValueError(f"a log level is one of {', '.join(LEVELS)}, found {level!r}")
+        severity = check_level(level)
         request = self._request
         wanted = self._wanted() if request is not None else None
         if request is None or wanted not in LEVELS or severity < LEVELS.index(wanted):
@@ -111,6 +109,10 @@ class ServedContext(CallContext):
         missing = [one.required for one in posed.values() if lacking(self.capabilities, one.required)]
         if missing or self._asking is None:
             raise MissingCapability(merged(missing or (one.required for one in posed.values())))
+        if current_token() != self._loop:
+            raise RuntimeError(
+                "a synchronous function asks by anyio.from_thread.run(ctx.ask, ...), in the server's loop"
+            )
         async with self.paused():
             return await self._asking.put(posed, needed=needed)
 

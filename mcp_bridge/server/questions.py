@@ -154,6 +154,8 @@ def _sampling(params: dict[str, Any]) -> Posed:
 
 
 def _sampling_params(asked: Sampling, version: str) -> dict[str, Any]:
+    if not isinstance(asked.max_tokens, int) or asked.max_tokens < 1:
+        raise ValueError(f"max_tokens is a whole number of at least 1, found {asked.max_tokens!r}")
     given: Any = asked.messages
     several = isinstance(given, Sequence) and not isinstance(given, str)
     conversation = messages(given if several else [given], version)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mcp.shared.path_security import contains_path_traversal, is_absolute_path
+from mcp.shared.path_security import is_absolute_path
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -20,6 +21,8 @@ from mcp_bridge.wire import listings
 from mcp_bridge.wire.contents import to_contents
 
 logger = logging.getLogger("mcp_bridge.server")
+
+_SEPARATORS = re.compile(r"[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,9 @@ def _prepared(entry: ResourceEntry | ResourceTemplate) -> Prepared:
 
 
 def _is_safe(value: str | list[str]) -> bool:
-    """Whether a variable's value leads nowhere else when it becomes part of a path (server/resources, "Security")."""
-    parts = value if isinstance(value, list) else [value]
-    whole = "/".join(parts)
-    if "\0" in whole or contains_path_traversal(whole):
-        return False
-    return not any(is_absolute_path(part) for part in parts)
+    """Whether a variable's value leads nowhere else when it becomes part of a path (server/resources, "Security").
+
+    Not down a `..` that comes back up either: where a link is on the way, it comes back somewhere else.
+    """
+    whole = "/".join(value) if isinstance(value, list) else value
+    return "\0" not in whole and ".." not in _SEPARATORS.split(whole) and not is_absolute_path(whole)

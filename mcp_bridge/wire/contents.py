@@ -55,9 +55,8 @@ def _embedded(item: Any, uri: str, mime_type: str | None) -> EmbeddedResource:
         return EmbeddedResource(uri, item.data, item.mime_type, meta=item.meta)
     if isinstance(item, bytes | bytearray | memoryview):
         return EmbeddedResource(uri, bytes(item), mime_type or _mime_type(bytes(item)))
-    if isinstance(item, str):
-        return EmbeddedResource(uri, text_of(plain(item)), mime_type or "text/plain")
-    return EmbeddedResource(uri, text_of(plain(item)), mime_type or JSON)
+    made = plain(item)  # a date or a path is text then
+    return EmbeddedResource(uri, text_of(made), mime_type or ("text/plain" if isinstance(made, str) else JSON))
 
 
 def _mime_type(data: bytes) -> str:

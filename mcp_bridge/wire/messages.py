@@ -23,6 +23,8 @@ def to_messages(answer: Any) -> ToolResult:
         if answer.is_error:
             return answer
         answer = list(answer.content) if answer.content is not None else answer.output
+    if answer is None:
+        raise ValueError("a prompt answers with text, content or messages, found nothing")
     items = answer if isinstance(answer, list | tuple) else [answer]
     return ToolResult(success=True, content=tuple(_message(item) for item in items))
 

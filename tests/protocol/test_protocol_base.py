@@ -39,6 +39,8 @@ MALFORMED: list[tuple[str, Json]] = [
     ("prompts/get", {"name": "review", "arguments": {"language": 1}}),
     ("completion/complete", {"argument": {"name": "language", "value": ""}}),
 ]
+REMOVED = ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+"""Methods of the handshake era alone."""
 TRACES: list[Json] = [
     {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b", "baggage": "c=d"},
     {"traceparent": "nonsense", "tracestate": ",,,", "baggage": "="},
@@ -67,7 +69,10 @@ async def test_errors_have_a_message_and_a_code_that_is_defined(connected: Conne
 @proves("base/method-not-found")
 async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> None:
     async with connected.wire() as wire:
-        assert (await wire.error("tools/eat", {"name": "soup"}))["code"] == -32601
+        others = REMOVED if connected.stateless else ("server/discover", "subscriptions/listen")
+        for method in ("tools/eat", *others):
+            error = await wire.error(method, {"uri": "test://text", "level": "info", "notifications": {}})
+            assert error["code"] == -32601, method
 
 
 @proves("base/malformed-request", "tools/malformed-call")

@@ -106,6 +106,18 @@ async def test_a_state_that_was_tampered_with_is_refused(connected: Connected) -
             assert "Ann" in done["content"][0]["text"]
 
 
+@proves("questions/state-verified")
+@STATELESS_ONLY
+async def test_a_made_up_state_is_refused_also_where_nothing_asks(connected: Connected) -> None:
+    async with connected.wire(elicitation={}) as wire:
+        for method, params in (
+            ("tools/call", {"name": "echo", "arguments": {"text": "hi"}}),
+            ("prompts/get", {"name": "greeting"}),
+            ("resources/read", {"uri": "test://text"}),
+        ):
+            assert refused(await wire.get(method, {**params, "requestState": "made up"})), method
+
+
 @proves("questions/state-request")
 @STATELESS_ONLY
 async def test_a_state_is_refused_with_another_request(connected: Connected) -> None:
