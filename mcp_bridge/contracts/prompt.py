@@ -51,6 +51,4 @@ class PromptEntry:
 
     def __post_init__(self) -> None:
         if not callable(self.handler) or not all(isinstance(one, PromptArgument) for one in self.arguments):
-            raise TypeError(
-                f"prompt '{self.name}' needs a handler that can be called, and PromptArgument(name) for each"
-            )
+            raise TypeError(f"prompt '{self.name}' needs a handler that can be called, and PromptArguments")

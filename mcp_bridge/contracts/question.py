@@ -116,7 +116,8 @@ class NeedsInput:
     """A handler's other answer: it has ended and needs these answers to be called again.
 
     The next call has them in `ctx.answers`, under the same names, and `state` (any JSON value, sealed on its way
-    through the client) in `ctx.state`. Raises ValueError without a question. Unlike `ctx.ask`, which waits where it stands, this works across instances.
+    through the client) in `ctx.state`. Unlike `ctx.ask`, which waits where it stands, this works across instances.
+    Raises ValueError without a question.
     """
 
     questions: Mapping[str, Question]

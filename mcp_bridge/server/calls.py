@@ -20,7 +20,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.prepared import Prepared
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.context import ServedContext
-from mcp_bridge.server.handshake import Handshake
+from mcp_bridge.server.handshake import Handshake, Waits
 from mcp_bridge.server.parking import Park, Parked
 from mcp_bridge.server.rounds import Round
 from mcp_bridge.server.watchdog import Watchdog
@@ -42,6 +42,7 @@ class Calls:
         self._registry = registry
         self._watchdog = Watchdog()
         self._ttl = state.ttl
+        self._waits = Waits(state.ttl)
         self._store = MemoryStore() if state.store is None else PatientStore(state.store)
         self._park = Park(size=state.parked, ttl=state.ttl)
         keys = list(state.keys) or [secrets.token_hex(32)]
@@ -50,10 +51,15 @@ class Calls:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the calls until cancelled, and watch them."""
+        self._waits.begin()
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._watchdog.run)
             await tasks.start(self._park.run)
             task_status.started()
+
+    def end_questions(self) -> None:
+        """Have open questions of the handshake era end, and no new ones begin: their answers would not be heard."""
+        self._waits.end()
 
     async def answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         """The call's result, or an `input_required` result for the client. Raises MCPError for a state not to take."""
@@ -66,7 +72,7 @@ class Calls:
     async def _answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         context = ServedContext(request, self._registry)
         if not carries(request.protocol_version, STATELESS):
-            context.ask_through(Handshake(request, ttl=self._ttl))
+            context.ask_through(Handshake(request, self._waits))
             return await self._registry.carry_out(prepared, call, context)
         given = request.params or {}
         state = given.get("requestState")

@@ -90,5 +90,6 @@ class Endpoint:
             task_status.started()
 
     def end_listeners(self) -> None:
-        """End every subscriptions/listen stream with its final result."""
+        """End every subscriptions/listen stream with its final result, and the questions that wait."""
         self.notices.end()
+        self._calls.end_questions()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -37,12 +38,46 @@ class Raw(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Handshake:
-    """Asks over the open request. A question waits at most `ttl` seconds."""
+class Waits:
+    """How long the questions of an endpoint wait: `ttl` seconds, and no longer than it serves."""
 
-    def __init__(self, request: ServerRequestContext[Any, Any], *, ttl: float) -> None:
-        self._request = request
+    def __init__(self, ttl: float) -> None:
         self._ttl = ttl
+        self._open: set[anyio.CancelScope] = set()
+        self._ended = False
+
+    def begin(self) -> None:
+        """The endpoint serves."""
+        self._ended = False
+
+    def end(self) -> None:
+        """The endpoint ends: no answer will be heard any more."""
+        self._ended = True
+        for scope in self._open:
+            scope.cancel()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for an answer inside. Raises QuestionExpired."""
+        if self._ended:
+            raise QuestionExpired("The server is shutting down, so nobody can be asked.")
+        with anyio.move_on_after(self._ttl) as scope:
+            self._open.add(scope)
+            try:
+                yield
+            finally:
+                self._open.discard(scope)
+        if scope.cancelled_caught:
+            why = "The server is shutting down." if self._ended else f"Nobody answered within {self._ttl:g} seconds."
+            raise QuestionExpired(f"{why} Call again.")
+
+
+class Handshake:
+    """Asks over the open request. A question waits as long as its `waits` say."""
+
+    def __init__(self, request: ServerRequestContext[Any, Any], waits: Waits) -> None:
+        self._request = request
+        self._waits = waits
 
     async def put(self, questions: Mapping[str, Posed], *, needed: bool) -> Mapping[str, Any]:
         """Ask them all at once, and wait for every answer. Raises as `CallContext.ask`."""
@@ -67,15 +102,12 @@ class Handshake:
 
     async def _ask(self, posed: Posed) -> Any:
         problems: list[str] = []
-        try:
-            with anyio.fail_after(self._ttl):
-                for _ in range(TRIES):
-                    try:
-                        return posed.read(await self._send(posed, problems))
-                    except Unfit as error:
-                        problems = error.problems
-        except TimeoutError:
-            raise QuestionExpired(f"Nobody answered within {self._ttl:g} seconds. Call again.") from None
+        with self._waits.waiting():
+            for _ in range(TRIES):
+                try:
+                    return posed.read(await self._send(posed, problems))
+                except Unfit as error:
+                    problems = error.problems
         raise InvalidAnswer("The question was not answered with what it asks for.", details=problems)
 
     async def _send(self, posed: Posed, problems: list[str]) -> Any:

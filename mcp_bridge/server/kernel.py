@@ -9,7 +9,11 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, Server
 from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.models import InitializationOptions
+from mcp.shared.exceptions import MCPError
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
+from pydantic import ValidationError
+
+from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
 
 class Kernel(Server[Any]):
@@ -17,7 +21,8 @@ class Kernel(Server[Any]):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        self.middleware[:] = [cast("ServerMiddleware[Any]", WhenTraced(traced)) for traced in self.middleware]
+        traced = [cast("ServerMiddleware[Any]", WhenTraced(traced)) for traced in self.middleware]
+        self.middleware[:] = [explained, *traced]
 
     def create_initialization_options(
         self,
@@ -30,6 +35,16 @@ class Kernel(Server[Any]):
             tools_changed=True, resources_changed=True, prompts_changed=True
         )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+
+async def explained(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Say what is wrong with the parameters of a request, where the SDK says only that something is."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        lines = [f"{'.'.join(map(str, problem['loc'])) or 'params'}: {problem['msg']}" for problem in problems[:5]]
+        raise MCPError(INVALID_PARAMS, f"Invalid parameters of {ctx.method}: {'; '.join(lines)}") from error
 
 
 class WhenTraced:
