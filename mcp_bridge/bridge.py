@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -17,12 +17,14 @@ from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.pipeline import Pipeline
 from mcp_bridge.plugins import make_store, source_type
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.schema.headers import header_complaints
+from mcp_bridge.schema.templates import template_complaints, uri_complaints
 from mcp_bridge.schema.validator import complaints
 from mcp_bridge.selection import Selection
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from mcp_bridge.settings import Settings, SourceSettings
 
 logger = logging.getLogger("mcp_bridge.bridge")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +121,15 @@ class Bridge:
     def _publish(self, attached: Attached, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection
         problems = [*offer.problems, *selection.unknown(offer.tools)]
-        entries = []
-        for entry in selection.of(offer.tools, name):
-            wrong = _wrong_schemas(entry)
-            problems += wrong
-            if not wrong:
-                entries.append(entry)
+        tools = _sound(selection.of(offer.tools, name), _wrong_schemas, problems)
+        others = replace(
+            offer,
+            resources=_sound(offer.resources, _wrong_uri, problems),
+            templates=_sound(offer.templates, _wrong_template, problems),
+            prompts=tuple(selection.of_prompts(offer.prompts)),
+        )
         try:
-            self.registry.publish(name, entries, replace(offer, prompts=tuple(selection.of_prompts(offer.prompts))))
+            self.registry.publish(name, tools, others)
         except DuplicateTool as error:
             problems.append(str(error))
             if not self._started.is_set():
@@ -140,12 +145,32 @@ class Bridge:
             self._started.set()
 
 
+def _sound(things: Iterable[T], wrong: Callable[[T], list[str]], problems: list[str]) -> list[T]:
+    """The things that can be published; what is wrong with the others is added to `problems`."""
+    sound = []
+    for thing in things:
+        found = wrong(thing)
+        problems += found
+        if not found:
+            sound.append(thing)
+    return sound
+
+
 def _wrong_schemas(entry: ToolEntry) -> list[str]:
     """An author's own schema is refused where it cannot be checked, rather than quietly not checked."""
     sides = (("input", entry.input_schema), ("output", entry.output_schema))
     wrong = [f"{side} schema {complaint}" for side, schema in sides for complaint in complaints(schema)]
     wrong = wrong or [f"input schema {complaint}" for complaint in header_complaints(entry.input_schema)]
     return [f"tool '{entry.name}' is not published: {complaint}" for complaint in wrong]
+
+
+def _wrong_uri(entry: ResourceEntry) -> list[str]:
+    return [f"resource '{entry.uri}' is not published: {complaint}" for complaint in uri_complaints(entry.uri)]
+
+
+def _wrong_template(entry: ResourceTemplate) -> list[str]:
+    where = f"resource template '{entry.uri_template}' is not published"
+    return [f"{where}: {complaint}" for complaint in template_complaints(entry.uri_template)]
 
 
 def from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:

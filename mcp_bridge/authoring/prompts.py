@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, offered, typed_handler
+from mcp_bridge.authoring.resources import completions_of
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.registry import ToolRegistry
@@ -50,6 +51,7 @@ def prompt(
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
         signature = infer(function, text=True)
+        arguments = signature.input_schema["properties"]
         entry = PromptEntry(
             given or name_of(function),
             typed_handler(function, signature),
@@ -58,7 +60,7 @@ def prompt(
             title=title,
             icons=list(icons or ()),
             meta=dict(meta or {}),
-            completions=offered(function, signature, signature.input_schema["properties"], completions),
+            completions=offered(function, signature, arguments, completions_of(function, completions)),
         )
         if registry is not None:
             registry.prompts.add(entry)

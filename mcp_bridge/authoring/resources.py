@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -13,9 +12,7 @@ from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.schema.callables import called
 from mcp_bridge.schema.infer import Signature, infer
-
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:\S+")
-_EXPRESSION = re.compile(r"\{[+#./;?&]?([^{}]+)\}")
+from mcp_bridge.schema.templates import Variable, template_complaints, template_variables, uri_complaints
 
 
 def resource(
@@ -40,7 +37,8 @@ def resource(
     where they are not given, and a parameter annotated `CallContext` gets the context of the call that reads.
 
     The decorated function is called as before and has a `resource_entry` attribute. Raises ValueError for text that
-    is no URI, and for a URI that is taken in `registry`; TypeError when parameters and variables differ.
+    is no URI, for a template that URIs cannot be matched with, and for a URI that is taken in `registry`; TypeError
+    when parameters and variables differ.
     """
     variables = _variables(uri)
     if variables and size is not None:
@@ -75,11 +73,12 @@ def _add(registry: ToolRegistry, entry: ResourceEntry | ResourceTemplate) -> Non
 
 
 def _entry(
-    uri: str, variables: Sequence[str], function: Callable[..., Any], completions: Mapping[str, Completions] | None
+    uri: str, variables: Sequence[Variable], function: Callable[..., Any], completions: Mapping[str, Completions] | None
 ) -> ResourceEntry | ResourceTemplate:
-    signature = infer(function, text=True)
-    _compare(uri, variables, function, signature)
-    offers = offered(function, signature, variables, completions)
+    signature, names = infer(function, text=True), [variable.name for variable in variables]
+    _compare(uri, names, function, signature)
+    _compare_lists(variables, function, signature)
+    offers = offered(function, signature, names, completions_of(function, completions))
     if variables:
         handler = typed_handler(function, signature)
         return ResourceTemplate(uri, handler, description=signature.description, completions=offers)
@@ -87,16 +86,16 @@ def _entry(
     return ResourceEntry(uri, typed_handler(function, alone), description=signature.description)
 
 
-def _variables(uri: Any) -> tuple[str, ...]:
-    """The variables of a template. Whether all of it is RFC 6570 is judged where it is matched."""
+def _variables(uri: Any) -> tuple[Variable, ...]:
+    """The variables of a template, none for a URI. Raises ValueError for what is neither."""
     if not isinstance(uri, str):
         raise TypeError("@resource needs a URI: @resource('notes://today') or @resource('users://{id}')")
-    if not _URI.fullmatch(uri):
-        raise ValueError(f"'{uri}' is no URI. Begin with a scheme, as notes://today or users://{{id}} do")
-    if re.search(r"[{}]", _EXPRESSION.sub("", uri)):
-        raise ValueError(f"'{uri}' has a brace too many or too few. Write a variable as {{name}}")
-    names = (part for expression in _EXPRESSION.findall(uri) for part in expression.split(","))
-    return tuple(dict.fromkeys(name.partition(":")[0].removesuffix("*") for name in names))
+    wrong = template_complaints(uri) if "{" in uri else uri_complaints(uri)
+    if not wrong and uri.count("{") != uri.count("}"):  # it can be matched, but nobody means that
+        wrong = ["it has a brace too many. Write a variable as {name}"]
+    if wrong:
+        raise ValueError(f"@resource('{uri}'): {wrong[0]}")
+    return template_variables(uri)
 
 
 def _compare(uri: str, variables: Sequence[str], function: Callable[..., Any], signature: Signature) -> None:
@@ -109,3 +108,36 @@ def _compare(uri: str, variables: Sequence[str], function: Callable[..., Any], s
         problems += [f"variable '{name}' is no parameter" for name in unknown]
     if problems:
         raise TypeError(f"{called(function)}: {', '.join(problems)}: '{uri}'. Give both the same names")
+
+
+def _compare_lists(variables: Sequence[Variable], function: Callable[..., Any], signature: Signature) -> None:
+    """Raises TypeError where the value is a list and the parameter takes none."""
+    schema = signature.input_schema
+    for variable in variables:
+        part = schema["properties"].get(variable.name, {})
+        if variable.explode and not _takes_list(part, schema.get("$defs", {})):
+            raise TypeError(
+                f"{called(function)}: variable '{variable.name}' in '{variable.expression}' is a list. "
+                f"Annotate the parameter list[str], or leave the * out"
+            )
+
+
+def _takes_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+    """Whether a list may fit what pydantic wrote for a parameter."""
+    if "$ref" in schema:
+        return _takes_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
+    if "anyOf" in schema:
+        return any(_takes_list(part, definitions) for part in schema["anyOf"])
+    return schema.get("type", "array") == "array"
+
+
+def completions_of(
+    function: Callable[..., Any], given: Mapping[str, Completions] | None
+) -> Mapping[str, Completions] | None:
+    """What was given as completions. Raises TypeError for text: its letters are nobody's values."""
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{called(function)}: completions are {given!r}. Give lists by name, as {{'unit': ['C', 'F']}}")
+    for name, values in (given or {}).items():
+        if isinstance(values, str):
+            raise TypeError(f"{called(function)}: completions for '{name}' are text, {values!r}. Give a list of texts")
+    return given

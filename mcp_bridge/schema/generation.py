@@ -47,6 +47,8 @@ def output_schema(annotation: Any) -> dict[str, Any]:
         return output_schema(parts[-1])
     if NeedsInput in parts and origin in (typing.Union, types.UnionType):  # a question is no answer
         return output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
+    if origin is list and parts == (Any,):
+        return {}  # anything, content blocks among it
     if origin is typing.Annotated and parts[0] in _WORDLESS:
         return {}
     if annotation in _WORDLESS or origin in _STREAMS or annotation in _STREAMS or _is_content(annotation):

@@ -14,11 +14,15 @@ import jsonschema_rs
 import orjson
 
 from mcp_bridge.contracts.results import ValidationResult
+from mcp_bridge.schema.cost import MOST, branches, expanded
+from mcp_bridge.schema.extent import Extent
 from mcp_bridge.schema.foreign import translate
 from mcp_bridge.schema.mending import mend
 from mcp_bridge.schema.messages import KEYWORDS, Finding, walk
 
 _FALSE = "falseSchema"
+_EXPLAINED = Extent(depth=6, nodes=200)
+"""The data for which the library may say what is wrong where branches refer to themselves."""
 _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 """Keywords that only the whole schema explains."""
 
@@ -26,13 +30,14 @@ _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 class Validator:
     """Judges data by one schema. `left_out` has the paths of schema keywords that could not be understood."""
 
-    __slots__ = ("_judge", "_recursive", "left_out", "schema")
+    __slots__ = ("_branches", "_judge", "_recursive", "_unknown", "left_out", "schema")
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
         self.left_out: Sequence[str] = ()
+        self._unknown: Sequence[str] = ()
         self._judge: jsonschema_rs.Validator | None = None
-        self._recursive = False
+        self._recursive = self._branches = False
         if isinstance(schema, Mapping) and schema:
             self._judge = self._compile(schema)
         elif schema is False:
@@ -40,14 +45,22 @@ class Validator:
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
         self._recursive = _may_recurse(schema)
+        if self._recursive:
+            if expanded(schema) > MOST:
+                self.left_out = ("#/$ref",)
+                return None
+            self._branches = branches(schema)
         judge = _compile(schema)
         if judge is not None:
             return judge
         mended, self.left_out = mend(schema, lambda part: _compile(part) is not None)
+        self._unknown = [place for place in self.left_out if _is_elsewhere(place, _at(schema, place))]
         return _compile(mended)
 
     def is_valid(self, data: Any) -> bool:
         """Whether `data` fits; the fast question, asked on every call."""
+        if self._unknown:
+            return False
         if self._judge is None:
             return not self.left_out or not self.problems(data)
         try:
@@ -59,6 +72,11 @@ class Validator:
 
     def problems(self, data: Any) -> list[str]:
         """A line for each thing wrong with `data`, the tool_use API's texts first; empty when it fits."""
+        if self._unknown:
+            return [
+                f"{place}: {_at(self.schema, place)!r} is not known here, so nothing fits the schema"
+                for place in self._unknown
+            ]
         findings = list(walk(data, self.schema))
         closed = {finding.path for finding in findings if finding.keyword == "type"}
         told = {(finding.path, finding.keyword) for finding in findings}
@@ -70,8 +88,8 @@ class Validator:
 
     def _second_opinion(self, data: Any) -> Iterable[Finding]:
         """What the library finds: everything beyond the twelve keywords, and what only a whole schema shows."""
-        if self._judge is None:
-            return []
+        if self._judge is None or (self._branches and _EXPLAINED.excess(data) is not None):
+            return []  # each level of a union that refers to itself multiplies what there is to explain
         try:
             return [found for error in self._judge.iter_errors(data) for found in _findings(error)]
         except Exception as error:
@@ -103,9 +121,17 @@ def _compile(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
     return None
 
 
+def _is_elsewhere(place: str, value: Any) -> bool:
+    """Whether a schema says there that it is written otherwise, or stands elsewhere: nobody here knows its meaning."""
+    keyword = place.rsplit("/", 1)[-1]
+    return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
+
+
 def _reason(schema: Any, place: str) -> str:
     """Why the keyword at `place` cannot be understood, and what to do where it is a pattern."""
     keyword, value = place.rsplit("/", 1)[-1], _at(schema, place)
+    if place == "#/$ref" and expanded(schema) > MOST:
+        return f"its references come to more than {MOST} subschemas"
     if keyword == "pattern":
         return f"the pattern {value!r} cannot be used. Patterns run in linear time: write it without look-around"
     part = schema if keyword in _WHOLE else {keyword: value}

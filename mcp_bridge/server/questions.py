@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import mcp_types as types
+from pydantic import AnyHttpUrl
 
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.schema.forms import FormSchema, form_of
@@ -137,8 +138,12 @@ def _form(message: str, form: FormSchema, version: str) -> Posed:
 
 
 def _link(message: str, url: str, version: str) -> Posed:
-    parts = urlsplit(url)
-    if parts.scheme not in ("https", "http") or not parts.hostname:
+    try:
+        AnyHttpUrl(url)
+        sound = bool(urlsplit(url).hostname)  # pydantic reads http:///path as the host path
+    except ValueError:
+        sound = False
+    if not sound:
         raise ValueError(f"a page that a person opens is at an https: or http: address, found {url!r}")
     params = {"mode": "url", "message": str(plain(message)), "url": url}
     if not carries(version, STATELESS):

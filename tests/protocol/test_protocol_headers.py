@@ -47,13 +47,6 @@ async def test_the_version_header_and_the_body_agree(connected: Connected) -> No
         assert (await answered(wire, "tools/list", {}, MCP_Protocol_Version=""))[0] == 400
 
 
-@proves("http/version-header")
-@STATELESS_HTTP
-async def test_a_version_header_of_the_other_era_is_a_mismatch_too(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        assert await answered(wire, "tools/list", {}, MCP_Protocol_Version=HANDSHAKE) == MISMATCH
-
-
 @proves("http/unsupported-version")
 @STATELESS_HTTP
 async def test_a_version_that_is_not_supported_is_refused(connected: Connected) -> None:

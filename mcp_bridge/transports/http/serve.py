@@ -44,7 +44,9 @@ def listen(host: str, port: int, *, token: str | None) -> socket.socket:
         if not 0 <= port < 1 << 16:  # getaddrinfo would wrap it around
             raise OSError("a port is a number up to 65535")
         family, _, _, _, resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(resolved[:2], family=family, backlog=BACKLOG)
+        bound = socket.create_server(resolved[:2], family=family, backlog=BACKLOG)
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it; asyncio would not set it
+        return bound
     except (OSError, UnicodeError) as error:  # a name that no name server could have
         hint = "Choose another port, or 0 for any free one"
         raise ConfigError(f"cannot listen on {host}:{port}: {error}", where="http.port", hint=hint) from error
