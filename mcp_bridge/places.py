@@ -30,7 +30,7 @@ class Places:
             return await call_next(call, ctx)
         finally:
             ctx.holds.remove(place)
-            place.pause()
+            place.close()
 
     async def take(self, place: Place) -> None:
         """Take a place, in turn. Raises Overloaded when too many wait."""
@@ -49,12 +49,12 @@ class Places:
 class Place:
     """One call's place."""
 
-    __slots__ = ("_places", "held")
+    __slots__ = ("_closed", "_places", "held")
     deadline = math.inf
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self.held = False
+        self._closed = self.held = False
 
     def pause(self) -> None:
         """Give it back, if it is held."""
@@ -66,3 +66,10 @@ class Place:
         """Take it again, in turn. Raises Overloaded."""
         await self._places.take(self)
         self.held = True
+        if self._closed:
+            self.pause()
+
+    def close(self) -> None:
+        """Give it back for good."""
+        self._closed = True
+        self.pause()

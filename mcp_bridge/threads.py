@@ -86,7 +86,7 @@ class Threads:
 
     def _free(self, job: Job) -> None:
         self._stuck.pop(job, None)
-        job.pause()
+        job.close()
 
     def _refuse_when_stuck(self) -> None:
         if len(self._stuck) >= self._size:
@@ -97,12 +97,12 @@ class Threads:
 class Job:
     """One handler's place among the threads. It is given back while a person is asked, though the thread waits too."""
 
-    __slots__ = ("_held", "_places")
+    __slots__ = ("_closed", "_held", "_places")
     deadline = math.inf
 
     def __init__(self, places: anyio.CapacityLimiter) -> None:
         self._places = places
-        self._held = False
+        self._closed = self._held = False
 
     def pause(self) -> None:
         """Give it back, if it is held."""
@@ -114,6 +114,13 @@ class Job:
         """Take a place, in turn."""
         await self._places.acquire_on_behalf_of(self)
         self._held = True
+        if self._closed:
+            self.pause()
+
+    def close(self) -> None:
+        """Give it back for good."""
+        self._closed = True
+        self.pause()
 
 
 class _Handover:

@@ -128,7 +128,7 @@ def _takes_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bo
         return _takes_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
     if "anyOf" in schema:
         return any(_takes_list(part, definitions) for part in schema["anyOf"])
-    return schema.get("type", "array") == "array"
+    return bool(schema.get("type", "array") == "array")
 
 
 def completions_of(

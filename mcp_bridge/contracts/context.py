@@ -221,7 +221,8 @@ class CallContext:
             self._asked -= 1
             if not self._asked:
                 for hold in self._paused:
-                    await hold.resume()
+                    if hold in self.holds:  # a thread may ask when its call is over
+                        await hold.resume()
 
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to a resource that it has changed; from any thread."""

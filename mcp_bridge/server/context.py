@@ -40,7 +40,7 @@ class ServedContext(CallContext):
     `serve` points it to the request that it now answers; between two requests of a parked call there is none.
     """
 
-    __slots__ = ("_asking", "_logging", "_loop", "_progress", "_progressing", "_request")
+    __slots__ = ("_asking", "_declared", "_logging", "_loop", "_progress", "_progressing", "_request")
 
     def __init__(self, request: Request, registry: ToolRegistry) -> None:
         super().__init__(
@@ -50,6 +50,7 @@ class ServedContext(CallContext):
             meta=request.meta,
         )
         self._request: Request | None = request
+        self._declared = request.session.client_capabilities
         self._progress: float | None = None
         self._progressing: Throttle | None = None
         self._logging: Throttle | None = None
@@ -60,7 +61,8 @@ class ServedContext(CallContext):
         """Answer this request from now on; its progress begins anew."""
         self._request = request
         if request is not None:
-            self._progress = self._capabilities = None  # each request says what its client can do
+            self._progress = self._capabilities = None
+            self._declared = request.session.client_capabilities  # each request says anew what its client can do
             self.request_id, self.meta = str(request.request_id), request.meta or {}
 
     def ask_through(self, asking: Asking) -> None:
@@ -71,7 +73,7 @@ class ServedContext(CallContext):
     def capabilities(self) -> Mapping[str, Any]:
         """What the client has declared that it can do."""
         if self._capabilities is None:
-            declared = self._request.session.client_capabilities if self._request is not None else None
+            declared = self._declared
             self._capabilities = declared.model_dump(by_alias=True, exclude_none=True) if declared is not None else {}
         return self._capabilities
 
