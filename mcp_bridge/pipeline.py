@@ -69,7 +69,7 @@ class Deadline:
         self._left = self.scope.deadline - anyio.current_time()
         self.scope.deadline = float("inf")
 
-    async def resume(self) -> None:
+    def resume(self) -> None:
         """Go on with what was left."""
         self.scope.deadline = anyio.current_time() + self._left
 

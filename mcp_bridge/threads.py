@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from anyio import to_thread
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.errors import Overloaded
+from mcp_bridge.tokens import Token, Tokens
 
 T = TypeVar("T")
 Soon = Callable[[Callable[[], None]], object]
@@ -36,14 +36,14 @@ class Threads:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._places = anyio.CapacityLimiter(size)
+        self._places = Tokens(size)
         self._unbounded = anyio.CapacityLimiter(float("inf"))
-        self._stuck: dict[Job, str] = {}
+        self._stuck: dict[Token, str] = {}
 
     @property
     def busy(self) -> int:
-        """How many threads are at work now, abandoned ones included."""
-        return int(self._places.borrowed_tokens)
+        """How many threads are at work now, abandoned ones included, those that ask a person not."""
+        return self._places.out
 
     @property
     def stuck(self) -> dict[str, int]:
@@ -57,8 +57,8 @@ class Threads:
         place is taken by a stuck thread.
         """
         self._refuse_when_stuck()
-        job = Job(self._places)
-        await job.resume()
+        await self._places.take()
+        job = Token(self._places)
         handover = _Handover(partial(self._free, job), partial(self._stuck.__setitem__, job, name), from_any_thread())
         context = copy_context()
 
@@ -84,7 +84,7 @@ class Threads:
             raise error
         return cast("T", answer)
 
-    def _free(self, job: Job) -> None:
+    def _free(self, job: Token) -> None:
         self._stuck.pop(job, None)
         job.close()
 
@@ -92,35 +92,6 @@ class Threads:
         if len(self._stuck) >= self._size:
             named = ", ".join(f"{name} ({count})" for name, count in sorted(self.stuck.items()))
             raise Overloaded(f"Every thread is held by calls that were given up but do not end: {named}.")
-
-
-class Job:
-    """One handler's place among the threads. It is given back while a person is asked, though the thread waits too."""
-
-    __slots__ = ("_closed", "_held", "_places")
-    deadline = math.inf
-
-    def __init__(self, places: anyio.CapacityLimiter) -> None:
-        self._places = places
-        self._closed = self._held = False
-
-    def pause(self) -> None:
-        """Give it back, if it is held."""
-        if self._held:
-            self._held = False
-            self._places.release_on_behalf_of(self)
-
-    async def resume(self) -> None:
-        """Take a place, in turn."""
-        await self._places.acquire_on_behalf_of(self)
-        self._held = True
-        if self._closed:
-            self.pause()
-
-    def close(self) -> None:
-        """Give it back for good."""
-        self._closed = True
-        self.pause()
 
 
 class _Handover:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol, get_args
 
 from mcp_bridge.contracts.errors import MissingCapability
@@ -60,8 +60,8 @@ class Hold(Protocol):
         """Give it back."""
         ...
 
-    async def resume(self) -> None:
-        """Have it again."""
+    def resume(self) -> None:
+        """Have it again, without waiting: the call may be being cancelled."""
         ...
 
 
@@ -207,8 +207,8 @@ class CallContext:
         """The context of a call that this one makes."""
         return NestedContext(self)
 
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
         """Do without what the call holds while a person is asked; the last of several questions takes it again."""
         if not self._asked:
             self._paused = list(self.holds)
@@ -222,7 +222,7 @@ class CallContext:
             if not self._asked:
                 for hold in self._paused:
                     if hold in self.holds:  # a thread may ask when its call is over
-                        await hold.resume()
+                        hold.resume()
 
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to a resource that it has changed; from any thread."""
@@ -276,7 +276,7 @@ class NestedContext(CallContext):
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Put several questions at once; the calls around this one pause too."""
-        async with self.paused():
+        with self.paused():
             return await self._outer.put(questions)
 
     async def close_stream(self) -> None:

@@ -115,7 +115,7 @@ class ServedContext(CallContext):
             raise RuntimeError(
                 "a synchronous function asks by anyio.from_thread.run(ctx.ask, ...), in the server's loop"
             )
-        async with self.paused():
+        with self.paused():
             return await self._asking.put(posed, needed=needed)
 
     async def close_stream(self) -> None:

@@ -192,7 +192,7 @@ async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str)
 
 async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stopped_too() -> None:
     registry, left = governed(timeout=60.0), {}
-    look, looked = anyio.Event(), anyio.Event()
+    asked, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def inner(ctx: CallContext) -> None:
@@ -217,14 +217,16 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
-            await anyio.wait_all_tasks_blocked()
+            await asked.wait()
             await ctx.invoke("inner")
         left["outside, after"] = anyio.current_effective_deadline() - anyio.current_time()
 
     async with talking(bridge_of(registry, ttl=LONG)) as talk:
         call = talk.calling("outer")
+        assert set(await call.asks()) == {"outer"}
+        asked.set()
         questions: set[str] = set()
-        while questions != {"inner", "outer"}:  # they may go out in one round or in two
+        while questions != {"inner", "outer"}:
             questions = set(await call.asks())
         look.set()
         await soon(looked)
