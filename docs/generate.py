@@ -49,7 +49,8 @@ def settings_page() -> str:
     for name in SOURCES:
         parts.append(f"### type: {name}\n\n{source_type(name).__doc__}\n")
         parts.append(_table(source_type(name), "sources[]."))
-    for key, part in (("limits", model.LimitSettings), ("http", model.HttpSettings), ("state", model.StateSettings)):
+    limits = (("limits", model.LimitSettings), ("limits.tools.*", model.ToolLimitSettings))
+    for key, part in (*limits, ("http", model.HttpSettings), ("state", model.StateSettings)):
         parts += [f"## {key}\n", _table(part, f"{key}.")]
     return "\n".join([*parts, SETTINGS_FOOT])
 

@@ -20,9 +20,10 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.pipeline import Pipeline
+from mcp_bridge.pipeline import Pipeline, ToolLimits
 from mcp_bridge.plugins import make_store, source_type
 from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.schema.extent import Extent
 from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.schema.templates import template_complaints, uri_complaints
 from mcp_bridge.schema.validator import complaints
@@ -185,7 +186,17 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
     """A bridge as the settings say. Raises ConfigError with file and line for what is wrong in a source's options."""
     watch = watch or settings.reload
     limits = settings.limits
-    pipeline = Pipeline(timeout=limits.timeout, threads=limits.threads, expose_errors=settings.expose_errors)
+    pipeline = Pipeline(
+        timeout=limits.timeout,
+        threads=limits.threads,
+        concurrency=limits.concurrency,
+        queue=limits.queue,
+        arguments=Extent(size=limits.arguments),
+        tools={
+            name: ToolLimits(timeout=own.timeout, concurrency=own.concurrency) for name, own in limits.tools.items()
+        },
+        expose_errors=settings.expose_errors,
+    )
     identity = Identity(
         name=settings.name,
         version=settings.version or __version__,

@@ -141,6 +141,13 @@ class SourceSettings(Frame):
     )
 
 
+class ToolLimitSettings(Frame):
+    """What one tool may take, where that is not what all may."""
+
+    timeout: Duration | None = Field(default=None, description="How long one call of it may take.")
+    concurrency: Whole | None = Field(default=None, ge=1, le=100_000, description="How many calls of it run at once.")
+
+
 class LimitSettings(Frame):
     """How much one call, and all of them, may take."""
 
@@ -152,6 +159,16 @@ class LimitSettings(Frame):
         ge=1,
         le=1024,
         description="The number of threads for synchronous tools, so many of them run at once.",
+    )
+    concurrency: Whole = Field(default=64, ge=1, le=100_000, description="How many calls run at once.")
+    queue: Whole = Field(
+        default=1024, ge=0, le=1_000_000, description="How many calls may wait for that; more are refused."
+    )
+    arguments: Size = Field(
+        default=4 * 1024 * 1024, description="The most text in the arguments of one call, or text such as `1 MiB`."
+    )
+    tools: dict[str, ToolLimitSettings] = Field(
+        default={}, description="Limits of single tools, by patterns (`*`, `?`) of their names; the first that fits."
     )
     page: Whole = Field(
         default=250,
