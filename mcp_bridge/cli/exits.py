@@ -7,8 +7,12 @@ import os
 import sys
 from collections.abc import Iterator
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from mcp_bridge.contracts.errors import BridgeError, ConfigError, ToolNotFound
+
+if TYPE_CHECKING:
+    from mcp_bridge.registry import ToolRegistry
 
 
 class Exit(IntEnum):
@@ -42,6 +46,12 @@ def escaped(line: str) -> str:
 def counted(number: int, thing: str) -> str:
     """`1 tool`, `2 tools`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def published(registry: ToolRegistry) -> str:
+    """How much of each kind there is, as a person says it; tools also when there are none."""
+    others = ((len(registry.resources) + len(registry.templates), "resource"), (len(registry.prompts), "prompt"))
+    return ", ".join([counted(len(registry), "tool"), *(counted(count, kind) for count, kind in others if count)])
 
 
 @contextlib.contextmanager

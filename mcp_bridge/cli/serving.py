@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.exits import counted, say
+from mcp_bridge.cli.exits import published, say
 from mcp_bridge.cli.target import Target, load
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.plugins import make_store
@@ -51,8 +51,8 @@ def _over_http(target: Target, http: str, token_env: str | None) -> None:
     host, port, options = _options(target, http, token_env)
 
     def announce(url: str) -> None:
-        tools = counted(len(target.bridge.registry), "tool")
-        say(f"Serving {tools} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
+        offered = published(target.bridge.registry)
+        say(f"Serving {offered} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
 
     run(over_http, target.bridge, host, port, options, announce)
 

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.cli.exits import Exit, counted, escaped, say
+from mcp_bridge.cli.exits import Exit, escaped, published, say
 from mcp_bridge.cli.target import load
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.prompt import PromptEntry
@@ -120,13 +120,8 @@ def validate(path: Path | None, *, as_json: bool) -> None:
         data({"ok": sound, "tools": bridge.registry.list_names(), "problems": bridge.problems, "errors": []})
     else:
         _warn(bridge)
-        say(f"{_counts(bridge.registry)}, {'no problems' if sound else 'see above'}")
+        say(f"{published(bridge.registry)}, {'no problems' if sound else 'see above'}")
     raise SystemExit(Exit.OK if sound else Exit.FAILED)
-
-
-def _counts(registry: ToolRegistry) -> str:
-    others = ((len(registry.resources) + len(registry.templates), "resource"), (len(registry.prompts), "prompt"))
-    return ", ".join([counted(len(registry), "tool"), *(counted(count, kind) for count, kind in others if count)])
 
 
 def settings_schema() -> None:
