@@ -13,6 +13,7 @@ from mcp_bridge.contracts.errors import InvalidAnswer, Overloaded, QuestionExpir
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.questions import TRIES, Posed, Unfit
+from mcp_bridge.wire.values import plain
 
 Answered = tuple[str, str, Any]
 """The key and the digest of a question, and what the client answered."""
@@ -37,7 +38,7 @@ class Pending:
 
     def answer(self, raw: Any) -> bool:
         """Take an answer; whether the question is settled by it."""
-        self._book.append((self.key, self.posed.digest, raw))
+        self._book.append((self.key, self.posed.digest, _kept(raw)))
         try:
             self._answer = self.posed.read(raw)
         except Unfit as error:
@@ -61,6 +62,14 @@ class Pending:
         if self._error is not None:
             raise self._error
         return self._answer
+
+
+def _kept(raw: Any) -> Any:
+    """An answer as it is noted: one that nests too deep to be sealed fits no question anyway."""
+    try:
+        return plain(raw)
+    except ValueError:
+        return None
 
 
 class Parked:
@@ -220,8 +229,9 @@ class Park:
         return False
 
     def release(self, parked: Parked) -> None:
-        """All that a call has asked is answered."""
-        self._asking.discard(parked)
+        """All that a call has asked is answered; one that somebody still has to come for keeps its place."""
+        if parked.handle not in self._waiting:
+            self._asking.discard(parked)
 
     def keep(self, parked: Parked) -> str:
         """Let a call wait for its answers; the handle to take it up by, which is good for one time."""

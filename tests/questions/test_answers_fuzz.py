@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from asking_kit import EVERYTHING, NAME, Json, Talk, accept, bridge_of, idle, said, sampled, talking
+from asking_kit import DEEP, EVERYTHING, NAME, Json, Talk, accept, bridge_of, idle, said, sampled, talking
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -172,7 +172,8 @@ def test_any_answer_fits_its_question_or_is_said_not_to(version: str, kind: str,
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_answers_that_are_large_or_deep_are_no_worse(backend: str) -> None:
+@pytest.mark.parametrize("name", ["ask", "need"])
+def test_answers_that_are_large_or_deep_are_no_worse(backend: str, name: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -180,16 +181,19 @@ def test_answers_that_are_large_or_deep_are_no_worse(backend: str) -> None:
         """Asks."""
         return str(len((await ctx.ask("Who?", NAME, key="name")).content["name"]))
 
-    deep: Any = "x"
-    for _ in range(150):
-        deep = {"name": [deep]}
+    @tool(registry=registry)
+    async def need(ctx: CallContext) -> Any:
+        """Needs."""
+        return (
+            str(len(ctx.answers["name"].content["name"])) if ctx.answers else NeedsInput({"name": Form("Who?", NAME)})
+        )
 
     async def main() -> None:
         bridge = bridge_of(registry)
         async with talking(bridge) as talk:
-            call = talk.calling("ask")
+            call = talk.calling(name)
             await call.asks()
-            for wrong in ({"action": "accept", "content": deep}, deep):
+            for wrong in (accept(name=DEEP), {**accept(name="Ada"), "more": DEEP}):
                 answer = await call.go({"name": wrong, "other": wrong})
                 assert "error" in answer or answer["result"]["resultType"] == "input_required"
             assert said(await call.ends({"name": accept(name="x" * 1_000_000)})) == "1000000"

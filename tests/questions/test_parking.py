@@ -172,6 +172,27 @@ async def test_the_time_of_a_question_is_over_once_it_is_answered_and_a_tool_may
         assert said(await call.ends(ANSWER)) == "done"
 
 
+async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_comes_for_it() -> None:
+    registry, given_up = ToolRegistry(), [anyio.Event(), anyio.Event()]
+
+    @tool(registry=registry)
+    async def impatient(number: int, ctx: CallContext) -> str:
+        """Asks, but not for long."""
+        with anyio.move_on_after(0.05):
+            await ctx.ask("Who?", NAME)
+        given_up[number].set()
+        return "went on without"
+
+    bridge = bridge_of(registry, parked=1)
+    async with talking(bridge) as talk:
+        first = talk.calling("impatient", {"number": 0})
+        await first.asks()
+        await soon(given_up[0])
+        assert code_of(await talk.calling("impatient", {"number": 1}).ends()) == "overloaded"
+        assert said(await first.ends()) == "went on without"
+        assert idle(bridge)
+
+
 async def test_a_result_that_nobody_fetches_in_time_is_forgotten() -> None:
     registry, ended = ToolRegistry(), anyio.Event()
 

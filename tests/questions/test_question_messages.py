@@ -106,6 +106,26 @@ async def test_between_two_rounds_nothing_is_told_and_what_grew_meanwhile_is_tol
         assert (progress(talk), logged(talk)) == ([("two", 6)], [("error", "after")])
 
 
+async def test_each_round_counts_its_own_progress() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        """Works in two parts."""
+        for values in ((5, 3, 8), (1, 1, 2)):
+            for value in values:
+                await ctx.progress(value)
+            await ctx.ask("Go on?", key="key")
+        return "done"
+
+    async with talking(registry) as talk:
+        call = talk.calling("work")
+        await call.asks(meta=wants("one"))
+        await call.asks(YES, meta=wants("two"))
+        assert progress(talk) == [("one", 5), ("one", 8), ("two", 1), ("two", 2)]
+        assert said(await call.ends(YES)) == "done"
+
+
 async def test_the_context_tells_which_request_is_answered_now() -> None:
     registry, seen = ToolRegistry(), []
 
