@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -148,11 +148,9 @@ class Pipeline:
             return [self._place]
         return [Places(limits.concurrency, queue=self._queue, of=f" of '{name}'"), self._place]
 
-    async def _place(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    def _place(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> Awaitable[ToolResult]:
         """A call made by a call runs in its caller's place: were it to wait for one, both might wait for ever."""
-        if ctx.started:
-            return await call_next(call, ctx)
-        return await self._places(call, ctx, call_next)
+        return call_next(call, ctx) if ctx.started else self._places(call, ctx, call_next)
 
     def _at(self, stage: Stage) -> list[Layer]:
         return [middleware for middleware in self._middleware if middleware.stage == stage]

@@ -63,22 +63,31 @@ class Calls:
 
     async def answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         """The call's result, or an `input_required` result for the client. Raises MCPError for a state not to take."""
+        context = ServedContext(request, self._registry)
         self._watchdog.enter()
         try:
-            return await self._answer(prepared, call, request)
+            if not carries(request.protocol_version, STATELESS):
+                context.ask_through(Handshake(request, self._waits))
+            elif self._has_rounds(prepared, request):
+                return await self._round(prepared, call, context, request)
+            return await self._registry.carry_out(prepared, call, context)
         finally:
             self._watchdog.leave()
 
-    async def _answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
-        context = ServedContext(request, self._registry)
-        if not carries(request.protocol_version, STATELESS):
-            context.ask_through(Handshake(request, self._waits))
-            return await self._registry.carry_out(prepared, call, context)
+    def _has_rounds(self, prepared: Prepared, request: Request) -> bool:
+        """Whether the call needs a task of its own: it goes on, or its client can be asked and somebody could ask."""
+        if (request.params or {}).get("requestState") is not None:
+            return True
+        can = request.session.client_capabilities
+        if can is None or (can.elicitation is None and can.sampling is None and can.roots is None):
+            return False
+        return prepared.context is not None or self._registry.pipeline.has_middleware
+
+    async def _round(
+        self, prepared: Prepared, call: ToolCall, context: ServedContext, request: Request
+    ) -> ToolResult | dict[str, Any]:
         given = request.params or {}
-        state = given.get("requestState")
-        if state is None and not self._may_ask(prepared, request):
-            return await self._registry.carry_out(prepared, call, context)
-        responses = given.get("inputResponses") or {}
+        state, responses = given.get("requestState"), given.get("inputResponses") or {}
         if state is None:
             parked = await self._begin(prepared, call, context, Round(), responses)
         else:
@@ -88,13 +97,6 @@ class Calls:
             parked = taken
         parked.context.serve(request)
         return await self._outcome(parked, call)
-
-    def _may_ask(self, prepared: Prepared, request: Request) -> bool:
-        """Whether the call needs a task of its own: its client can be asked, and somebody could ask."""
-        can = request.session.client_capabilities
-        if can is None or (can.elicitation is None and can.sampling is None and can.roots is None):
-            return False
-        return prepared.context is not None or self._registry.pipeline.has_middleware
 
     async def _begin(
         self, prepared: Prepared, call: ToolCall, context: ServedContext, start: Round, offered: Mapping[str, Any]
