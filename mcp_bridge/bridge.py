@@ -203,6 +203,7 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
         title=settings.title,
         instructions=settings.instructions,
         page=limits.page,
+        result=limits.result,
         ttl_ms=_ttl(watch),
         private=private,
     )

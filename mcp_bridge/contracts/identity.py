@@ -9,10 +9,11 @@ from mcp_bridge._version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What clients are told about this server, and how its lists are cut and kept.
+    """What clients are told about this server, and how its lists and answers are cut and kept.
 
-    `page` is the most tools in one tools/list answer, `ttl_ms` how many milliseconds clients of the stateless era
-    may keep one, `private` whether it is for whoever asked alone (MCP 2026-07-28, server/utilities/caching).
+    `page` is the most tools in one tools/list answer, `result` the most characters of text in one answer of a tool.
+    `ttl_ms` is how many milliseconds clients of the stateless era may keep a list, `private` whether it is for whoever
+    asked alone (MCP 2026-07-28, server/utilities/caching).
     """
 
     name: str = "mcp-bridge"
@@ -20,5 +21,6 @@ class Identity:
     title: str | None = None
     instructions: str | None = None
     page: int = 250
+    result: int = 1024 * 1024
     ttl_ms: int = 60_000
     private: bool = False

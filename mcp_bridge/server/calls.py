@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.errors import InvalidOutput, QuestionExpired
 from mcp_bridge.contracts.state import State
+from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.prepared import Prepared
 from mcp_bridge.registry import ToolRegistry
@@ -43,7 +44,7 @@ class Calls:
         self._watchdog = Watchdog()
         self._ttl = state.ttl
         self._waits = Waits(state.ttl)
-        self._store = MemoryStore() if state.store is None else PatientStore(state.store)
+        self.store: Store = MemoryStore() if state.store is None else PatientStore(state.store)
         self._park = Park(size=state.parked, ttl=state.ttl)
         keys = list(state.keys) or [secrets.token_hex(32)]
         security = RequestStateSecurity(keys=keys, ttl=state.ttl)
@@ -112,7 +113,7 @@ class Calls:
     ) -> Parked | ToolResult:
         """The call that waits here; or where it waited on another instance, a new one with what was answered."""
         try:
-            unused = await self._store.add(_USED + last.handle, b"", self._ttl)
+            unused = await self.store.add(_USED + last.handle, b"", self._ttl)
         except anyio.get_cancelled_exc_class():
             self._park.drop(last.handle)
             raise

@@ -15,6 +15,7 @@ from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.completions import Completion
+from mcp_bridge.server.cuts import Cuts
 from mcp_bridge.server.kernel import Kernel
 from mcp_bridge.server.levels import set_level
 from mcp_bridge.server.notices import Notices
@@ -42,10 +43,11 @@ class Endpoint:
         self.notices = Notices()
         scope: Literal["private", "public"] = "private" if identity.private else "public"
         answers = Answers(ttl_ms=identity.ttl_ms, scope=scope, ready=started)
-        self._calls = Calls(registry, state or State(), audience=identity.name)
-        page = identity.page
-        self._tools = Tools(registry, self._calls, answers, page=page)
-        self._resources = Resources(registry, self._calls, answers, self.notices, page=page)
+        state, page = state or State(), identity.page
+        self._calls = Calls(registry, state, audience=identity.name)
+        cuts = Cuts(self._calls.store, most=identity.result, ttl=state.ttl)
+        self._tools = Tools(registry, self._calls, answers, cuts, page=page)
+        self._resources = Resources(registry, self._calls, answers, self.notices, cuts, page=page)
         self._prompts = Prompts(registry, self._calls, answers, page=page)
         self._completion = Completion(registry, answers)
         self.kernel = self._kernel(identity, CacheHint(ttl_ms=identity.ttl_ms, scope=scope))

@@ -12,6 +12,7 @@ from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, cacheable, succeeded
 from mcp_bridge.server.calls import Calls
+from mcp_bridge.server.cuts import Cuts
 from mcp_bridge.server.notices import Notices
 from mcp_bridge.server.shelf import Found, Shelf
 from mcp_bridge.wire.contents import contents
@@ -23,10 +24,13 @@ Request = ServerRequestContext[Any, Any]
 class Resources:
     """The registry's resources and templates as MCP methods."""
 
-    def __init__(self, registry: ToolRegistry, calls: Calls, answers: Answers, notices: Notices, *, page: int) -> None:
+    def __init__(
+        self, registry: ToolRegistry, calls: Calls, answers: Answers, notices: Notices, cuts: Cuts, *, page: int
+    ) -> None:
         self._calls = calls
         self._answers = answers
         self._notices = notices
+        self._cuts = cuts
         self.shelf = Shelf(registry, page=page)
 
     async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
@@ -42,6 +46,8 @@ class Resources:
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         """resources/read. Raises MCPError: not found is -32602 in both eras, with the URI (resources, "Errors")."""
         uri, version = str(params.uri), request.protocol_version
+        if (page := await self._cuts.read(uri)) is not None:
+            return cacheable({"contents": [page]}, version, ttl_ms=0, scope="private")
         found = await self._find(uri)
         call = ToolCall(id=str(request.request_id), name=uri, arguments=found.arguments, kind="resource")
         result = await self._calls.answer(found.prepared, call, request)

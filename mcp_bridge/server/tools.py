@@ -13,6 +13,7 @@ from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, refuse_uncapable
 from mcp_bridge.server.calls import Calls
+from mcp_bridge.server.cuts import Cuts
 from mcp_bridge.server.listing import Listing
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
 from mcp_bridge.wire.results import to_mcp
@@ -23,10 +24,11 @@ Request = ServerRequestContext[Any, Any]
 class Tools:
     """The registry's tools as MCP methods."""
 
-    def __init__(self, registry: ToolRegistry, calls: Calls, answers: Answers, *, page: int) -> None:
+    def __init__(self, registry: ToolRegistry, calls: Calls, answers: Answers, cuts: Cuts, *, page: int) -> None:
         self._registry = registry
         self._calls = calls
         self._answers = answers
+        self._cuts = cuts
         self.listing = Listing(registry, page=page)
 
     async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
@@ -51,4 +53,5 @@ class Tools:
         if isinstance(result, dict):
             return result
         refuse_uncapable(result, version)
-        return to_mcp(result, tool, version)
+        made = to_mcp(result, tool, version)
+        return await self._cuts.fit(made, version, declared=tool.output_schema is not None)

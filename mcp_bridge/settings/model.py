@@ -167,6 +167,9 @@ class LimitSettings(Frame):
     arguments: Size = Field(
         default=4 * 1024 * 1024, description="The most text in the arguments of one call, or text such as `1 MiB`."
     )
+    result: Size = Field(
+        default=1024 * 1024, description="The most text in one answer of a tool; more is cut, and kept to be read."
+    )
     tools: dict[str, ToolLimitSettings] = Field(
         default={}, description="Limits of single tools, by patterns (`*`, `?`) of their names; the first that fits."
     )

@@ -264,7 +264,7 @@ def test_an_unknown_key_in_a_part_is_compared_with_the_keys_of_that_part(problem
 
 def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
     assert problems("limits: {zzz: 1}") == [
-        "1: limits.zzz: unknown key 'zzz'. Known keys: arguments, concurrency, page, queue, threads, timeout, tools."
+        "1: limits.zzz: unknown key 'zzz'. Known keys: arguments, concurrency, page, queue, result, threads, timeout, tools."
     ]
 
 
@@ -470,7 +470,7 @@ def test_every_key_of_the_file_is_described_in_the_schema():
     properties = [item for part in parts for item in part["properties"].items()]
     frame = set(SourceSettings.model_fields) - {"options", "origin"}
     properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
-    assert len(properties) == 43
+    assert len(properties) == 44
     assert [key for key, item in properties if not item.get("description", "").endswith(".")] == []
 
 

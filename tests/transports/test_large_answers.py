@@ -1,0 +1,96 @@
+"""An answer that is too large is cut, says so, and its rest can be read for a while."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import Image, State, Text, ToolEntry, ToolError, ToolRegistry
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.testing import connect
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+LONG = "".join(chr(ord("a") + number % 26) for number in range(1050))
+
+
+def bridge_of(answer: Any, schema: Any = None, **state: Any) -> Bridge:
+    def handler(data: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("t", "A tool.", handler, {"type": "object"}, schema or {}))
+    return Bridge(registry, identity=Identity(result=100), state=State(**state))
+
+
+@ERAS
+async def test_what_fits_is_left_alone(mode: str) -> None:
+    async with connect(bridge_of("x" * 100), mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert [item.text for item in result.content] == ["x" * 100]
+
+
+@ERAS
+async def test_the_rest_is_read_page_by_page(mode: str) -> None:
+    async with connect(bridge_of(LONG), mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert not result.is_error
+        shown, note, link = result.content
+        assert shown.text == LONG[:100]
+        assert "100 of its 1050 characters" in note.text
+        first, last = re.findall(r"mcp-bridge://results/[\w-]+/\d+", note.text)
+        assert link.uri == first
+        start = first.rsplit("/", 1)[0]
+        assert last == f"{start}/11"
+        pages = [(await client.read_resource(f"{start}/{number}")).contents[0].text for number in range(2, 12)]
+        assert shown.text + "".join(pages) == LONG
+        for missing in (f"{start}/12", f"{start}/1", "mcp-bridge://results/other/2"):
+            with pytest.raises(MCPError) as refused:
+                await client.read_resource(missing)
+            assert refused.value.code == -32602
+
+
+@ERAS
+async def test_other_blocks_stay_and_several_texts_are_one(mode: str) -> None:
+    async with connect(bridge_of([Text("a" * 90), Image(b"\x00", "image/png"), Text("b" * 90)]), mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert result.content[0].text == "a" * 90 + "\n" + "b" * 9
+        assert [item.type for item in result.content] == ["text", "text", "resource_link", "image"]
+
+
+@ERAS
+async def test_structured_content_that_nobody_declared_is_left_out(mode: str) -> None:
+    async with connect(bridge_of({"a": LONG}), mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert (result.is_error, result.structured_content) == (False, None)
+
+
+@ERAS
+async def test_a_tool_that_declared_its_answer_has_failed_when_it_is_cut(mode: str) -> None:
+    async with connect(bridge_of({"a": LONG}, {"type": "object"}), mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert (result.is_error, result.structured_content) == (True, None)
+        assert result.meta["mcp-bridge/code"] == "result_too_large"
+        assert result.content[0].text.startswith('{"a":"abc')
+
+
+@ERAS
+async def test_an_error_is_cut_too_and_keeps_its_code(mode: str) -> None:
+    async with connect(bridge_of(ToolError(LONG, code="long")), mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert (result.is_error, result.meta["mcp-bridge/code"]) == (True, "long")
+        assert result.content[0].text == LONG[:100]
+
+
+async def test_a_rest_that_is_too_large_to_be_kept_is_said_to_be() -> None:
+    store = MemoryStore(max_bytes=300)
+    async with connect(bridge_of(LONG, store=store)) as client:
+        result = await client.call_tool("t", {})
+        assert [item.type for item in result.content] == ["text", "text"]
+        assert "too large to be kept" in result.content[1].text
