@@ -80,6 +80,7 @@ class CallContext:
 
     __slots__ = (
         "_asked",
+        "_calls",
         "_capabilities",
         "_paused",
         "answers",
@@ -118,6 +119,7 @@ class CallContext:
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self._asked = 0
+        self._calls = 0
         self._paused: list[Hold] = []
 
     @property
@@ -205,7 +207,13 @@ class CallContext:
 
     def nested(self) -> CallContext:
         """The context of a call that this one makes."""
+        self._calls += 1
         return NestedContext(self)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a handler has begun, this call's own or one that it called: what it did must not be done twice."""
+        return self.started or self._calls > 0
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -158,7 +158,7 @@ class Parked:
 
     def _book(self, *, needed: bool) -> list[Answered]:
         """Where answers are noted: what a `NeedsInput` brought is good for one run of the handler, and no other."""
-        if self.context.started:
+        if self.context.begun:
             return []  # nobody takes this up elsewhere
         if not needed:
             return self.answered
@@ -222,7 +222,7 @@ class Park:
     def _make_room(self) -> bool:
         """End the call that waits longest among those that can begin again from what their clients carry."""
         for waiting in self._waiting.values():
-            if not waiting.context.started:
+            if not waiting.context.begun:
                 waiting.scope.cancel()
                 self.forget(waiting)
                 return True

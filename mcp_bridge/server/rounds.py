@@ -32,7 +32,7 @@ class Round:
     def of(cls, parked: Parked, handle: str) -> Round:
         """Where a parked call stands."""
         context = parked.context
-        if context.started:
+        if context.begun:
             return cls(handle=handle, started=True)
         asked = {name: (pending.key, pending.posed.digest) for name, pending in parked.pending.items()}
         needs = context.needs

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
+from asking_kit import accept, bridge_of, code_of, governed, said, talking
 
-from mcp_bridge import CallContext, Form, NeedsInput, State, ToolRegistry, tool
+from mcp_bridge import CallContext, Form, NeedsInput, Stage, State, ToolCall, ToolRegistry, tool
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.testing import connect
 
@@ -37,3 +38,42 @@ async def test_questions_that_nobody_answers_never_keep_out_those_of_handlers_th
         for one in asked:
             done = await call(request_state=one.request_state, input_responses=answer)
             assert done.content[0].text == "Ada 1"
+
+
+class Checks:
+    """A policy that calls another tool before it decides."""
+
+    stage = Stage.DECIDE
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> Any:
+        if call.name != "check":
+            await ctx.invoke("check")
+        return await call_next(call, ctx)
+
+
+async def test_a_tool_that_a_policy_has_called_is_not_called_again_on_another_instance() -> None:
+    ran: list[str] = []
+
+    def instance(label: str) -> Bridge:
+        registry = governed(Checks())
+
+        @tool(registry=registry)
+        async def check(ctx: CallContext) -> str:
+            ran.append(label)
+            return (await ctx.ask("Sure?", key="sure")).action
+
+        @tool(registry=registry)
+        def work() -> str:
+            return "done"
+
+        return bridge_of(registry, keys=["k" * 40])
+
+    async with talking(instance("a")) as a, talking(instance("b")) as b:
+        here = a.calling("work")
+        await here.asks()
+        there = here.elsewhere(b)
+        assert code_of(await there.ends({"sure": accept()})) == "question_expired"
+        again = a.calling("work")
+        await again.asks()
+        assert said(await again.ends({"sure": accept()})) == "done"
+    assert ran == ["a", "a"]
