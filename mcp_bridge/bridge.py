@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -123,14 +123,11 @@ class Bridge:
         name, selection = attached.source.name, attached.selection
         problems = [*offer.problems, *selection.unknown(offer.tools)]
         tools = _sound(selection.of(offer.tools, name), _wrong_schemas, problems)
-        others = replace(
-            offer,
-            resources=_sound(offer.resources, _wrong_uri, problems),
-            templates=_sound(offer.templates, _wrong_template, problems),
-            prompts=tuple(selection.of_prompts(offer.prompts)),
-        )
+        resources = _sound(offer.resources, _wrong_uri, problems)
+        templates = _sound(offer.templates, _wrong_template, problems)
+        prompts = selection.of_prompts(offer.prompts)
         try:
-            self.registry.publish(name, tools, others)
+            self.registry.publish(name, tools, resources=resources, templates=templates, prompts=prompts)
         except DuplicateTool as error:
             problems.append(str(error))
             if not self._started.is_set():

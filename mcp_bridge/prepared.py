@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mcp_bridge.contracts.context import CallContext, Hold
 from mcp_bridge.contracts.extension import CallNext
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.schema.infer import context_parameter
+from mcp_bridge.schema.callables import context_parameter, is_async
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.threads import Threads
 from mcp_bridge.wire.values import to_result
@@ -77,10 +77,7 @@ class Prepared:
     @cached_property
     def is_async(self) -> bool:
         """Whether the handler is a coroutine function, and so needs no thread."""
-        handler = self.entry.handler
-        while isinstance(handler, partial):
-            handler = handler.func
-        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+        return is_async(self.entry.handler)
 
     def bound(self, arguments: Any, ctx: CallContext) -> Callable[[], Any]:
         """The handler with its one argument, and the context where it asks for it."""

@@ -17,7 +17,6 @@ from anyio.lowlevel import current_token
 from mcp_bridge.catalog import Catalog
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolNotFound
-from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -81,17 +80,24 @@ class ToolRegistry:
         """Remove a tool by name; whether there was one."""
         return self._catalog.remove(name)
 
-    def publish(self, owner: str, entries: Iterable[ToolEntry], offer: Offer | None = None) -> None:
-        """Make these the tools of `owner`, and the rest of the offer its resources and prompts, in one step.
+    def publish(
+        self,
+        owner: str,
+        entries: Iterable[ToolEntry],
+        *,
+        resources: Iterable[ResourceEntry] = (),
+        templates: Iterable[ResourceTemplate] = (),
+        prompts: Iterable[PromptEntry] = (),
+    ) -> None:
+        """Make these the tools, resources and prompts of `owner`, in one step.
 
         Raises DuplicateTool, naming both owners; nothing is changed then.
         """
-        offer = offer or Offer()
         commits = [
             self._catalog.prepare(owner, entries),
-            self.resources.prepare(owner, offer.resources),
-            self.templates.prepare(owner, offer.templates),
-            self.prompts.prepare(owner, offer.prompts),
+            self.resources.prepare(owner, resources),
+            self.templates.prepare(owner, templates),
+            self.prompts.prepare(owner, prompts),
         ]
         for commit in commits:
             commit()

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.schema.callables import called
+from mcp_bridge.schema.callables import called, is_async
 from mcp_bridge.schema.infer import Signature
 from mcp_bridge.schema.text import choices
 
@@ -27,11 +27,6 @@ class Decorator(Protocol):
 def name_of(function: Callable[..., Any]) -> str:
     """The function's own name, or that of the class where it has none."""
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: an async function, a partial of one, an object that is called like one."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def typed_handler(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
@@ -71,9 +66,13 @@ def offered(
 ) -> dict[str, Completions]:
     """Completions for the arguments `names`: all values where a type lists them, unless others are given.
 
-    Raises TypeError when they are given for anything else.
+    Raises TypeError when they are given for anything else, or as text: its letters are nobody's values.
     """
-    for name in given or ():
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{called(function)}: completions are {given!r}. Give lists by name, as {{'unit': ['C', 'F']}}")
+    for name, values in (given or {}).items():
+        if isinstance(values, str):
+            raise TypeError(f"{called(function)}: completions for '{name}' are text, {values!r}. Give a list of texts")
         if name not in names:
             raise TypeError(f"{called(function)}: completions are given for '{name}', but there is no such argument")
     listed = {name: values for name, values in choices(signature.input_schema).items() if name in names}

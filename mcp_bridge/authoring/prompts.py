@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, offered, typed_handler
-from mcp_bridge.authoring.resources import completions_of
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.registry import ToolRegistry
@@ -60,7 +59,7 @@ def prompt(
             title=title,
             icons=list(icons or ()),
             meta=dict(meta or {}),
-            completions=offered(function, signature, arguments, completions_of(function, completions)),
+            completions=offered(function, signature, arguments, completions),
         )
         if registry is not None:
             registry.prompts.add(entry)

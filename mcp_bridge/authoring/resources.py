@@ -78,7 +78,7 @@ def _entry(
     signature, names = infer(function, text=True), [variable.name for variable in variables]
     _compare(uri, names, function, signature)
     _compare_lists(variables, function, signature)
-    offers = offered(function, signature, names, completions_of(function, completions))
+    offers = offered(function, signature, names, completions)
     if variables:
         handler = typed_handler(function, signature)
         return ResourceTemplate(uri, handler, description=signature.description, completions=offers)
@@ -129,15 +129,3 @@ def _takes_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bo
     if "anyOf" in schema:
         return any(_takes_list(part, definitions) for part in schema["anyOf"])
     return bool(schema.get("type", "array") == "array")
-
-
-def completions_of(
-    function: Callable[..., Any], given: Mapping[str, Completions] | None
-) -> Mapping[str, Completions] | None:
-    """What was given as completions. Raises TypeError for text: its letters are nobody's values."""
-    if given is not None and not isinstance(given, Mapping):
-        raise TypeError(f"{called(function)}: completions are {given!r}. Give lists by name, as {{'unit': ['C', 'F']}}")
-    for name, values in (given or {}).items():
-        if isinstance(values, str):
-            raise TypeError(f"{called(function)}: completions for '{name}' are text, {values!r}. Give a list of texts")
-    return given

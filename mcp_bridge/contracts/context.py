@@ -15,8 +15,6 @@ Level = Literal["debug", "info", "notice", "warning", "error", "critical", "aler
 """How severe a log message is (RFC 5424, as MCP server/utilities/logging has it)."""
 NO_FALLBACK: Any = object()
 """What stands for: there is no fallback, raise."""
-
-
 LEVELS: tuple[str, ...] = get_args(Level)
 """From the least to the most severe."""
 _CAPABILITIES: dict[type[Question], str] = {Sampling: "sampling", Roots: "roots"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_bridge.pointer import resolve
+
 MOST = 100_000
 """The most subschemas that a schema may come to; references that double what they refer to come to more soon."""
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
@@ -31,16 +33,8 @@ def expanded(schema: Any, root: Any = None, known: dict[str, int] | None = None)
 def _referred(reference: str, root: Any, known: dict[str, int]) -> int:
     if reference not in known:
         known[reference] = 0  # where it leads back to itself
-        known[reference] = expanded(_at(root, reference), root, known)
+        known[reference] = expanded(resolve(reference, root), root, known)
     return known[reference]
-
-
-def _at(root: Any, reference: str) -> Any:
-    node = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        node = node.get(name) if isinstance(node, Mapping) else None
-    return node
 
 
 def branches(schema: Any) -> bool:

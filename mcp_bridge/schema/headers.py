@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp_bridge.contracts.header import X_MCP_HEADER
 from mcp_bridge.schema.mending import MAX_DEPTH, MAX_NODES
-from mcp_bridge.schema.secrets import names_secret
+from mcp_bridge.schema.secrets import WORD, names_secret
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
 _TYPES = ("string", "integer", "boolean")
@@ -25,7 +25,6 @@ _SCHEMAS = frozenset(
 )  # fmt: skip
 _LISTS_OF_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _JOINED = frozenset(
     {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
 )
@@ -86,7 +85,7 @@ def _secret(place: _Place, name: str) -> str | None:
 
 def _says_secret(name: str) -> bool:
     """Whether it names a secret or something of one: `api_key`, `apiKey` and `api-key-of-tenant` alike."""
-    words = list(_WORD.finditer(name))
+    words = list(WORD.finditer(name))
     return any(names_secret(name[: word.end()]) or word[0].lower() in _JOINED for word in words)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""A word of a name in snake, kebab or camel case."""
 _SECRETS = frozenset(
     {
         "password", "passwords", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "token", "otp",
@@ -27,7 +28,7 @@ _AGAIN = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
 
 def names_secret(name: str) -> bool:
     """Whether something of this name is a secret, typed in once or once again."""
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = [word.lower() for word in WORD.findall(name)]
     while words and words[-1] in _AGAIN:
         words.pop()
     return bool(words) and (words[-1] in _SECRETS or tuple(words[-2:]) in _PAIRS)

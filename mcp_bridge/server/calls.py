@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
-from mcp.server.context import ServerMiddleware, ServerRequestContext
+from mcp.server.context import ServerMiddleware
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 
@@ -20,7 +20,7 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.prepared import Prepared
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.context import Request, ServedContext
 from mcp_bridge.server.handshake import Handshake, Waits
 from mcp_bridge.server.parking import Park, Parked
 from mcp_bridge.server.rounds import Round
@@ -32,7 +32,6 @@ from mcp_bridge.wire.versions import STATELESS, carries
 
 logger = logging.getLogger("mcp_bridge.server")
 
-Request = ServerRequestContext[Any, Any]
 _USED = "mcp-bridge/used/"
 
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
@@ -18,14 +16,12 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.prepared import Prepared
 from mcp_bridge.ranking import ranked
 from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.schema.callables import is_async
+from mcp_bridge.schema.templates import template_variables
 from mcp_bridge.server.answers import Answers, complete, succeeded
-from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.context import Request, ServedContext
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 from mcp_bridge.wire.values import plain
-
-Request = ServerRequestContext[Any, Any]
-LIMIT = 100
-"""The most values in one answer (server/utilities/completion)."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Completion:
             raise MCPError(INVALID_PARAMS, f"{name} has no argument '{argument.name}'", {"argument": argument.name})
         offered = entry.completions.get(argument.name, ())
         found = await self._ask(offered, name, request, params) if callable(offered) else offered
-        values, total = ranked([str(value) for value in found], argument.value, limit=LIMIT)
+        values, total = ranked([str(value) for value in found], argument.value)
         made = {"values": values, "total": total, "hasMore": total > len(values)}
         return complete({"completion": made}, version)
 
@@ -88,10 +84,7 @@ class Completion:
 def _arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
-    try:
-        return UriTemplate.parse(entry.uri_template).variable_names
-    except InvalidUriTemplate:
-        return ()
+    return [variable.name for variable in template_variables(entry.uri_template)]
 
 
 def _handler(function: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -106,7 +99,7 @@ def _handler(function: Callable[..., Any]) -> Callable[[Any], Any]:
     def arguments(data: Any) -> tuple[Any, ...]:
         return (data["value"], data["known"]) if both else (data["value"],)
 
-    if inspect.iscoroutinefunction(function):
+    if is_async(function):
 
         async def awaited(data: Any) -> Any:
             return await function(*arguments(data))

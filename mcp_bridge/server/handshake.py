@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -21,6 +20,7 @@ from mcp_bridge.contracts.errors import (
     QuestionExpired,
     ToolUnavailable,
 )
+from mcp_bridge.server.context import Request
 from mcp_bridge.server.questions import ELICIT, LIST_ROOTS, SAMPLE, TRIES, Posed, Unfit
 
 REJECTED = -1
@@ -75,7 +75,7 @@ class Waits:
 class Handshake:
     """Asks over the open request. A question waits as long as its `waits` say."""
 
-    def __init__(self, request: ServerRequestContext[Any, Any], waits: Waits) -> None:
+    def __init__(self, request: Request, waits: Waits) -> None:
         self._request = request
         self._waits = waits
 

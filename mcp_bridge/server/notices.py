@@ -12,7 +12,6 @@ from typing import Any, Final
 import anyio
 import mcp_types as types
 from anyio.abc import TaskStatus
-from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -26,12 +25,12 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.server.context import Request
 from mcp_bridge.threads import Soon, from_any_thread
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
 logger = logging.getLogger("mcp_bridge.server")
 
-Request = ServerRequestContext[Any, Any]
 PATIENCE = 5.0
 """Seconds that one handshake client has to take a notice; the others do not wait for it."""
 SUBSCRIPTIONS = 1024

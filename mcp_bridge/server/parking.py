@@ -1,4 +1,4 @@
-"""Parking: calls of the stateless era that wait for answers between two requests (docs/architecture.md, decision 8)."""
+"""Parking: stateless calls that wait for answers between two requests (docs/architecture.md, decision 15)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.prompt import PromptEntry
@@ -15,12 +14,11 @@ from mcp_bridge.prepared import Prepared
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, complete, succeeded
 from mcp_bridge.server.calls import Calls
+from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.messages import messages, to_messages
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
-
-Request = ServerRequestContext[Any, Any]
 
 
 class Prompts:

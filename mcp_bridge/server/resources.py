@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, cacheable, succeeded
 from mcp_bridge.server.calls import Calls
+from mcp_bridge.server.context import Request
 from mcp_bridge.server.cuts import Cuts
 from mcp_bridge.server.notices import Notices
 from mcp_bridge.server.shelf import Found, Shelf
 from mcp_bridge.wire.contents import contents
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
-
-Request = ServerRequestContext[Any, Any]
 
 
 class Resources:

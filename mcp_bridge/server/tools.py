@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.errors import InvalidArguments
@@ -13,12 +12,11 @@ from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, refuse_uncapable
 from mcp_bridge.server.calls import Calls
+from mcp_bridge.server.context import Request
 from mcp_bridge.server.cuts import Cuts
 from mcp_bridge.server.listing import Listing
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
 from mcp_bridge.wire.results import to_mcp
-
-Request = ServerRequestContext[Any, Any]
 
 
 class Tools:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
-from mcp_bridge.wire.values import as_block, plain, plain_mapping, text_of
+from mcp_bridge.wire.values import as_block, as_text, plain, plain_mapping
 from mcp_bridge.wire.versions import AUDIO, STRUCTURED, carries
 
 
@@ -55,16 +55,12 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def _string(value: Any) -> str:
-    return text_of(plain(value))
-
-
 def _text(content: Any) -> dict[str, Any]:
-    return text(_string(content.text))
+    return text(as_text(content.text))
 
 
 def _binary(kind: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda content: {"type": kind, "data": _base64(content.data), "mimeType": _string(content.mime_type)}
+    return lambda content: {"type": kind, "data": _base64(content.data), "mimeType": as_text(content.mime_type)}
 
 
 def _base64(data: Any) -> str:
@@ -74,20 +70,20 @@ def _base64(data: Any) -> str:
 
 
 def _embedded(content: Any) -> dict[str, Any]:
-    resource: dict[str, Any] = {"uri": _string(content.uri)}
+    resource: dict[str, Any] = {"uri": as_text(content.uri)}
     if content.mime_type:
-        resource["mimeType"] = _string(content.mime_type)
+        resource["mimeType"] = as_text(content.mime_type)
     if isinstance(content.content, bytes | bytearray | memoryview):
         resource["blob"] = _base64(content.content)
     else:
-        resource["text"] = _string(content.content)
+        resource["text"] = as_text(content.content)
     return {"type": "resource", "resource": resource}
 
 
 def _link(content: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "resource_link", "uri": _string(content.uri), "name": _string(content.name)}
+    made: dict[str, Any] = {"type": "resource_link", "uri": as_text(content.uri), "name": as_text(content.name)}
     extras = {"title": content.title, "description": content.description, "mimeType": content.mime_type}
-    made |= {key: _string(value) for key, value in extras.items() if value is not None}
+    made |= {key: as_text(value) for key, value in extras.items() if value is not None}
     if isinstance(content.size, int):
         made["size"] = content.size
     return made
@@ -95,12 +91,12 @@ def _link(content: Any) -> dict[str, Any]:
 
 def _text_of(content: Content) -> dict[str, Any]:
     """A kind of content that MCP does not have, as its fields."""
-    return text(_string(content))
+    return text(as_text(content))
 
 
 def _in_words(content: Content) -> str:
     if isinstance(content, ResourceLink):
-        return f"resource {_string(content.name)}: {_string(content.uri)}"
+        return f"resource {as_text(content.name)}: {as_text(content.uri)}"
     return f"{type(content).__name__.lower()} content, which this client's protocol version cannot carry"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import block
-from mcp_bridge.wire.values import from_bytes, plain, text_of
+from mcp_bridge.wire.values import as_text, from_bytes, plain, text_of
 
 JSON = "application/json"
 
@@ -28,7 +28,7 @@ def contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
     made = []
     for item in result.content or ():
         shown = block(item, version)
-        uri = text_of(plain(item.uri)) if isinstance(item, EmbeddedResource) else ""
+        uri = as_text(item.uri) if isinstance(item, EmbeddedResource) else ""
         resource: dict[str, Any] = shown.get("resource") or {"uri": uri, "text": shown["text"]}
         made.append({**resource, **({"_meta": shown["_meta"]} if "_meta" in shown else {})})
     return made

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_bridge.wire.values import plain
+from mcp_bridge.wire.values import words
 
 logger = logging.getLogger("mcp_bridge.wire")
 
@@ -16,22 +16,18 @@ def icons(given: Iterable[Any]) -> list[dict[str, Any]]:
     return [made for made in map(_icon, given) if made]
 
 
-def _words(text: Any) -> str:
-    return str(plain(text)) if isinstance(text, str) else ""
-
-
 def _icon(icon: Any) -> dict[str, Any] | None:
     """An icon as MCP has it (https and data addresses only), or None."""
     source = icon.get("src") if isinstance(icon, Mapping) else None
     if not isinstance(source, str) or not source.startswith(("https://", "data:")):
         logger.warning("an icon is left out: src must be an https: or data: address")
         return None
-    kept: dict[str, Any] = {"src": _words(source)}
-    if kind := _words(icon.get("mimeType")):
+    kept: dict[str, Any] = {"src": words(source)}
+    if kind := words(icon.get("mimeType")):
         kept["mimeType"] = kind
     if (theme := icon.get("theme")) in ("light", "dark"):
         kept["theme"] = theme
     sizes = icon.get("sizes")
     if isinstance(sizes, list | tuple) and all(isinstance(size, str) for size in sizes):
-        kept["sizes"] = [_words(size) for size in sizes]
+        kept["sizes"] = [words(size) for size in sizes]
     return kept

@@ -8,7 +8,7 @@ from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.wire.content import annotations_of
 from mcp_bridge.wire.icons import icons
-from mcp_bridge.wire.values import plain, plain_mapping, text_of
+from mcp_bridge.wire.values import as_text, plain_mapping
 from mcp_bridge.wire.versions import ICONS, STRUCTURED, carries
 
 
@@ -37,18 +37,18 @@ def prompt(entry: PromptEntry, version: str) -> dict[str, Any]:
 def _argument(argument: PromptArgument, version: str) -> dict[str, Any]:
     made: dict[str, Any] = {"name": argument.name}
     if argument.title and carries(version, STRUCTURED):
-        made["title"] = _text(argument.title)
+        made["title"] = as_text(argument.title)
     if argument.description:
-        made["description"] = _text(argument.description)
+        made["description"] = as_text(argument.description)
     return {**made, "required": bool(argument.required)}
 
 
 def _common(entry: ResourceEntry | ResourceTemplate | PromptEntry, name: str, version: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": _text(name)}
+    made: dict[str, Any] = {"name": as_text(name)}
     if entry.title and carries(version, STRUCTURED):
-        made["title"] = _text(entry.title)
+        made["title"] = as_text(entry.title)
     if entry.description:
-        made["description"] = _text(entry.description)
+        made["description"] = as_text(entry.description)
     if carries(version, ICONS) and (shown := icons(entry.icons)):
         made["icons"] = shown
     if carries(version, STRUCTURED) and (meta := plain_mapping(entry.meta)):
@@ -57,11 +57,7 @@ def _common(entry: ResourceEntry | ResourceTemplate | PromptEntry, name: str, ve
 
 
 def _served(entry: ResourceEntry | ResourceTemplate) -> dict[str, Any]:
-    made: dict[str, Any] = {"mimeType": _text(entry.mime_type)} if entry.mime_type else {}
+    made: dict[str, Any] = {"mimeType": as_text(entry.mime_type)} if entry.mime_type else {}
     if shown := annotations_of(entry.annotations):
         made["annotations"] = shown
     return made
-
-
-def _text(value: Any) -> str:
-    return text_of(plain(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mcp_bridge.pointer import resolve
 from mcp_bridge.wire.values import plain
 
 _OBJECT_WORDS = frozenset(
@@ -72,16 +73,8 @@ class _Reading:
     def _followed(self, reference: str, judge: Callable[[Any], bool], *, meanwhile: bool) -> bool:
         if reference not in self._known:
             self._known[reference] = meanwhile
-            self._known[reference] = judge(_resolve(reference, self._root))
+            self._known[reference] = judge(resolve(reference, self._root))
         return self._known[reference]
-
-
-def _resolve(reference: str, root: Any) -> Any:
-    node = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        node = node.get(key) if isinstance(node, Mapping) else None
-    return node if reference.startswith("#") else None
 
 
 def as_object(schema: Any) -> dict[str, Any]:

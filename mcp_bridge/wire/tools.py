@@ -12,7 +12,7 @@ from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.wire.icons import icons
 from mcp_bridge.wire.names import client_name
 from mcp_bridge.wire.schemas import always_object, as_object, rooted, takes_null, takes_object, wrapped
-from mcp_bridge.wire.values import plain, plain_mapping, text_of
+from mcp_bridge.wire.values import plain, plain_mapping, text_of, words
 from mcp_bridge.wire.versions import AUDIO, ICONS, STATELESS, STRUCTURED, carries
 
 logger = logging.getLogger("mcp_bridge.wire")
@@ -96,7 +96,7 @@ def _listing(tool: WireTool, version: str) -> dict[str, Any]:
     definition = tool.definition
     made: dict[str, Any] = {
         "name": tool.name,
-        "description": _words(definition.description),
+        "description": words(definition.description),
         "inputSchema": tool.input_schema,
     }
     if carries(version, STRUCTURED):
@@ -108,14 +108,9 @@ def _listing(tool: WireTool, version: str) -> dict[str, Any]:
     return made
 
 
-def _words(text: Any) -> str:
-    """A text of a stranger; empty where it is none."""
-    return str(plain(text)) if isinstance(text, str) else ""
-
-
 def _since_structured(tool: WireTool, version: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    if title := _words(tool.definition.title):
+    if title := words(tool.definition.title):
         made["title"] = title
     if (schema := output_schema(tool, version)) is not None:
         made["outputSchema"] = schema
@@ -146,6 +141,6 @@ def _meta(tool: WireTool) -> dict[str, Any]:
 def _annotations(definition: ToolDefinition) -> dict[str, Any]:
     given = definition.annotations if isinstance(definition.annotations, Mapping) else {}
     kept: dict[str, Any] = {name: given[name] for name in _HINTS if isinstance(given.get(name), bool)}
-    if title := _words(given.get("title")):
+    if title := words(given.get("title")):
         kept["title"] = title
     return kept

@@ -63,6 +63,16 @@ def text_of(output: Any) -> str:
     return output if isinstance(output, str) else orjson.dumps(output).decode()
 
 
+def words(text: Any) -> str:
+    """A text of a stranger; empty where it is none."""
+    return str(plain(text)) if isinstance(text, str) else ""
+
+
+def as_text(value: Any) -> str:
+    """Any value as text: itself, or as compact JSON. Raises ValueError as `plain` does."""
+    return text_of(plain(value))
+
+
 def plain(value: Any) -> Any:
     """`value` as JSON has it: str, int, float, bool, None, list, dict with text keys.
 

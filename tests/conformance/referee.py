@@ -9,13 +9,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import queue
 import re
 import secrets
-import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +24,7 @@ from ruamel.yaml import YAML
 sys.path.append(str(Path(__file__).resolve().parents[1] / "node"))  # what runs Node lives beside the Node clients
 
 from front import Front
-from served import STOP_TIMEOUT, bound_url, pump, stop
+from served import running
 from toolchain import Toolchain, ToolchainUnavailable, run, toolchain
 
 HERE = Path(__file__).resolve().parent
@@ -131,35 +128,9 @@ def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
     return Verdict(requirements=requirements(node, revision), scenarios=scenarios, output=output)
 
 
-@contextlib.contextmanager
-def everything(folder: Path, *options: str) -> Iterator[str]:
+def everything(folder: Path, *options: str) -> contextlib.AbstractContextManager[str]:
     """The fixture server as a process of its own, at this URL. Raises RuntimeError unless it comes up and stays up."""
-    with subprocess.Popen(
-        (sys.executable, str(HERE / "everything"), *options),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        cwd=folder,
-    ) as server:
-        assert server.stderr is not None
-        said: queue.Queue[str | None] = queue.Queue()
-        reader = threading.Thread(target=pump, args=(server.stderr, said), name="server-stderr")
-        reader.start()
-        try:
-            yield bound_url(said)
-            if server.poll() is not None:
-                raise RuntimeError(f"the server ended by itself; it said:\n{''.join(heard(said))}")
-        finally:
-            stop(server)
-            reader.join(STOP_TIMEOUT)
-
-
-def heard(said: queue.Queue[str | None]) -> Iterator[str]:
-    """All that a server said that has ended."""
-    while (line := said.get(timeout=STOP_TIMEOUT)) is not None:
-        yield line
+    return running((sys.executable, str(HERE / "everything"), *options), folder)
 
 
 @contextlib.contextmanager

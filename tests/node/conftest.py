@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from needed import needed
 from served import Addresses, served
-from toolchain import Toolchain, ToolchainUnavailable, toolchain
+from toolchain import Toolchain
 
 
 @pytest.fixture(scope="session")
 def node(pytestconfig: pytest.Config) -> Toolchain:
     """Node and its packages; without them the tests are skipped aloud, and fail in CI."""
-    try:
-        return toolchain()
-    except ToolchainUnavailable as missing:
-        reason = f"THE NODE CLIENTS WERE NOT TESTED: {missing}"
-        if os.environ.get("CI"):
-            pytest.fail(reason, pytrace=False)
-        say(pytestconfig, reason)
-        pytest.skip(reason)
-
-
-def say(config: pytest.Config, line: str) -> None:
-    """Print a line that output capturing does not swallow, also from a worker of pytest-xdist."""
-    capture = config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        print(f"\n{line}", file=sys.stderr, flush=True)
+    return needed(pytestconfig, "THE NODE CLIENTS WERE NOT TESTED")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -32,9 +32,16 @@ class Addresses:
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[Addresses]:
-    """An HTTP server on a free port, run in that folder. Raises RuntimeError when it does not come up."""
+    """An HTTP server on a free port, run in that folder. Raises RuntimeError unless it comes up and stays up."""
+    with running((*COMMAND, "--http", "127.0.0.1:0"), folder) as url:
+        yield Addresses(stdio=COMMAND, http=url, sse=f"{url.removesuffix('/mcp')}/sse")
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], folder: Path) -> Iterator[str]:
+    """A server as a process of its own, at this URL. Raises RuntimeError unless it comes up and stays up."""
     with subprocess.Popen(
-        (*COMMAND, "--http", "127.0.0.1:0"),
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -47,11 +54,18 @@ def served(folder: Path) -> Iterator[Addresses]:
         reader = threading.Thread(target=pump, args=(server.stderr, said), name="server-stderr")
         reader.start()
         try:
-            url = bound_url(said)
-            yield Addresses(stdio=COMMAND, http=url, sse=f"{url.removesuffix('/mcp')}/sse")
+            yield bound_url(said)
+            if server.poll() is not None:
+                raise RuntimeError(f"the server ended by itself; it said:\n{''.join(heard(said))}")
         finally:
             stop(server)
             reader.join(STOP_TIMEOUT)
+
+
+def heard(said: queue.Queue[str | None]) -> Iterator[str]:
+    """All that a server said that has ended."""
+    while (line := said.get(timeout=STOP_TIMEOUT)) is not None:
+        yield line
 
 
 def pump(lines: IO[str], said: queue.Queue[str | None]) -> None:
@@ -63,17 +77,17 @@ def pump(lines: IO[str], said: queue.Queue[str | None]) -> None:
 
 def bound_url(said: queue.Queue[str | None]) -> str:
     """The URL that the server says it listens at. Raises RuntimeError with all it said instead."""
-    heard: list[str] = []
+    lines: list[str] = []
     while True:
         try:
             line = said.get(timeout=START_TIMEOUT)
         except queue.Empty:
-            raise RuntimeError(f"no URL within {START_TIMEOUT:.0f} s; the server said:\n{''.join(heard)}") from None
+            raise RuntimeError(f"no URL within {START_TIMEOUT:.0f} s; the server said:\n{''.join(lines)}") from None
         if line is None:
-            raise RuntimeError(f"the server ended without a URL; it said:\n{''.join(heard)}")
+            raise RuntimeError(f"the server ended without a URL; it said:\n{''.join(lines)}")
         if found := BOUND.search(line):
             return found[0]
-        heard.append(line)
+        lines.append(line)
 
 
 def stop(server: subprocess.Popen[str]) -> None:
