@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import textwrap
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import anyio
 import mcp.client.session as client_session
 import pytest
 from mcp.client import Client
 
-from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge import Offer, ToolEntry, ToolRegistry
 from mcp_bridge.bridge import Bridge
+from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
 
 STATELESS = "2026-07-28"
@@ -72,3 +76,23 @@ def as_json(model: Any) -> Any:
 def words(result: dict[str, Any]) -> str:
     """The text of a result's text blocks."""
     return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
+
+
+async def offer_after_edit(path: Path, text: str, *, patience: float = 20) -> Offer:
+    """What a watching Python source offers once the file, read for the first time, has become this text."""
+    offers: list[Offer] = []
+    seen = anyio.Event()
+
+    def publish(offer: Offer) -> None:
+        offers.append(offer)
+        if len(offers) == 1:
+            path.write_text(textwrap.dedent(text))
+        else:
+            seen.set()
+
+    with anyio.fail_after(patience):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(PythonSource("s", path=path, watch=True).run, publish)
+            await seen.wait()
+            tasks.cancel_scope.cancel()
+    return offers[-1]

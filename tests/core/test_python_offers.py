@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio
 import pytest
+from speaking import offer_after_edit
 
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.sources.python import PythonSource
@@ -175,20 +175,6 @@ def test_what_only_looks_like_a_resource_or_a_prompt_is_left_alone(tmp_path: Pat
 async def test_an_edit_replaces_resources_and_prompts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="mcp_bridge.sources.python")
     path = write(tmp_path / "notes.py", MARKED)
-    offers: list[Offer] = []
-    seen = anyio.Event()
-
-    def publish(offer: Offer) -> None:
-        offers.append(offer)
-        if len(offers) == 1:
-            write(path, MARKED.replace("notes://", "papers://").replace("def plan", "def draft"))
-        else:
-            seen.set()
-
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(PythonSource("s", path=path, watch=True).run, publish)
-            await seen.wait()
-            tasks.cancel_scope.cancel()
-    assert named(offers[-1]) == ([], ["papers://today"], ["papers://{day}"], ["draft"])
+    offer = await offer_after_edit(path, MARKED.replace("notes://", "papers://").replace("def plan", "def draft"))
+    assert named(offer) == ([], ["papers://today"], ["papers://{day}"], ["draft"])
     assert "reloaded: 0 tools, 2 resources and templates, 1 prompts" in caplog.text

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from speaking import ERAS, call, listed, words
+from speaking import ERAS, call, listed, offer_after_edit, words
 
 from mcp_bridge import Offer, ToolEntry
 from mcp_bridge.bridge import Attached, Bridge, from_file
@@ -467,19 +467,5 @@ async def test_clients_are_told_of_an_edit_and_may_keep_no_list(tmp_path: Path) 
 
 async def test_an_edit_that_comes_before_the_watcher_is_seen_too(tmp_path: Path) -> None:
     path = write(tmp_path / "tools.py", GREET)
-    offers: list[Offer] = []
-    seen = anyio.Event()
-
-    def publish(offer: Offer) -> None:
-        offers.append(offer)
-        if len(offers) == 1:
-            write(path, GREET.replace("greet", "welcome"))
-        else:
-            seen.set()
-
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(PythonSource("s", path=path, watch=True).run, publish)
-            await seen.wait()
-            tasks.cancel_scope.cancel()
-    assert names(offers[-1]) == ["welcome"]
+    offer = await offer_after_edit(path, GREET.replace("greet", "welcome"))
+    assert names(offer) == ["welcome"]
