@@ -13,7 +13,6 @@ from speaking import offer_after_edit
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.sources.python import PythonSource
 
-PATIENCE = 20
 MARKED = """
     from mcp_bridge import prompt, resource, tool
 
