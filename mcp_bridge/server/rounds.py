@@ -18,8 +18,9 @@ class Round:
     """Where a call stands.
 
     `handle` is where it waits, on the instance that it waits on. What another instance needs to take it up is there
-    only while its handler has not `started`, or has ended with a `NeedsInput`: the answers so far by the digest of
-    their question, the digests of the questions that were asked now, by name, and what the handler needs.
+    only while no handler has `started`, neither its own nor one that it called, or its own has ended with a
+    `NeedsInput`: the answers so far by key and digest of their question, the same of the questions that were asked
+    now, by name, and what the handler needs.
     """
 
     handle: str = ""
