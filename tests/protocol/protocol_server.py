@@ -10,7 +10,7 @@ import protocol_offers  # noqa: F401 - for what it offers
 import protocol_questions  # noqa: F401 - likewise
 from protocol_tools import OFFERED
 
-from mcp_bridge import Offer, State, ToolRegistry
+from mcp_bridge import State, ToolRegistry
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.serving import over_stdio as serve_over_stdio
@@ -22,8 +22,8 @@ NAME = "protocol-tests"
 def make(*, state: Mapping[str, Any] | None = None, **identity: Any) -> Bridge:
     """A bridge of its own for one server; `identity` are fields of its `Identity`, `state` of its `State`."""
     registry = ToolRegistry()
-    others = Offer(resources=list(OFFERED.resources), templates=list(OFFERED.templates), prompts=list(OFFERED.prompts))
-    registry.publish("tests", OFFERED.list(), others)
+    others = {"resources": OFFERED.resources, "templates": OFFERED.templates, "prompts": OFFERED.prompts}
+    registry.publish("tests", OFFERED.list(), **others)
     who = Identity(**{"name": NAME, "version": "1", **identity})
     return Bridge(registry, identity=who, state=State(**(state or {})))
 
