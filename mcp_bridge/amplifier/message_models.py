@@ -1,0 +1,125 @@
+"""Amplifier's messages: what goes to a provider and what comes back (REQUEST_ENVELOPE_V1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Envelope(BaseModel):
+    """What messages share: providers add keys of their own, and these travel with them."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class TextBlock(Envelope):
+    """Text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ThinkingBlock(Envelope):
+    """What a model thought; the signature must come back to its provider unchanged."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+    signature: str | None = None
+
+
+class RedactedThinkingBlock(Envelope):
+    """What a model thought and its provider does not show; it must come back unchanged, too."""
+
+    type: Literal["redacted_thinking"] = "redacted_thinking"
+    data: str
+
+
+class ReasoningBlock(Envelope):
+    """What a model thought, in the form of other providers."""
+
+    type: Literal["reasoning"] = "reasoning"
+    content: list[Any]
+    summary: list[Any]
+
+
+class ToolCallBlock(Envelope):
+    """A call that a model wants."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    name: str
+    input: dict[str, Any] = Field(default_factory=dict)
+
+
+class ToolResultBlock(Envelope):
+    """What a call came to."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_call_id: str
+    output: Any = None
+
+
+class ImageBlock(Envelope):
+    """A picture; `source` says where its bytes are."""
+
+    type: Literal["image"] = "image"
+    source: dict[str, Any]
+
+
+Block = Annotated[
+    TextBlock | ThinkingBlock | RedactedThinkingBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock | ImageBlock,
+    Field(discriminator="type"),
+]
+
+
+class Message(Envelope):
+    """One message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "function", "tool"]
+    content: str | list[Block]
+    name: str | None = None
+    tool_call_id: str | None = None
+
+
+class ToolSpec(Envelope):
+    """A tool as a provider is told about it; `parameters` is its JSON Schema."""
+
+    name: str
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    description: str | None = None
+
+
+class ToolCall(BaseModel):
+    """A call: `id` correlates it with its result."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class Usage(Envelope):
+    """Tokens of one completion."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+
+
+class ChatRequest(Envelope):
+    """What a provider is asked to complete."""
+
+    messages: list[Message]
+    tools: list[ToolSpec] | None = None
+    model: str | None = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+
+
+class ChatResponse(Envelope):
+    """A completion."""
+
+    content: list[Block]
+    tool_calls: list[ToolCall] | None = None
+    usage: Usage | None = None
+    finish_reason: str | None = None

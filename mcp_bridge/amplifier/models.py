@@ -1,0 +1,138 @@
+"""Amplifier's models: what tools answer, what hooks decide, what providers say about themselves.
+
+Shapes are those of the Tool and Hook contracts (TOOL_CONTRACT 1.0.0, HOOK_CONTRACT 1.0.0) and of amplifier-core 2.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
+
+from mcp_bridge.amplifier.serialized import serialized
+
+Action = Literal["continue", "deny", "modify", "inject_context", "ask_user"]
+Role = Literal["system", "user", "assistant"]
+Level = Literal["info", "warning", "error"]
+
+
+class ToolResult(BaseModel):
+    """What a tool answers, in both forms of the contracts at once.
+
+    `success`, `output` and `error` are one form, `tool_call_id`, `output` and `is_error` the other; give either
+    `success` or `is_error`. `content` has text and image blocks where the output is more than data. Raises ValueError
+    where `success` and `is_error` contradict.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    success: bool = True
+    output: Any | None = None
+    error: dict[str, Any] | None = None
+    tool_call_id: str = ""
+    content: list[Any] | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def is_error(self) -> bool:
+        """The contrary of `success`."""
+        return not self.success
+
+    @is_error.setter
+    def is_error(self, is_error: bool) -> None:
+        """Set both."""
+        self.success = not is_error
+
+    @model_validator(mode="before")
+    @classmethod
+    def _either_form(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("is_error") is None:
+            return given
+        is_error, success = given["is_error"], given.get("success")
+        if not isinstance(is_error, bool):
+            raise ValueError(f"is_error is true or false, found {type(is_error).__name__}")  # noqa: TRY004 pydantic
+        if success is not None and bool(success) == is_error:
+            raise ValueError(f"success={success} and is_error={is_error} contradict each other")
+        return {**given, "success": not is_error}
+
+    @model_validator(mode="after")
+    def _said_somehow(self) -> Self:
+        """An error that a tool forgot to say as output is what a model would otherwise never read."""
+        if not self.success and self.output is None and self.error and self.error.get("message"):
+            self.output = self.error["message"]
+        return self
+
+    def get_serialized_output(self) -> str:
+        """The output as a model reads it: text verbatim, data as JSON, whatever is in it. Never raises."""
+        if self.output is None:
+            message = (self.error or {}).get("message", "Unknown error")
+            return "Success" if self.success else f"Error: {serialized(message)}"
+        return serialized(self.output)
+
+
+class ContextInjection(BaseModel):
+    """One text that a hook wants the model to read."""
+
+    content: str
+    role: Role = "system"
+    ephemeral: bool = False
+    append_to_last_tool_result: bool = False
+
+
+class HookResult(BaseModel):
+    """What a hook decides: `continue`, `deny`, `modify` the data, `inject_context`, or `ask_user`.
+
+    `approval_timeout` is in seconds. On the result of `HookRegistry.emit`, `data` is what all hooks together have made
+    of the event's data, whatever the action, and `context_injections` has every text in order.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    action: Action = "continue"
+    data: dict[str, Any] | None = None
+    reason: str | None = None
+    context_injection: str | None = None
+    context_injection_role: Role = "system"
+    ephemeral: bool = False
+    approval_prompt: str | None = None
+    approval_options: list[str] | None = None
+    approval_timeout: float = Field(default=300.0, ge=0)
+    approval_default: Literal["allow", "deny"] = "deny"
+    suppress_output: bool = False
+    user_message: str | None = None
+    user_message_level: Level = "info"
+    user_message_source: str | None = None
+    append_to_last_tool_result: bool = False
+    context_injections: list[ContextInjection] = Field(default_factory=list)
+
+
+class ModelInfo(BaseModel):
+    """A model of a provider; the windows are in tokens."""
+
+    id: str
+    display_name: str
+    context_window: int
+    max_output_tokens: int
+    capabilities: list[str] = Field(default_factory=list)
+    defaults: dict[str, Any] = Field(default_factory=dict)
+
+
+class ProviderInfo(BaseModel):
+    """What a provider says about itself; `credential_env_vars` are names, never values."""
+
+    id: str
+    display_name: str
+    credential_env_vars: list[str] = Field(default_factory=list)
+    capabilities: list[str] = Field(default_factory=list)
+    defaults: dict[str, Any] = Field(default_factory=dict)
+
+
+class ModuleInfo(BaseModel):
+    """A module that can be loaded: its id, and where it was found."""
+
+    id: str
+    name: str
+    version: str = ""
+    type: str = ""
+    mount_point: str = ""
+    description: str = ""

@@ -1,0 +1,69 @@
+"""Code of strangers, run so that nothing it does goes further: its answers are awaited, its errors told apart."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from copy import deepcopy
+from typing import Any
+
+from mcp_bridge.loops import being_cancelled
+
+_ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
+
+
+async def settled(answer: Any) -> Any:
+    """What an answer comes to: awaited where it can be, else itself."""
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def passes(error: BaseException) -> bool:
+    """Whether an error is to go on: whoever runs the stranger is being cancelled. Anything else is the stranger's."""
+    if isinstance(error, Exception | SystemExit | KeyboardInterrupt):
+        return False
+    if isinstance(error, GeneratorExit):
+        return True
+    return being_cancelled(error) or (isinstance(error, asyncio.CancelledError) and _cancelled_by_asyncio())
+
+
+def described(error: BaseException) -> str:
+    """What went wrong, in a line, also where the error cannot be asked."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
+def copied(value: Any) -> Any:
+    """A copy that can be changed without anybody noticing; what cannot be copied is shared."""
+    try:
+        return _copied(value)
+    except RecursionError:
+        return _deeply(value)  # which know what contains itself
+
+
+def _copied(value: Any) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is dict:
+        return {key: item if type(item) in _ATOMS else _copied(item) for key, item in value.items()}
+    if kind is list:
+        return [item if type(item) in _ATOMS else _copied(item) for item in value]
+    return _deeply(value)
+
+
+def _deeply(value: Any) -> Any:
+    try:
+        return deepcopy(value)
+    except Exception:  # a lock, a socket
+        return value
+
+
+def _cancelled_by_asyncio() -> bool:
+    """Whether asyncio itself cancels this task, as `asyncio.timeout` does; anyio knows nothing of that."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio
+        return False
+    return task is not None and task.cancelling() > 0

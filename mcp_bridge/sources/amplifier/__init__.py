@@ -1,0 +1,5 @@
+"""Amplifier modules, unchanged, as a source: their tools are published, their hooks govern every call."""
+
+from mcp_bridge.sources.amplifier.source import AmplifierSource
+
+__all__ = ["AmplifierSource"]

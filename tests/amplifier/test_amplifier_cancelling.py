@@ -1,0 +1,113 @@
+"""Whoever runs a module may be cancelled while the module is at it: that passes, and is no failure of the module."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from amplifier_modules import written
+
+from mcp_bridge.amplifier import HookResult, ModuleCoordinator, ModuleLoader
+from mcp_bridge.amplifier.testing import MockContextManager, TestCoordinator
+
+HANGS = """
+import anyio
+async def mount(coordinator, config):
+    if config: await anyio.sleep_forever()
+async def on_session_ready(coordinator):
+    await anyio.sleep_forever()
+"""
+
+
+async def forever(*args: Any) -> None:
+    """A stranger that never ends."""
+    await anyio.sleep_forever()
+
+
+class Hanging:
+    """A resolver that never answers."""
+
+    resolve = staticmethod(forever)
+
+
+async def contributes(coordinator: ModuleCoordinator, folder: Path) -> None:
+    """Collect from a contributor that hangs."""
+    coordinator.register_contributor("x", "a", forever)
+    await coordinator.collect_contributions("x")
+
+
+async def cancels(coordinator: ModuleCoordinator, folder: Path) -> None:
+    """Cancel, with a callback that hangs."""
+    coordinator.cancellation.on_cancel(forever)
+    await coordinator.request_cancel()
+
+
+async def shows(coordinator: TestCoordinator, folder: Path) -> None:
+    """Show something where that hangs."""
+    coordinator.display.show_message = forever  # type: ignore[assignment,method-assign]
+    await coordinator.process_hook_result(HookResult(user_message="hi"), "x")
+
+
+async def remembers(coordinator: ModuleCoordinator, folder: Path) -> None:
+    """Remember something where that hangs."""
+    context = MockContextManager()
+    context.add_message = forever  # type: ignore[method-assign]
+    coordinator.mount("context", context)
+    result = HookResult(action="inject_context", context_injection="text")
+    await coordinator.process_hook_result(result, "x")
+
+
+async def collects(coordinator: ModuleCoordinator, folder: Path) -> None:
+    """Collect from a handler that hangs."""
+    coordinator.hooks.register("x", forever)
+    await coordinator.hooks.emit_and_collect("x", timeout=None)
+
+
+async def mounts(coordinator: ModuleCoordinator, folder: Path) -> None:
+    """Mount a module that hangs."""
+    await ModuleLoader(coordinator, [folder]).load("hanging_module", {"hang": True})
+
+
+async def gets_ready(coordinator: ModuleCoordinator, folder: Path) -> None:
+    """Have a module that hangs get ready."""
+    loader = ModuleLoader(coordinator, [folder])
+    await loader.load("hanging_module")
+    await loader.session_ready(coordinator)
+
+
+async def resolves(coordinator: ModuleCoordinator, folder: Path) -> None:
+    """Ask a resolver that hangs."""
+    coordinator.mount("module-source-resolver", Hanging())
+    await ModuleLoader(coordinator).load("mine")
+
+
+WAYS = [contributes, cancels, shows, remembers, collects, mounts, gets_ready, resolves]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_a_cancellation_passes_through_a_module_that_hangs(
+    way: Callable[[Any, Path], Awaitable[None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    written(tmp_path, {"hanging_module.py": HANGS})
+    passed = False
+    with caplog.at_level(logging.WARNING), anyio.move_on_after(0.1) as scope:
+        await way(TestCoordinator(), tmp_path)
+        passed = True
+    assert (scope.cancelled_caught, passed, caplog.messages) == (True, False, [])
+
+
+async def test_a_module_may_be_mounted_on_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    written(tmp_path, {"mounted_on_nothing.py": "def mount(coordinator, config): return coordinator"})
+    assert await ModuleLoader(search_paths=[tmp_path]).load("mounted_on_nothing") is None

@@ -1,0 +1,99 @@
+"""Every example of the three documents about Amplifier's modules runs, and does what the document says it does."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import documents_contexts
+import documents_hooks
+import documents_loops
+import documents_sources
+import documents_tools
+import pytest
+from amplifier_modules import distribution
+from documents_pieces import DOCUMENTS, MODULES, SUMMARY, TOOL
+from documents_reading import FOLDER, Example, examples
+from ruamel.yaml import YAML
+
+from mcp_bridge.amplifier import ModuleLoader
+from mcp_bridge.amplifier.testing import TestCoordinator
+
+USES = {
+    **documents_tools.USES,
+    **documents_hooks.USES,
+    **documents_loops.USES,
+    **documents_contexts.USES,
+    **documents_sources.USES,
+}
+"""How an example is used once it has run, by its title."""
+
+
+def written_in(language: str) -> list[Example]:
+    """The examples in one language."""
+    return [each for document in DOCUMENTS for each in examples(document) if each.language == language]
+
+
+def name(example: Example) -> str:
+    """An example as a test's id."""
+    return f"{example.document.partition('.')[0]}-{example.number}"
+
+
+def test_no_example_is_lost() -> None:
+    found = {document: Counter(each.language for each in examples(document)) for document in DOCUMENTS}
+    assert found == {
+        TOOL: {"python": 10, "toml": 1, "yaml": 1, "bash": 1},
+        MODULES: {"python": 55, "toml": 5, "yaml": 5, "bash": 6},
+        SUMMARY: {"python": 3},
+    }
+
+
+def test_what_is_no_example_is_prose() -> None:
+    text = (FOLDER / MODULES).read_text("utf-8")
+    for example in examples(MODULES):
+        text = text.replace(example.text.strip("\n"), "", 1)
+    code = re.compile(
+        r"^(    .*[=:({]$|(async )?def |class |@|await |return |assert |from \w+ import|\w+ = )", re.MULTILINE
+    )
+    assert [line for line in text.splitlines() if code.match(line)] == []
+
+
+def test_every_use_has_its_example() -> None:
+    assert set(USES) == {each.title for each in written_in("python")}
+
+
+@pytest.mark.parametrize("example", written_in("python"), ids=name)
+async def test_an_example_runs(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    monkeypatch.delenv("MY_API_KEY", raising=False)
+    await USES[example.title](example)
+
+
+@pytest.mark.parametrize("example", written_in("toml"), ids=name)
+async def test_an_entry_point_is_found(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = tomllib.loads(example.text)["project"]["entry-points"]["amplifier.modules"]
+    [(module, target)] = points.items()
+    file = f"{target.partition(':')[0]}.py"
+    distribution(tmp_path, monkeypatch, points, {file: "async def mount(coordinator, config):\n    return config\n"})
+    assert await ModuleLoader(TestCoordinator()).load(module, {"max_size": 1}) == {"max_size": 1}
+
+
+@pytest.mark.parametrize("example", written_in("yaml"), ids=name)
+def test_a_mount_plan_is_yaml(example: Example) -> None:
+    [(section, modules)] = YAML(typ="safe").load(example.text).items()
+    if section == "session":
+        assert all(isinstance(module, str) for module in modules.values())
+    else:
+        assert [set(module) for module in modules] == [{"module", "source", "config"}]
+
+
+@pytest.mark.parametrize("example", written_in("bash"), ids=name)
+def test_a_command_validates_a_module(example: Example) -> None:
+    kinds = "tool|provider|hook|orchestrator|context"
+    assert re.search(rf"^amplifier module validate \./my-\w+( --type ({kinds}))?$", example.text, re.MULTILINE)

@@ -1,0 +1,226 @@
+"""Who hears an event, in which order, and that no handler can change anything but by what it answers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge.amplifier import HookRegistry, HookResult
+from mcp_bridge.amplifier.testing import EventRecorder
+
+DENY = HookResult(action="deny", reason="no")
+
+
+def said(order: list[Any], name: Any, answer: Any = None) -> Any:
+    """A handler that says when it was called."""
+
+    def handler(event: str, data: dict[str, Any]) -> Any:
+        order.append(name)
+        return answer
+
+    return handler
+
+
+async def test_lower_priorities_come_first_and_ties_in_the_order_of_registration() -> None:
+    hooks, order = HookRegistry(), []
+    for number, priority in enumerate([10, 0, -5, 0, 10, -100]):
+        hooks.register("x", said(order, number), priority)
+    await hooks.emit("x")
+    assert order == [5, 2, 1, 3, 0, 4]
+
+
+async def test_a_denial_ends_it_whatever_was_asked_before() -> None:
+    hooks, order = HookRegistry(), []
+    hooks.register("x", said(order, 1, HookResult(action="ask_user")))
+    hooks.register("x", said(order, 2, DENY))
+    hooks.register("x", said(order, 3))
+    decided = await hooks.emit("x")
+    assert (decided.action, decided.reason, order) == ("deny", "no", [1, 2])
+
+
+async def test_handlers_are_functions_methods_or_objects_sync_or_async() -> None:
+    hooks, order, recorder = HookRegistry(), [], EventRecorder()
+
+    async def later(event: str, data: dict[str, Any]) -> HookResult:
+        await anyio.lowlevel.checkpoint()
+        order.append("later")
+        return HookResult()
+
+    for handler in (said(order, "sync"), later, recorder, recorder.emit):
+        hooks.on("x", handler)
+    await hooks.emit("x", {"a": 1})
+    assert order == ["sync", "later"]
+    assert [data["a"] for _, data in recorder.events] == [1, 1]
+
+
+async def test_what_cannot_be_called_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="found str"):
+        HookRegistry().register("x", "no handler")  # type: ignore[arg-type]
+
+
+async def test_every_event_has_the_default_fields_unless_it_has_its_own() -> None:
+    hooks, recorder = HookRegistry(), EventRecorder()
+    hooks.set_default_fields(session_id="s", parent_id="p")
+    hooks.register("x", recorder)
+    decided = await hooks.emit("x", {"parent_id": "mine"})
+    [(_, data)] = recorder.events
+    assert (data["session_id"], data["parent_id"]) == ("s", "mine")
+    assert decided.data == data
+    assert decided.data["timestamp"]
+
+
+async def test_no_handler_changes_the_data_of_anybody_else_in_place() -> None:
+    hooks, seen = HookRegistry(), []
+    given = {"tool_input": {"path": "a", "lines": [1], "set": {1}, "tuple": ([1],)}}
+
+    def spoils(event: str, data: dict[str, Any]) -> None:
+        seen.append(repr(data["tool_input"]))
+        data["tool_input"]["path"] = "spoilt"
+        data["tool_input"]["lines"].append(2)
+        data["tool_input"]["set"].add(2)
+        data["tool_input"]["tuple"][0].append(2)
+        data.clear()
+
+    hooks.register("x", spoils)
+    hooks.register("x", spoils)
+    decided = await hooks.emit("x", given)
+    assert given == {"tool_input": {"path": "a", "lines": [1], "set": {1}, "tuple": ([1],)}}
+    assert seen == [repr(given["tool_input"])] * 2
+    assert (decided.action, decided.data["tool_input"]) == ("continue", given["tool_input"])
+
+
+async def test_a_handler_that_keeps_what_it_has_answered_changes_nothing_with_it_later() -> None:
+    hooks, mine = HookRegistry(), {"tool_input": {"path": "b"}}
+    hooks.register("x", lambda event, data: HookResult(action="modify", data=mine))
+    decided = await hooks.emit("x", {"tool_input": {"path": "a"}})
+    mine["tool_input"]["path"] = "spoilt"
+    assert decided.data["tool_input"] == {"path": "b"}
+
+
+async def test_what_cannot_be_copied_is_shared() -> None:
+    hooks, seen, lock = HookRegistry(), [], anyio.Lock()
+    opened = (line for line in "ab")
+    hooks.register("x", lambda event, data: seen.append(data["opened"]))
+    await hooks.emit("x", {"opened": opened, "lock": lock})
+    assert seen == [opened]
+
+
+async def test_a_handler_registered_or_taken_away_meanwhile_changes_the_next_event_alone() -> None:
+    hooks, order = HookRegistry(), []
+
+    async def changes(event: str, data: dict[str, Any]) -> None:
+        order.append("changes")
+        hooks.register("x", said(order, "before"), -1)
+        take_away()
+        await anyio.lowlevel.checkpoint()
+
+    hooks.register("x", changes)
+    take_away = hooks.register("x", said(order, "taken away"), 1)
+    hooks.register("x", said(order, "last"), 2)
+    await hooks.emit("x")
+    assert order == ["changes", "taken away", "last"]
+    order.clear()
+    await hooks.emit("x")
+    assert order == ["before", "changes", "last"]
+
+
+async def test_what_register_answers_takes_this_very_handler_away() -> None:
+    hooks, order = HookRegistry(), []
+    first = hooks.register("x", said(order, 1), name="shared")
+    hooks.register("x", said(order, 2), name="shared")
+    hooks.register("y", said(order, 3), name="shared")
+    first()
+    first()
+    await hooks.emit("x")
+    await hooks.emit("y")
+    assert order == [2, 3]
+    hooks.unregister("shared")
+    assert hooks.list_handlers() == {}
+
+
+async def test_the_same_handler_may_be_registered_twice() -> None:
+    hooks, order = HookRegistry(), []
+    handler = said(order, 1)
+    take_away = hooks.register("x", handler)
+    hooks.register("x", handler)
+    take_away()
+    await hooks.emit("x")
+    assert order == [1]
+
+
+async def test_handlers_are_listed_by_event_in_their_order() -> None:
+    hooks = HookRegistry()
+    hooks.register("x", EventRecorder(), 5)
+    hooks.register("x", EventRecorder(), 1, name="first")
+    hooks.register("y", said([], 1))
+    assert hooks.list_handlers() == {"x": ["first", "EventRecorder"], "y": ["handler"]}
+    assert hooks.list_handlers("x") == {"x": ["first", "EventRecorder"]}
+    assert hooks.list_handlers("z") == {"z": []}
+    assert [hooks.hears(event) for event in "xyz"] == [True, True, False]
+
+
+async def test_an_event_that_nobody_hears_goes_on() -> None:
+    decided = await HookRegistry().emit("x", {"a": 1})
+    assert (decided.action, decided.data["a"]) == ("continue", 1)
+
+
+async def test_emits_at_once_do_not_disturb_each_other() -> None:
+    hooks, found = HookRegistry(), {}
+
+    async def doubles(event: str, data: dict[str, Any]) -> HookResult:
+        await anyio.lowlevel.checkpoint()
+        return HookResult(action="modify", data={"n": data["n"] * 2})
+
+    async def emits(number: int) -> None:
+        decided = await hooks.emit("x", {"n": number})
+        found[number] = decided.data["n"]
+
+    hooks.register("x", doubles)
+    hooks.register("x", doubles)
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(emits, number)
+    assert found == {number: number * 4 for number in range(20)}
+
+
+async def test_a_handler_may_emit_itself() -> None:
+    hooks, recorder = HookRegistry(), EventRecorder()
+
+    async def emits(event: str, data: dict[str, Any]) -> HookResult:
+        return await hooks.emit("inner", {"from": event})
+
+    hooks.register("outer", emits)
+    hooks.register("inner", recorder)
+    hooks.register("inner", lambda event, data: DENY)
+    assert (await hooks.emit("outer")).action == "deny"
+    assert recorder.events[0][1]["from"] == "outer"
+
+
+async def test_what_handlers_answer_with_is_collected() -> None:
+    hooks = HookRegistry()
+    hooks.register("x", lambda event, data: HookResult(data={"n": 1}))
+    hooks.register("x", lambda event, data: None)
+    hooks.register("x", lambda event, data: {"action": "deny", "data": {"n": 2}})
+    hooks.register("x", lambda event, data: HookResult(data={"n": data["n"]}))
+    assert await hooks.emit_and_collect("x", {"n": 3}) == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+async def test_who_fails_or_is_too_slow_is_not_collected(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = HookRegistry()
+
+    async def hangs(event: str, data: dict[str, Any]) -> None:
+        await anyio.sleep_forever()
+
+    def fails(event: str, data: dict[str, Any]) -> None:
+        raise SystemExit("no")
+
+    for handler in (hangs, fails, lambda event, data: "garbage", lambda event, data: {"data": {"n": 1}}):
+        hooks.register("tool:pre", handler)
+    with caplog.at_level(logging.WARNING, "mcp_bridge.amplifier"):
+        assert await hooks.emit_and_collect("tool:pre", timeout=0.05) == [{"n": 1}]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    hooks.unregister("hangs")
+    assert await hooks.emit_and_collect("tool:pre", timeout=None) == [{"n": 1}]

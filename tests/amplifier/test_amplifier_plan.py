@@ -1,0 +1,196 @@
+"""Mount plans: read, told what is wrong with them at its place, and as settings files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amplifier_modules import MODULE, written
+
+from mcp_bridge.amplifier.plan import read
+from mcp_bridge.building import from_settings
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings import load
+
+
+def test_an_orchestrator_by_name_has_its_source_and_its_config_beside_it() -> None:
+    beside = {
+        "session": {"orchestrator": "loop-x", "orchestrator_source": "./loop", "context": "context-x"},
+        "orchestrator": {"config": {"a": 1}},
+        "context": {"config": {"b": 2}},
+    }
+    whole = {
+        "session": {
+            "orchestrator": {"module": "loop-x", "source": "./loop", "config": {"a": 1}},
+            "context": {"module": "context-x", "config": {"b": 2}},
+        }
+    }
+    mixed = {**beside, "session": {**beside["session"], "orchestrator": {"module": "loop-x"}}}
+    assert read(beside)[0].everything() == read(whole)[0].everything() == read(mixed)[0].everything()
+    for plan in (beside, whole, mixed):
+        assert read(plan)[1] == []
+
+
+def test_a_module_named_by_text_is_one_without_source_and_config() -> None:
+    plan, problems = read({"tools": ["tool-a", {"module": "tool-b", "source": None, "config": None}], "hooks": None})
+    assert problems == []
+    assert [(spec.module, spec.kind, spec.source, spec.config) for spec in plan.modules] == [
+        ("tool-a", "tools", None, {}),
+        ("tool-b", "tools", None, {}),
+    ]
+
+
+def test_what_others_stand_on_is_mounted_first() -> None:
+    plan, problems = read(
+        {"hooks": ["h"], "tools": ["t"], "providers": ["p"], "session": {"context": "c", "orchestrator": "o"}}
+    )
+    assert ([spec.module for spec in plan.everything()], problems) == (["o", "c", "p", "t", "h"], [])
+    assert [spec.module for spec in plan.of("tools")] == ["t"]
+
+
+def test_agents_and_what_modules_add_are_kept_as_they_are() -> None:
+    given = {"agents": {"a": {"x": 1}}, "session": {"injection_size_limit": 5}, "tools": [{"module": "t", "id": 7}]}
+    plan, problems = read(given)
+    assert (plan.agents, plan.session, problems) == ({"a": {"x": 1}}, {"injection_size_limit": 5}, [])
+
+
+WRONG: dict[str, tuple[Any, str, str]] = {
+    "no mapping": ([], "", "expected a mapping"),
+    "session": ({"session": "x"}, "session", "expected a mapping"),
+    "agents": ({"agents": ["x"]}, "agents", "expected a mapping"),
+    "a section": ({"tools": {"module": "x"}}, "tools", "expected a list of modules"),
+    "a module": ({"hooks": ["a", 5]}, "hooks[1]", "expected a module: its name, or a mapping with 'module'"),
+    "an empty name": ({"tools": [""]}, "tools[0]", "expected a module: its name, or a mapping with 'module'"),
+    "no module": ({"tools": [{}]}, "tools[0].module", "expected the id of a module"),
+    "module of another type": ({"tools": [{"module": ["x"]}]}, "tools[0].module", "expected the id of a module"),
+    "module misspelt": ({"tools": [{"modul": "x"}]}, "tools[0].modul", "unknown key 'modul', did you mean 'module'?"),
+    "config misspelt": (
+        {"tools": [{"module": "x", "confg": {}}]},
+        "tools[0].confg",
+        "unknown key 'confg', did you mean 'config'?",
+    ),
+    "section misspelt": ({"tool": ["x"]}, "tool", "unknown key 'tool', did you mean 'tools'?"),
+    "session key misspelt": (
+        {"session": {"orchestrater": "x"}},
+        "session.orchestrater",
+        "unknown key 'orchestrater', did you mean 'orchestrator'?",
+    ),
+    "config": ({"providers": [{"module": "x", "config": [1]}]}, "providers[0].config", "expected a mapping"),
+    "orchestrator": ({"session": {"orchestrator": 5}}, "session.orchestrator", "expected a module"),
+    "context": ({"session": {"context": {"config": {}}}}, "session.context.module", "expected the id of a module"),
+    "config beside": (
+        {"session": {"orchestrator": "x"}, "orchestrator": {"config": 5}},
+        "orchestrator.config",
+        "expected a mapping",
+    ),
+    "what is beside": ({"session": {"context": "x"}, "context": "y"}, "context", "expected a mapping"),
+}
+
+
+@pytest.mark.parametrize(("given", "path", "problem"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_told_with_its_path_in_the_plan(given: Any, path: str, problem: str) -> None:
+    _, problems = read(given)
+    assert [one.path for one in problems] == [path]
+    assert problems[0].problem.startswith(problem)
+
+
+def test_everything_that_is_wrong_is_told_and_the_rest_is_a_plan() -> None:
+    plan, problems = read({"tools": [{"module": 1}, "good", {"config": {}}], "hooks": 5})
+    assert [one.path for one in problems] == ["tools[0].module", "tools[2].module", "hooks"]
+    assert [spec.module for spec in plan.everything()] == ["good"]
+
+
+SETTINGS = """
+sources:
+  - type: amplifier
+    plan:
+      tools:
+        - module: here
+          confg: {}
+        - here
+      hooks: {a: 1}
+"""
+
+
+def refused(path: Path) -> str:
+    """What a bridge made from these settings says."""
+    with pytest.raises(ConfigError) as caught:
+        from_settings(load(path, {"SECRET": "hunter2hunter2"}))
+    return str(caught.value)
+
+
+def test_settings_tell_file_line_and_place_of_what_is_wrong_in_a_plan(tmp_path: Path) -> None:
+    written(tmp_path, {"s.yaml": SETTINGS.lstrip()})
+    said = refused(tmp_path / "s.yaml").splitlines()
+    assert len(said) == 2
+    assert said[0].startswith(f"{tmp_path}/s.yaml:6: sources[0].plan.tools[0].confg: unknown key 'confg', did you mean")
+    assert said[1].startswith(f"{tmp_path}/s.yaml:8: sources[0].plan.hooks: expected a list of modules, found a map")
+
+
+def test_a_plan_that_is_wrong_shows_no_secret(tmp_path: Path) -> None:
+    written(tmp_path, {"s.yaml": "sources: [{type: amplifier, plan: {tools: [{module: x, config: '${SECRET}'}]}}]"})
+    said = refused(tmp_path / "s.yaml")
+    assert "plan.tools[0].config: expected a mapping" in said
+    assert "hunter2" not in said
+
+
+PLAN = """
+session:
+  orchestrator: loop-nowhere
+  context: {module: context-nowhere}
+tools:
+  - module: here
+    source: ${FOLDER}/here.py
+    config: {word: "${WORD:-hello}", deep: [{secret: "${SECRET}"}]}
+"""
+
+
+def test_a_plan_is_a_settings_file_as_it_is_and_variables_are_expanded(tmp_path: Path) -> None:
+    written(tmp_path, {"plan.yaml": PLAN})
+    settings = load(tmp_path / "plan.yaml", {"FOLDER": "modules", "SECRET": "hunter2hunter2"})
+    [source] = settings.sources
+    assert (source.type, source.options["plan"]["tools"][0]) == (
+        "amplifier",
+        {
+            "module": "here",
+            "source": "modules/here.py",
+            "config": {"word": "hello", "deep": [{"secret": "hunter2hunter2"}]},
+        },
+    )
+    assert "hunter2hunter2" in settings.withheld
+    from_settings(settings)
+
+
+def test_a_plan_that_is_the_file_is_told_with_its_lines(tmp_path: Path) -> None:
+    written(tmp_path, {"plan.yaml": "tools:\n  - module: here\nhooks:\n  - {module: x, config: 5}\nagents: []\n"})
+    said = refused(tmp_path / "plan.yaml").splitlines()
+    assert said[0].startswith(f"{tmp_path}/plan.yaml:4: hooks[0].config: expected a mapping, found")
+    assert said[1].startswith(f"{tmp_path}/plan.yaml:5: agents: expected a mapping, found")
+
+
+@pytest.mark.parametrize("text", ["tools: [{name: x}]", "tools: x", "hooks: []", "session: x", "session: {}"])
+def test_other_files_without_sources_are_no_plans(text: str, tmp_path: Path) -> None:
+    written(tmp_path, {"s.yaml": text})
+    assert "unknown key" in refused(tmp_path / "s.yaml")
+
+
+def validated(path: Path) -> Any:
+    """What `mcp-bridge validate` says about a file."""
+    command = [sys.executable, "-m", "mcp_bridge", "validate", str(path), "--json"]
+    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=100, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_validate_tells_what_a_plan_publishes_and_what_it_cannot_mount(tmp_path: Path) -> None:
+    written(tmp_path, {"here.py": MODULE, "plan.yaml": "tools: [{module: here, source: here.py}, {module: gone}]"})
+    code, said = validated(tmp_path / "plan.yaml")
+    assert (code != 0, said["ok"], said["tools"]) == (True, False, ["here"])
+    assert said["problems"]["amplifier"][0].startswith("gone: module 'gone' is no entry point")
+    written(tmp_path, {"good.yaml": "tools: [{module: here, source: here.py}]", "bad.yaml": "tools: [{module: 5}]"})
+    assert validated(tmp_path / "good.yaml")[0] == 0
+    code, said = validated(tmp_path / "bad.yaml")
+    assert (code != 0, said["errors"][0].split(": ", 1)[1][:20]) == (True, "tools[0].module: exp")

@@ -1,0 +1,200 @@
+"""Resolvers and sources of all spellings, sync and async, of this package and of others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from amplifier_modules import written
+
+from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadError, ModuleNotFoundError
+from mcp_bridge.amplifier.testing import TestCoordinator
+
+
+class Source:
+    """A source without anybody's base class."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def resolve(self) -> Path:
+        """The path."""
+        return self.path
+
+
+class Later(Source):
+    """A source that has to fetch its module."""
+
+    async def resolve(self) -> Path:  # type: ignore[override]
+        """The path."""
+        await anyio.lowlevel.checkpoint()
+        return self.path
+
+
+class Text(Source):
+    """A source that answers with text."""
+
+    def resolve(self) -> str:  # type: ignore[override]
+        """The path."""
+        return str(self.path)
+
+
+class Resolver:
+    """A resolver that remembers what it was asked."""
+
+    def __init__(self, source: Any) -> None:
+        self.source, self.asked = source, ()
+
+    def answer(self, *asked: Any) -> Any:
+        """The source, or the error."""
+        self.asked = asked
+        if isinstance(self.source, BaseException):
+            raise self.source
+        return self.source
+
+
+class OfDocument(Resolver):
+    """As the Module Source Protocol has it."""
+
+    def resolve(self, module_id: str, profile_hint: Any = None) -> Any:
+        """A source."""
+        return self.answer(module_id, profile_hint)
+
+
+class OfCore(Resolver):
+    """As amplifier-core has it."""
+
+    def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
+        """A source."""
+        assert source_hint == profile_hint
+        return self.answer(module_id, source_hint)
+
+
+class ByKeyword(Resolver):
+    """One that takes its hint by name alone."""
+
+    def resolve(self, module_id: str, *, source_hint: Any = None) -> Any:
+        """A source."""
+        return self.answer(module_id, source_hint)
+
+
+class ByPosition(Resolver):
+    """One that calls its hint as it likes."""
+
+    def resolve(self, module: str, hint: Any) -> Any:
+        """A source."""
+        return self.answer(module, hint)
+
+
+class Awaited(Resolver):
+    """One whose `resolve` is to be awaited."""
+
+    async def resolve(self, module_id: str, profile_hint: Any = None) -> Any:
+        """A source."""
+        await anyio.lowlevel.checkpoint()
+        return self.answer(module_id, profile_hint)
+
+
+class Async(Resolver):
+    """One that has both, as amplifier-foundation has."""
+
+    def resolve(self, module_id: str, source_hint: Any = None) -> Any:
+        """Never called."""
+        raise AssertionError("not activated")
+
+    async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
+        """A source."""
+        await anyio.lowlevel.checkpoint()
+        return self.answer(module_id, source_hint)
+
+
+RESOLVERS = [OfDocument, OfCore, ByKeyword, ByPosition, Awaited, Async]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module, forgotten after the test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    return written(tmp_path, {"resolved_module.py": "def mount(coordinator, config): return config"})
+
+
+def loading(resolver: Any) -> ModuleLoader:
+    """A loader on a coordinator with a resolver."""
+    coordinator = TestCoordinator()
+    coordinator.mount("module-source-resolver", resolver)
+    return ModuleLoader(coordinator)
+
+
+@pytest.mark.parametrize("source", [Source, Later, Text])
+@pytest.mark.parametrize("kind", RESOLVERS)
+async def test_every_resolver_and_every_source_will_do(
+    kind: type[Resolver], source: type[Source], module: Path
+) -> None:
+    resolver = kind(source(module / "resolved_module.py"))
+    assert await loading(resolver).load("mine", {"a": 1}, "hint") == {"a": 1}
+    assert resolver.asked == ("mine", "hint")
+
+
+@pytest.mark.parametrize("source", [Path, str])
+async def test_a_resolver_may_answer_with_a_path(source: Any, module: Path) -> None:
+    assert await loading(OfDocument(source(module / "resolved_module.py"))).load("mine") == {}
+
+
+async def test_the_hint_may_be_given_by_either_name_and_the_coordinator_at_the_call(module: Path) -> None:
+    resolver = OfDocument(Source(module / "resolved_module.py"))
+    loader, coordinator = ModuleLoader(), TestCoordinator()
+    coordinator.mount("module-source-resolver", resolver)
+    await loader.load("mine", {}, profile_source="one", coordinator=coordinator)
+    assert resolver.asked == ("mine", "one")
+    await loader.load("mine", {}, source_hint="two", coordinator=coordinator)
+    assert resolver.asked == ("mine", "two")
+    await loader.load("mine", {}, "three", coordinator)
+    assert resolver.asked == ("mine", "three")
+
+
+class TheirNotFound(Exception):
+    """The error of another package."""
+
+
+TheirNotFound.__name__ = "ModuleNotFoundError"
+
+
+@pytest.mark.parametrize("kind", RESOLVERS)
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError("gone"), __builtins__["ModuleNotFoundError"]("gone"), TheirNotFound("gone")]
+)
+async def test_not_found_is_not_found_whoever_says_it(error: Exception, kind: type[Resolver]) -> None:
+    with pytest.raises(ModuleNotFoundError, match="gone"):
+        await loading(kind(error)).load("mine", {}, "hint")
+
+
+@pytest.mark.parametrize("error", [PermissionError("closed"), SystemExit("closed"), RuntimeError("closed")])
+async def test_anything_else_is_told_as_what_it_is(error: BaseException) -> None:
+    with pytest.raises(ModuleLoadError, match=f"'mine': its source cannot be resolved: {type(error).__name__}: closed"):
+        await loading(OfDocument(error)).load("mine")
+
+
+async def test_what_is_no_source_is_told() -> None:
+    with pytest.raises(ModuleLoadError, match="its source cannot be resolved: TypeError"):
+        await loading(OfDocument(5)).load("mine")
+    with pytest.raises(ModuleLoadError, match="its source cannot be resolved: AttributeError"):
+        await loading(object()).load("mine")
+
+
+async def test_a_coordinator_may_know_no_resolvers() -> None:
+    class Small(ModuleCoordinator):
+        def get(self, mount_point: str, name: str | None = None) -> Any:
+            raise ValueError(f"Unknown mount point: {mount_point}")
+
+    with pytest.raises(ModuleNotFoundError, match="no entry point"):
+        await ModuleLoader(Small()).load("mine")
+
+
+async def test_a_source_that_nobody_looks_at_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ModuleNotFoundError):
+        await ModuleLoader(TestCoordinator()).load("mine", {}, "git+https://host/mine")
+    assert "no resolver is mounted" in caplog.text

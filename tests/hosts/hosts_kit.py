@@ -1,0 +1,138 @@
+"""What the tests of hosts share: modules as packages in the form of the contracts, written against amplifier_core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from mcp_bridge.amplifier.hosts import Host, session_on
+from mcp_bridge.amplifier.plan import Plan, read
+from mcp_bridge.amplifier.session import Session
+from mcp_bridge.sources.amplifier.resolver import Resolver
+
+TOOL = """
+from amplifier_core import ModuleCoordinator, ToolResult
+
+__amplifier_module_type__ = "tool"
+
+
+class Greet:
+    def __init__(self, coordinator, config):
+        self.coordinator, self.greeting = coordinator, config.get("greeting", "Hello")
+
+    @property
+    def name(self):
+        return "greet"
+
+    @property
+    def description(self):
+        return "Greets."
+
+    @property
+    def input_schema(self):
+        return {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
+
+    async def execute(self, input):
+        if input["who"] == "nobody":
+            return ToolResult(success=False, output={"code": 3}, error={"message": "nobody is here"})
+        return ToolResult(success=True, output=f"{self.greeting}, {input['who']}!")
+
+
+async def mount(coordinator: ModuleCoordinator, config=None):
+    await coordinator.mount("tools", Greet(coordinator, config or {}))
+"""
+HOOK = """
+from amplifier_core import HookResult
+from amplifier_core.events import TOOL_PRE
+
+__amplifier_module_type__ = "hook"
+
+
+class Manners:
+    def __init__(self, coordinator):
+        self.coordinator = coordinator
+
+    async def __call__(self, event, data):
+        who = data["tool_input"].get("who")
+        if who == "enemy":
+            return HookResult(action="deny", reason="not them")
+        if who == "me":
+            return HookResult(action="modify", data={**data, "tool_input": {"who": "you"}})
+        return HookResult(action="continue")
+
+
+async def mount(coordinator, config=None):
+    unregister = coordinator.hooks.register(TOOL_PRE, Manners(coordinator), priority=5, name="manners")
+    return unregister
+"""
+CONTEXT = """
+from amplifier_core import ModuleCoordinator
+
+__amplifier_module_type__ = "context"
+
+
+class Memory:
+    def __init__(self):
+        self.messages = []
+
+    async def add_message(self, message):
+        self.messages.append(message)
+
+    async def get_messages_for_request(self, token_budget=None, provider=None):
+        return list(self.messages)
+
+    async def get_messages(self):
+        return list(self.messages)
+
+    async def set_messages(self, messages):
+        self.messages = list(messages)
+
+    async def clear(self):
+        self.messages = []
+
+
+async def mount(coordinator: ModuleCoordinator, config=None):
+    await coordinator.mount("context", Memory())
+"""
+
+
+def package(folder: Path, module_id: str, text: str) -> Path:
+    """A module as a package in a folder of its own, as Amplifier's repositories have it."""
+    root = folder / f"amplifier-module-{module_id}"
+    name = f"amplifier_module_{module_id.replace('-', '_')}"
+    (root / name).mkdir(parents=True)
+    (root / name / "__init__.py").write_text(dedent(text), "utf-8")
+    (root / "pyproject.toml").write_text(
+        f'[project]\nname = "{root.name}"\nversion = "1.0.0"\n\n'
+        f'[project.entry-points."amplifier.modules"]\n{module_id} = "{name}:mount"\n',
+        "utf-8",
+    )
+    return root
+
+
+class Hosted:
+    """A session of modules on a host, begun for as long as the block; `ended` is for what modules want to say."""
+
+    def __init__(self, folder: Path, host: Host, plan: Mapping[str, Any]) -> None:
+        self.plan: Plan
+        self.plan, problems = read(plan)
+        assert problems == []
+        self.ended: list[Any] = []
+        config = {**plan, "ended": self.ended}
+        self.session: Session = session_on(host, config, Resolver(folder), [folder], lambda: None, timeout=5.0)
+
+    @property
+    def coordinator(self) -> Any:
+        """What the modules are mounted on."""
+        return self.session.coordinator
+
+    async def __aenter__(self) -> Session:
+        """Begin it."""
+        await self.session.begin(self.plan)
+        return self.session
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it."""
+        await self.session.end()
