@@ -50,6 +50,11 @@ class MemoryStore:
         """Forget a value; it need not be there."""
         self._kept.pop(key, None)
 
+    async def keys(self, prefix: str) -> list[str]:
+        """The keys that begin so."""
+        self._kept.expire()
+        return [key for key in self._kept if key.startswith(prefix)]
+
 
 class _Kept(NamedTuple):
     """What is kept under a key; a tuple, because making one is on the way of every call."""

@@ -1,0 +1,65 @@
+"""The audit of approvals: a line of JSON for each decision, with hashes where arguments would be."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge.approvals.decisions import Decision, Subject
+
+logger = logging.getLogger("mcp_bridge.approvals")
+
+PATIENCE = 5.0
+"""Seconds that writing a line may take."""
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class Audit:
+    """A file that only grows, for its owner's eyes. What cannot be written is logged, and holds up no call."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def note(self, subject: Subject, decision: Decision) -> None:
+        """Write one decision down, also while the call is being cancelled."""
+        line = json.dumps(_record(subject, decision)).encode() + b"\n"
+        with anyio.move_on_after(PATIENCE, shield=True) as scope:
+            try:
+                await to_thread.run_sync(self._append, line, abandon_on_cancel=True)
+            except OSError as error:
+                logger.error("the audit cannot be written to %s: %s", self._path, error.strerror or error)
+        if scope.cancelled_caught:
+            logger.error("the audit cannot be written to %s: it takes too long", self._path)
+
+    def _append(self, line: bytes) -> None:
+        """One write, so that lines of several processes stay whole."""
+        descriptor = os.open(self._path, _FLAGS, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError("it is no regular file")
+            if os.write(descriptor, line) != len(line):
+                raise OSError("no room for a whole line")
+        finally:
+            os.close(descriptor)
+
+
+def _record(subject: Subject, decision: Decision) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "tool": subject.tool,
+        "arguments": subject.arguments,
+        "session": subject.session,
+        "principal": subject.principal,
+        "decision": decision.scope,
+        "how": decision.how,
+        "seconds": None if decision.seconds is None else round(decision.seconds, 3),
+    }
+    return record | ({"hurried": True} if decision.hurried else {})

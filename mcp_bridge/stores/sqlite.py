@@ -1,0 +1,180 @@
+"""A store in a file, by SQLite: it outlives the process, and processes of one machine share it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from anyio import to_thread
+
+T = TypeVar("T")
+MAX_BYTES = 64 * 1024 * 1024
+BUSY = 2.0
+"""Seconds that one request waits for another process to be done with the file."""
+_APPLICATION = 0x6D637062
+"""What tells files of this store from others of SQLite: `mcpb`."""
+_VERSION = 1
+_TABLE = "CREATE TABLE kept (key TEXT PRIMARY KEY, value BLOB NOT NULL, until REAL NOT NULL)"
+_INDEX = "CREATE INDEX kept_until ON kept (until)"
+_SET = """INSERT INTO kept VALUES (?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, until = excluded.until"""
+_ADD = "INSERT INTO kept VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING"
+_SOONEST = """DELETE FROM kept WHERE key IN
+(SELECT key FROM kept ORDER BY until LIMIT 1 + (SELECT count(*) FROM kept) / 8)"""
+
+logger = logging.getLogger("mcp_bridge.stores")
+
+
+class StoreFileError(OSError):
+    """The file is none of this store, or is damaged."""
+
+
+class SqliteStore:
+    """A `Store` in a file of at most about `max_bytes`; what ends soonest goes first where there is no more room.
+
+    The file, for its owner alone, is made with the first value that is kept. Each request opens and closes it in a
+    thread: nothing is held between two, across a fork or at the end. `clock` gives seconds since 1970. Every method
+    raises StoreFileError for a file that is not of this store, and OSError for one that cannot be had.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._clock = clock
+
+    def check(self) -> None:
+        """See, without waiting for it in a thread, whether the file can be used; none is made."""
+        if os.path.lexists(self._path):
+            self._get("")
+
+    async def get(self, key: str) -> bytes | None:
+        """The value, or None when there is none or its time is over."""
+        return await _threaded(partial(self._get, key))
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        """Keep a value for `ttl` seconds; one that is larger than the whole store is not kept."""
+        await _threaded(partial(self._write, _SET, key, value, ttl))
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        """Keep a value unless there is one already, in one step; whether it was kept."""
+        return await _threaded(partial(self._write, _ADD, key, value, ttl))
+
+    async def delete(self, key: str) -> None:
+        """Forget a value; it need not be there."""
+        await _threaded(partial(self._delete, key))
+
+    async def keys(self, prefix: str) -> list[str]:
+        """The keys that begin so."""
+        return await _threaded(partial(self._keys, prefix))
+
+    def _get(self, key: str) -> bytes | None:
+        if not self._path.exists():
+            return None
+        with self._opened() as database:
+            asked = database.execute("SELECT value FROM kept WHERE key = ? AND until > ?", (key, self._clock()))
+            found = asked.fetchone()
+        return bytes(found[0]) if found is not None else None
+
+    def _write(self, statement: str, key: str, value: bytes, ttl: float) -> bool:
+        if len(value) + len(key) > self._max_bytes // 2:
+            logger.warning("a value of %d bytes is too large for the store and was not kept", len(value))
+            if statement is _SET:  # better no value than an old one
+                self._delete(key)
+            return False
+        with self._opened(make=True) as database:
+            now = self._clock()
+            while True:
+                try:
+                    database.execute("BEGIN IMMEDIATE")
+                    database.execute("DELETE FROM kept WHERE until <= ?", (now,))
+                    kept = database.execute(statement, (key, value, now + ttl)).rowcount > 0
+                    database.execute("COMMIT")
+                    return kept
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode != sqlite3.SQLITE_FULL or not _make_room(database):
+                        raise
+
+    def _delete(self, key: str) -> None:
+        if self._path.exists():
+            with self._opened() as database:
+                database.execute("DELETE FROM kept WHERE key = ?", (key,))
+
+    def _keys(self, prefix: str) -> list[str]:
+        if not self._path.exists():
+            return []
+        with self._opened() as database:
+            asked = (len(prefix), prefix, self._clock())
+            found = database.execute("SELECT key FROM kept WHERE substr(key, 1, ?) = ? AND until > ?", asked).fetchall()
+        return [str(key) for (key,) in found]
+
+    @contextmanager
+    def _opened(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
+        """The file, open. Raises StoreFileError where it is none of ours, OSError where it cannot be had."""
+        try:
+            if make and not self._path.exists():
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite itself would let others read
+            uri = f"{self._path.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)) as database:
+                self._begin(database)
+                yield database
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+                raise self._damaged(str(error)) from error
+            raise OSError(f"the store in {self._path} cannot be used: {error}") from error
+
+    def _begin(self, database: sqlite3.Connection) -> None:
+        """See that the file is ours, and make one of ours of an empty one."""
+        if _number(database, "application_id") != _APPLICATION:
+            _make(database)
+            if _number(database, "application_id") != _APPLICATION:
+                raise self._damaged("it is a database of something else")
+        if _number(database, "user_version") != _VERSION:
+            raise self._damaged("another version of mcp-bridge has made it")
+        database.execute("PRAGMA synchronous = NORMAL")
+        pages = self._max_bytes // _number(database, "page_size")
+        database.execute(f"PRAGMA max_page_count = {max(pages, 8)}")
+
+    def _damaged(self, why: str) -> StoreFileError:
+        return StoreFileError(f"{self._path} is no store of mcp-bridge: {why}. Move it away, and a new one is made")
+
+
+def _make(database: sqlite3.Connection) -> None:
+    """Make an empty file one of ours, unless another process just does; one of something else stays as it is."""
+    if not _is_empty(database):
+        return
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("BEGIN EXCLUSIVE")
+    if _is_empty(database):
+        database.execute(_TABLE)
+        database.execute(_INDEX)
+        database.execute(f"PRAGMA application_id = {_APPLICATION}")
+        database.execute(f"PRAGMA user_version = {_VERSION}")
+    database.execute("COMMIT")
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
+    return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def _make_room(database: sqlite3.Connection) -> bool:
+    """Forget what ends soonest; whether there was anything to forget."""
+    if database.in_transaction:
+        database.execute("ROLLBACK")
+    return database.execute(_SOONEST).rowcount > 0
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+async def _threaded(work: Callable[[], T]) -> T:
+    """In a thread of anyio's; whoever is cancelled does not wait for the file."""
+    return await to_thread.run_sync(work, abandon_on_cancel=True)

@@ -1,0 +1,233 @@
+"""Modules that ask through an approval provider, in the form of hooks-approval, end at the same person as others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
+
+from mcp_bridge import Pipeline, State, ToolRegistry
+from mcp_bridge.amplifier import ModuleCoordinator
+from mcp_bridge.amplifier.interfaces import ApprovalProvider, ApprovalRequest
+from mcp_bridge.amplifier.plan import read
+from mcp_bridge.approvals.audit import Audit
+from mcp_bridge.approvals.policy import Policy
+from mcp_bridge.approvals.remembered import Remembered
+from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.middleware.asking import Asking
+from mcp_bridge.sources.amplifier import AmplifierSource
+from mcp_bridge.sources.amplifier.approving import CAPABILITY, Provider, register
+from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.testing import connect
+
+from asking_kit import accept, code_of, said, talking  # isort: skip - approvals_kit says where
+from hooks_kit import EVERY_ERA, Someone, texts  # isort: skip - approvals_kit says where
+
+KEYS = ("a key of thirty-two bytes or more, for tests",)
+SHELL = """
+from mcp_bridge.amplifier.testing import MockTool
+
+class Shell:
+    name, description = "bash", "Runs."
+    input_schema = {"type": "object", "properties": {"command": {"type": "string"}}}
+
+    async def execute(self, input):
+        return {"success": True, "output": "ran " + input["command"]}
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Shell())
+"""
+GATE = """
+import anyio
+from mcp_bridge.amplifier import HookResult
+from mcp_bridge.amplifier.interfaces import ApprovalRequest
+
+class Gate:
+    def __init__(self, config):
+        self.provider, self.config, self.default = None, config, config.get("default_action", "deny")
+
+    def register_provider(self, provider):
+        self.provider = provider
+
+    async def before(self, event, data):
+        request = ApprovalRequest(
+            tool_name=data["tool_name"],
+            action="Execute: " + data["tool_input"]["command"],
+            details=data["tool_input"],
+            risk_level="high",
+            timeout=self.config.get("default_timeout"),
+        )
+        try:
+            response = await self._ask(request)
+        except TimeoutError:
+            return HookResult(action=self.default, reason="Approval request timed out")
+        except Exception as error:
+            return HookResult(action="deny", reason=f"Approval system error: {error}")
+        if response.approved:
+            return HookResult(action="continue")
+        return HookResult(action="deny", reason=response.reason or "User denied approval")
+
+    async def _ask(self, request):
+        with anyio.fail_after(request.timeout):
+            return await self.provider.request_approval(request)
+
+async def mount(coordinator, config):
+    gate = Gate(config)
+    unregister = coordinator.hooks.register("tool:pre", gate.before, priority=-10, name="approval_hook")
+    coordinator.register_capability("approval.register_provider", gate.register_provider)
+    return unregister
+"""
+
+
+def bridge_in(folder: Path, *, hook_timeout: float = 30.0, policy: Policy | None = None, **config: Any) -> Bridge:
+    """A bridge with a shell, and a gate before it."""
+    for name, text in (("shell", SHELL), ("gate", GATE)):
+        (folder / f"{name}.py").write_text(dedent(text))
+    plan = {
+        "tools": [{"module": "shell", "source": "shell.py"}],
+        "hooks": [{"module": "gate", "source": "gate.py", "config": config}],
+    }
+    made, problems = read(plan)
+    assert problems == []
+    source = AmplifierSource("mine", made, config=plan, directory=folder, hook_timeout=hook_timeout)
+    source.asking.policy = policy or Policy(options=OPTIONS)
+    registry = ToolRegistry(pipeline=Pipeline(source.middleware))
+    return Bridge(registry, [Attached(source=source)], state=State(keys=KEYS))
+
+
+async def run(client: Any, command: str = "ls") -> Any:
+    """Run a command."""
+    return await client.call_tool("bash", {"command": command})
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("choice", [ONCE, DENY, "decline"])
+async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp_path: Path, forgotten: None) -> None:
+    person = Someone(choice)
+    async with connect(bridge_in(tmp_path), mode=mode, elicitation_callback=person) as client:
+        result = await run(client)
+    assert person.prompts == ['Execute: ls? (risk: high)\n{"command": "ls"}']
+    if choice == ONCE:
+        assert texts(result) == ["ran ls"]
+    else:
+        assert texts(result) == ["Tool 'bash' was denied: A person at the client declined this."]
+
+
+@EVERY_ERA
+async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_path: Path, forgotten: None) -> None:
+    person, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
+    policy = Policy(options=OPTIONS, remembered=Remembered(store), audit=Audit(audit))
+    async with connect(bridge_in(tmp_path, policy=policy), mode=mode, elicitation_callback=person) as client:
+        for command in ("ls", "ls", "pwd"):
+            assert texts(await run(client, command)) == [f"ran {command}"]
+    assert len(person.asked) == 2
+    assert [line["how"] for line in lines(audit)] == ["elicitation", "remembered", "elicitation"]
+    assert {grant.tool for grant in await Remembered(store).list()} == {"bash"}
+
+
+@EVERY_ERA
+async def test_the_time_of_a_person_is_not_that_of_the_hook(mode: str, tmp_path: Path, forgotten: None) -> None:
+    async def slow() -> Any:
+        await anyio.sleep(1.5)
+        return types.ElicitResult(action="accept", content={"value": ONCE})
+
+    bridge = bridge_in(tmp_path, hook_timeout=1.0)
+    async with connect(bridge, mode=mode, elicitation_callback=Someone(slow)) as client:
+        assert texts(await run(client)) == ["ran ls"]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("default", ["deny", "continue"])
+async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Path, forgotten: None) -> None:
+    audit = tmp_path / "audit"
+
+    async def never() -> Any:
+        with anyio.move_on_after(2):
+            await anyio.sleep_forever()
+        return types.ElicitResult(action="cancel")
+
+    policy = Policy(options=OPTIONS, audit=Audit(audit))
+    bridge = bridge_in(tmp_path, policy=policy, default_timeout=0.5, default_action=default)
+    async with connect(bridge, mode=mode, elicitation_callback=Someone(never)) as client:
+        result = await run(client)
+    assert result.is_error is (default == "deny")
+    assert [line["how"] for line in lines(audit)] == ["timeout"]
+
+
+@EVERY_ERA
+async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
+    async with connect(bridge_in(tmp_path), mode=mode) as client:
+        said = texts(await run(client))
+    assert said == ["Tool 'bash' was denied: A person has to allow this, and nobody could be asked."]
+
+
+@pytest.mark.parametrize(("choice", "runs"), [(ONCE, True), (DENY, False)])
+async def test_another_instance_takes_up_what_a_module_has_asked(
+    choice: str, runs: bool, tmp_path: Path, forgotten: None
+) -> None:
+    one, other = bridge_in(tmp_path), bridge_in(tmp_path)
+    async with talking(one) as here, talking(other) as there:
+        call = here.calling("bash", {"command": "ls"})
+        assert list(await call.asks()) == ["q1"]
+        result = await call.elsewhere(there).ends({"q1": accept(value=choice)})
+        assert (said(result) == "ran ls") is runs
+        assert code_of(result) == (None if runs else "denied")
+        here.hang_up()
+
+
+async def test_every_module_that_asks_for_a_provider_gets_one_whenever_it_does() -> None:
+    coordinator, given = ModuleCoordinator(), []
+    coordinator.register_capability(CAPABILITY, given.append)
+    register(coordinator, Asking())
+    coordinator.register_capability(CAPABILITY, given.append)
+    coordinator.register_capability("another", given.append)
+    assert len(given) == 2
+    assert all(isinstance(provider, ApprovalProvider) for provider in given)
+
+
+async def test_a_module_that_offers_to_ask_is_told_who_does(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = ModuleCoordinator()
+    register(coordinator, Asking())
+    assert isinstance(coordinator.get_capability(CAPABILITY)(object()), Provider)
+    assert "a module offers to ask for approvals; the bridge asks by itself" in caplog.text
+
+
+async def test_a_coordinator_that_tells_nobody_is_asked_at_once() -> None:
+    class Plain:
+        def __init__(self, taker: Any) -> None:
+            self.taker = taker
+
+        def get_capability(self, name: str) -> Any:
+            return self.taker if name == CAPABILITY else None
+
+    given: list[Any] = []
+    register(Plain(given.append), Asking())
+    register(Plain(None), Asking())
+    assert [type(provider) for provider in given] == [Provider]
+
+
+async def test_a_module_that_takes_no_provider_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    def raising(provider: Any) -> None:
+        raise SystemExit("no")
+
+    async def later(provider: Any) -> None:
+        """Never awaited."""
+
+    coordinator = ModuleCoordinator()
+    register(coordinator, Asking())
+    for taker in (raising, later, 5):
+        coordinator.register_capability(CAPABILITY, taker)
+    assert caplog.text.count("did not take a provider") == 2
+    assert "takes its provider in a coroutine" in caplog.text
+
+
+async def test_a_request_outside_of_any_call_is_denied() -> None:
+    request = ApprovalRequest(tool_name="add", action="Add", risk_level="", details={"n": object()})
+    response = await Provider(Asking()).request_approval(request)
+    assert (response.approved, response.remember) == (False, False)
+    assert "nobody could be asked" in str(response.reason)
