@@ -1,0 +1,238 @@
+"""The workers of one source: as many as there are calls, up to a number, and always one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import Overloaded, SourceError, ToolCrashed, ToolUnavailable
+from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.isolation.conversation import Crash, Request, converse
+from mcp_bridge.isolation.order import Isolation, Order
+from mcp_bridge.isolation.process import Worker
+from mcp_bridge.isolation.words import Json
+from mcp_bridge.tokens import Tokens
+
+logger = logging.getLogger("mcp_bridge.isolation")
+
+GRACE = 1.0
+"""Seconds that a call has to end by itself once it is given up; then its worker is killed."""
+IDLE = 60.0
+"""Seconds after which workers that nobody needs are ended, all but one."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between two attempts to start a worker, doubled each time."""
+UNAVAILABLE = "The process that this tool runs in cannot be started at the moment. Try again later."
+
+
+@dataclass(eq=False, slots=True)
+class Birth:
+    """The start of a worker, and whether a call waits for it. Once it is over, there is a worker or there is not."""
+
+    over: anyio.Event = field(default_factory=anyio.Event)
+    claimed: bool = False
+    worker: Worker | None = None
+
+
+class Pool:
+    """At most so many workers, each with one call at a time. `hears` gets their offers and notices.
+
+    A call that one of these calls makes does not wait for a worker, which might be its own caller's: it has one of as
+    many more, or is refused. Where there is a `current` offer, only workers that have made it are called. `command` is
+    what runs in a worker.
+    """
+
+    def __init__(
+        self, order: Order, isolation: Isolation, hears: Callable[[Json], None], command: Sequence[str] = ()
+    ) -> None:
+        self._order = order
+        self._isolation = isolation
+        self._hears = hears
+        self._command = command
+        self.current: Json | None = None
+        self._free: list[Worker] = []
+        self._all: set[Worker] = set()
+        self._births: list[Birth] = []
+        self._places = Tokens(isolation.workers)
+        self._inner = Tokens(isolation.workers)
+        self._within: ContextVar[bool] = ContextVar("within", default=False)
+        self._tasks: TaskGroup | None = None
+        self._pause = 0.0
+        self._broken = self._mending = False
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the workers until cancelled; there is one once this has started. Raises SourceError where none begins."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._free.append(await self._start())
+                task_status.started()
+                while True:
+                    await anyio.sleep(IDLE)
+                    self._retire(self._free[:-1])
+        finally:
+            self._tasks = None
+
+    async def call(self, request: Request, ctx: CallContext) -> ToolResult | NeedsInput:
+        """Have a worker carry out a call.
+
+        Raises what the call raised, ToolCrashed when it took its worker with it, ToolUnavailable when there is none,
+        Overloaded when a call of a call finds no place.
+        """
+        places = await self._place()
+        try:
+            worker = await self._worker()
+        except BaseException:
+            places.give()
+            raise
+        within = self._within.set(True)
+        try:
+            answer = await converse(worker, request, ctx, self._isolation.limits.cpu)
+        except Crash as crash:
+            worker.kill()
+            self._spawn(self._bury, worker, places)
+            await worker.ended.wait()
+            how = crash.how or worker.last_words()
+            logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, how)
+            raise ToolCrashed(request.name, how, kind=request.what) from None
+        except BaseException:  # the call is given up, unless this is its answer
+            self._spawn(self._abandon, worker, places)
+            raise
+        finally:
+            self._within.reset(within)
+        self._give_back(worker, places)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _place(self) -> Tokens:
+        if not self._within.get():
+            await self._places.take()
+            return self._places
+        if not self._inner.at_once():
+            raise Overloaded("Too many calls within calls run in workers. Try again in a moment.")
+        return self._inner
+
+    async def _worker(self) -> Worker:
+        """One that is free, or a new one."""
+        while self._free:
+            worker = self._free.pop()
+            if worker.is_alive and self.current in (None, worker.offer):
+                return worker
+            self._spawn(worker.close)
+        birth = next((birth for birth in self._births if not birth.claimed), None)
+        if birth is None:
+            if self._broken:
+                raise ToolUnavailable(UNAVAILABLE)
+            birth = self._begin()
+        birth.claimed = True
+        try:
+            await birth.over.wait()
+        except BaseException:  # the next call may have it
+            birth.claimed = False
+            if birth.worker is not None:
+                self._free.append(birth.worker)
+            raise
+        if birth.worker is None:
+            raise ToolUnavailable(UNAVAILABLE)
+        return birth.worker
+
+    def _begin(self) -> Birth:
+        if self._tasks is None or self._tasks.cancel_scope.cancel_called:
+            raise ToolUnavailable(UNAVAILABLE)
+        birth = Birth()
+        self._births.append(birth)
+        self._tasks.start_soon(self._bear, birth)
+        return birth
+
+    async def _bear(self, birth: Birth) -> None:
+        try:
+            birth.worker = await self._start()
+            self._broken = False
+            if not birth.claimed:
+                self._free.append(birth.worker)
+        except SourceError as error:
+            self._broken = True
+            self._wait_longer()
+            logger.error("source %r has no worker, tried again in %g s: %s", self._order.name, self._pause, error)
+        finally:
+            self._births.remove(birth)
+            birth.over.set()
+        if self._broken:
+            self._mend_soon()
+
+    async def _start(self) -> Worker:
+        assert self._tasks is not None
+        worker = Worker(self._order, self._isolation, self._hears, self._command)
+        self._all.add(worker)
+        try:
+            await worker.start(self._tasks)
+        except BaseException:
+            worker.kill()
+            self._all.discard(worker)
+            raise
+        self._tasks.start_soon(self._watch, worker)
+        return worker
+
+    async def _watch(self, worker: Worker) -> None:
+        """See to it that another one takes the place of the last that has ended."""
+        await worker.ended.wait()
+        self._all.discard(worker)
+        if worker in self._free:
+            self._free.remove(worker)
+            logger.warning("a worker of source %r %s between two calls", self._order.name, worker.last_words())
+            if not worker.was_called:
+                self._wait_longer()
+        if not self._all:
+            self._mend_soon()
+
+    def _wait_longer(self) -> None:
+        """Workers that end without having been of use are not started over and over."""
+        self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+
+    def _mend_soon(self) -> None:
+        if not self._mending:
+            self._mending = True
+            self._spawn(self._mend)
+
+    async def _mend(self) -> None:
+        try:
+            await anyio.sleep(self._pause)
+            if self._broken or not self._all:
+                self._begin()
+        finally:
+            self._mending = False
+
+    async def _bury(self, worker: Worker, places: Tokens) -> None:
+        await worker.ended.wait()
+        places.give()
+
+    async def _abandon(self, worker: Worker, places: Tokens) -> None:
+        """A call that was given up keeps its place until it has ended, by itself or not."""
+        if worker.is_alive and not await worker.cancel(GRACE):
+            logger.warning("source %r: a call goes on that was given up; its worker is killed", self._order.name)
+            worker.kill()
+        self._give_back(worker, places)
+
+    def _give_back(self, worker: Worker, places: Tokens) -> None:
+        if worker.is_alive:
+            self._pause = 0.0
+            self._free.append(worker)
+            places.give()
+        else:
+            self._spawn(self._bury, worker, places)
+
+    def _retire(self, workers: list[Worker]) -> None:
+        for worker in workers:
+            self._free.remove(worker)
+            self._spawn(worker.close)
+
+    def _spawn(self, function: Callable[..., object], *args: object) -> None:
+        tasks = self._tasks
+        if tasks is not None and not tasks.cancel_scope.cancel_called:
+            tasks.start_soon(function, *args)  # type: ignore[arg-type]

@@ -1,0 +1,75 @@
+"""bubblewrap: a worker that sees the system and its own folder read-only, an empty /tmp, and no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+
+from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.isolation.order import Sandbox
+
+PROGRAM = "bwrap"
+HINT = "Install bubblewrap and allow user namespaces, or leave sandbox out"
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt/local", "/nix/store")
+_ETC = (
+    *("alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
+    *("nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl"),
+)
+_PATIENCE = 10.0
+
+
+def is_installed() -> bool:
+    """Whether there is a bubblewrap at all."""
+    return shutil.which(PROGRAM) is not None
+
+
+def wrapped(command: list[str], sandbox: Sandbox, directory: str) -> list[str]:
+    """The command inside a sandbox whose own folder is `directory`."""
+    return [PROGRAM, *_options(sandbox, directory), "--", *command]
+
+
+async def probe(sandbox: Sandbox, directory: str) -> None:
+    """Raise SourceError, with what bubblewrap says, where it cannot make this sandbox."""
+    command = wrapped([sys.executable, "-I", "-S", "-c", ""], sandbox, directory)
+    try:
+        with anyio.fail_after(_PATIENCE):
+            done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
+        said = done.stderr.decode(errors="replace").strip()
+        problem = "" if done.returncode == 0 else said or f"exit code {done.returncode}"
+    except (OSError, TimeoutError) as error:
+        problem = str(error) or "it does not answer"
+    if problem:
+        raise SourceError(f"bubblewrap cannot make a sandbox here: {problem}. {HINT}")
+
+
+def _options(sandbox: Sandbox, directory: str) -> Iterator[str]:
+    yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    if sandbox.network:
+        yield "--share-net"
+    for place, mount in sorted(_mounts(sandbox, directory).items()):  # what is mounted later would hide what is below
+        yield from (*mount, place)
+    yield from ("--chdir", directory)
+
+
+def _mounts(sandbox: Sandbox, directory: str) -> dict[str, tuple[str, ...]]:
+    """What is to be seen, by where it is. What the settings name must be there, the rest is what machines may have."""
+    python = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)))
+    usual = (*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python, *_code())
+    made: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in usual if path != "/"}
+    made |= {"/proc": ("--proc",), "/dev": ("--dev",), "/tmp": ("--tmpfs",)}  # noqa: S108 - its own, and empty
+    made |= {path: ("--ro-bind", path) for path in (directory, *sandbox.read)}
+    return made | {path: ("--bind", path) for path in sandbox.write}
+
+
+def _code() -> Iterator[str]:
+    """Where Python finds modules; not the folder that the bridge was started in, which `python -m` adds."""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    for path in (str(Path(__file__).parent.parent), *sys.path):
+        if os.path.isabs(path) and (path != os.getcwd() or path in named):
+            yield path

@@ -1,0 +1,228 @@
+"""Tools that do everything that a context can do."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import logging
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import anyio
+from pydantic import BaseModel, Field, field_validator
+from typing_extensions import TypedDict
+
+from mcp_bridge import CallContext, Form, Link, Message, NeedsInput, Roots, Sampling, resource, tool
+
+NAME = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
+
+
+class Colour(enum.Enum):
+    """A choice."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+class Seat(BaseModel):
+    """A seat."""
+
+    row: int = Field(ge=1)
+
+    @field_validator("row")
+    @classmethod
+    def _not_thirteen(cls, row: int) -> int:
+        if row == 13:
+            raise ValueError("there is no row 13")
+        return row
+
+
+class Pair(TypedDict):
+    """Two."""
+
+    left: float
+    right: bool
+
+
+def kinds() -> dict[str, Any]:
+    """What may be asked for in a form."""
+    return {
+        "nothing": None,
+        "dataclass": Point2,
+        "model": Seat,
+        "TypedDict": Pair,
+        "Enum": Colour,
+        "Literal": Literal["a", "b"],
+        "several": list[Colour],
+        "str": str,
+        "int": int,
+        "float": float,
+        "bool": bool,
+        "date": datetime.date,
+        "schema": NAME,
+        "refused": dict[str, Any],
+        "broken schema": {"type": "object", "properties": {"a": {"type": "object"}}},
+    }
+
+
+@dataclass
+class Point2:
+    """Where.
+
+    Attributes:
+        street: Street and number.
+    """
+
+    street: str
+    floor: int | None = None
+
+
+@tool
+async def asks(kind: str, ctx: CallContext) -> list[str]:
+    """Ask for it."""
+    answer = await ctx.ask("Please.", kinds()[kind], key="it")
+    return [answer.action, repr(dict(answer.content)), repr(answer.data), str(bool(answer))]
+
+
+@tool
+def asks_from_a_thread(ctx: CallContext) -> str:
+    """Ask, from a synchronous function."""
+    return repr(anyio.from_thread.run(lambda: ctx.ask("Please.", str)).data)
+
+
+@tool
+async def asks_with_fallback(ctx: CallContext) -> str:
+    """Ask whoever can be asked."""
+    return repr(await ctx.ask("Please.", str, fallback="nobody"))
+
+
+@tool
+async def asks_to_open(ctx: CallContext, url: str = "https://example.com/in") -> str:
+    """Ask to open a page."""
+    answer = await ctx.ask("Sign in.", url=url, key="page")
+    return f"{answer.action} {answer.data!r}"
+
+
+@tool
+async def asks_at_once(ctx: CallContext) -> list[str]:
+    """Ask three things at once."""
+    said: dict[str, str] = {}
+
+    async def one(key: str) -> None:
+        said[key] = repr((await ctx.ask(f"Please, {key}.", str, key=key)).data)
+
+    async with anyio.create_task_group() as tasks:
+        for key in ("a", "b", "c"):
+            tasks.start_soon(one, key)
+    return [said[key] for key in sorted(said)]
+
+
+@tool
+async def asks_for_all(ctx: CallContext) -> list[str]:
+    """Put several questions."""
+    put = await ctx.put({"name": Form("Who?", NAME), "say": Sampling("Hi"), "where": Roots()})
+    return [repr(put["name"].data), put["say"].text, *(root.uri for root in put["where"])]
+
+
+@tool
+async def samples(ctx: CallContext) -> list[str]:
+    """Have the client's model say something."""
+    said = await ctx.sample(["one", Message("two", "assistant")], max_tokens=7, system_prompt="s", temperature=0.5)
+    return [said.text, said.role, said.model, str(said.stop_reason), type(said.content[0]).__name__]
+
+
+@tool
+async def lists_roots(ctx: CallContext) -> list[str]:
+    """Ask for the roots."""
+    return [f"{root.uri} {root.name}" for root in await ctx.roots()]
+
+
+@tool
+def needs(ctx: CallContext) -> Any:
+    """End, and be called again."""
+    if "name" not in ctx.answers:
+        return NeedsInput({"name": Form("Who?", Point2), "page": Link("Go", "https://example.com/")}, {"step": [1]})
+    name = ctx.answers["name"]
+    return [name.action, repr(name.data), repr(dict(name.content)), ctx.answers["page"].action, repr(ctx.state)]
+
+
+@tool
+async def notices(ctx: CallContext) -> str:
+    """Progress and log messages, in order."""
+    await ctx.progress(1)
+    await ctx.progress(2.5, 10, "ünï")
+    levels: tuple[Any, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+    for level in levels:
+        await ctx.log(level, {"n": level, "odd": math.nan}, "own")
+    await ctx.progress(9, 10)
+    return "said"
+
+
+@tool
+async def bad_level(ctx: CallContext) -> str:
+    """A level that is none."""
+    try:
+        await ctx.log("loud", "x")  # type: ignore[arg-type]
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+@tool
+async def knows(ctx: CallContext) -> dict[str, Any]:
+    """What a context knows."""
+    deadline = ctx.deadline
+    return {
+        "version": ctx.protocol_version,
+        "principal": ctx.principal,
+        "id": bool(ctx.request_id),
+        "meta": {key: ctx.meta[key] for key in ctx.meta if not str(key).startswith("io.modelcontextprotocol/")},
+        "capabilities": sorted(ctx.capabilities),
+        "left": deadline is not None and 0 < deadline - anyio.current_time() <= 60,
+        "answers": dict(ctx.answers),
+        "state": ctx.state,
+    }
+
+
+@tool
+async def lists_tools(ctx: CallContext) -> list[Any]:
+    """What tools there are."""
+    return [[one.name, one.description, one.input_schema, one.tags, one.title, one.owner] for one in ctx.tools()]
+
+
+@tool
+async def invokes(ctx: CallContext, name: str, arguments: dict[str, Any] | None = None) -> list[Any]:
+    """Call another one."""
+    try:
+        result = await ctx.invoke(name, arguments)
+    except Exception as error:
+        return [type(error).__name__, str(getattr(error, "code", "")), str(error)]
+    return [result.success, result.output, result.error_text, result.code, repr(result.content)]
+
+
+@tool
+async def closes_stream(ctx: CallContext) -> str:
+    """Let the client come back later."""
+    await ctx.close_stream()
+    return "closed"
+
+
+@tool
+async def updates(ctx: CallContext) -> str:
+    """Say that a resource has changed."""
+    ctx.resource_updated("test://text")
+    return "updated"
+
+
+@tool
+async def logs() -> str:
+    """Write to the log."""
+    logging.getLogger("own.tools").warning("a line\nand\x1b[2J another")
+    return "logged"
+
+
+@resource("test://asking")
+async def asking_resource(ctx: CallContext) -> str:
+    """Asks first."""
+    return f"for {(await ctx.ask('Who?', NAME, key='name')).content['name']}"

@@ -1,0 +1,62 @@
+"""A worker that says whatever it is told to: a list of steps, each a message, raw text, or something to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+TOOL = {
+    "name": "t", "description": "", "input_schema": {"type": "object"}, "output_schema": {}, "tags": [],
+    "annotations": {}, "title": None, "icons": [], "meta": {}, "context": True,
+}  # fmt: skip
+OFFER = {"say": "offer", "tools": [TOOL], "resources": [], "templates": [], "prompts": [], "problems": []}
+
+
+def write(data: bytes) -> None:
+    """All of it, past every buffer."""
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def say(message: Any) -> None:
+    """A line."""
+    write(json.dumps(message).encode() + b"\n")
+
+
+def main(steps: list[Any]) -> None:
+    """Offer, then for each call carry out the steps; `$id` stands for the call's number."""
+    sys.stdin.readline()
+    if steps and steps[0] == "first":
+        run(steps[1:], 0)
+        time.sleep(600)
+    say(OFFER)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message["do"] == "call":
+            run(steps, message["id"])
+    write(b"")
+
+
+def run(steps: list[Any], number: int) -> None:
+    """One step after the other."""
+    for step in steps:
+        if isinstance(step, dict) and "raw" in step:
+            write(step["raw"].encode("latin-1") * step.get("times", 1))
+        elif step == "exit":
+            os._exit(3)
+        elif step == "close":
+            os.close(1)
+        elif step == "sleep":
+            time.sleep(600)
+        elif step == "answer":
+            result = {"success": True, "output": "fine", "error": None, "content": None, "code": None, "meta": None}
+            say({"say": "result", "id": number, "result": result})
+        else:
+            say(json.loads(json.dumps(step).replace('"$id"', str(number))))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,145 @@
+"""What comes from a worker is what would come from the bridge's own process: a table, run both ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import isolated_offers
+import pytest
+from isolation_kit import both, bridge_of, shown
+
+from mcp_bridge.testing import connect
+
+EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+RESOURCES = ["text", "json", "bytes", "several", "broken", "failing", "items/some%20one", "none"]
+
+
+async def attempt(call: Any) -> Any:
+    """What a request comes to: its result or its error, without what differs from one to the next."""
+    try:
+        return shown(await call)
+    except Exception as error:
+        return shown([type(error).__name__, str(error)])
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("name", ["answers", "answers_async"])
+async def test_every_kind_of_answer_is_the_same(name: str, mode: str, tmp_path: Path) -> None:
+    async def do(client: Any) -> Any:
+        return {kind: await attempt(client.call_tool(name, {"kind": kind})) for kind in isolated_offers.table()}
+
+    here, there = await both(tmp_path, do, lambda: {"mode": mode})
+    assert {kind: there[kind] for kind in here if there[kind] != here[kind]} == {}
+    assert len(here) > 60
+    assert "s3cret" not in str(there)
+
+
+async def test_lists_are_the_same(tmp_path: Path) -> None:
+    async def do(client: Any) -> Any:
+        asked = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
+        return [shown(await ask()) for ask in asked]
+
+    here, there = await both(tmp_path, do)
+    assert there == here
+
+
+@EVERY_ERA
+async def test_resources_and_prompts_are_the_same(mode: str, tmp_path: Path) -> None:
+    async def do(client: Any) -> Any:
+        return [
+            *[await attempt(client.read_resource(f"test://{path}")) for path in RESOURCES],
+            await attempt(client.get_prompt("greets", {"name": "Ada"})),
+            await attempt(client.get_prompt("greets", {"name": "Ada", "tone": "stern"})),
+            await attempt(client.get_prompt("greets", {})),
+            await attempt(client.get_prompt("fails", {"name": "Ada"})),
+            await attempt(client.get_prompt("wrong_role", {})),
+        ]
+
+    here, there = await both(tmp_path, do, lambda: {"mode": mode})
+    for mine, theirs in zip(here, there, strict=True):
+        assert theirs == mine
+
+
+async def test_an_output_schema_holds(tmp_path: Path) -> None:
+    async def do(client: Any) -> Any:
+        return [await attempt(client.call_tool("promises", {"kept": kept})) for kept in (True, False)]
+
+    here, there = await both(tmp_path, do)
+    assert there == here
+    assert [result["isError"] for result in there] == [False, True]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_tool_that_cancels_its_own_task_is_answered(tmp_path: Path) -> None:
+    async def do(client: Any) -> Any:
+        return [await attempt(client.call_tool("cancels_itself", {})) for _ in range(2)]
+
+    here, there = await both(tmp_path, do)
+    assert there == here
+
+
+@pytest.mark.parametrize("kind", ["ValueError", "group", "Odd error"])
+async def test_what_nobody_expected_is_in_the_log_alone(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connect(bridge_of(tmp_path, "process")) as client:
+        result = await client.call_tool("answers", {"kind": kind})
+    assert "internal error (reference" in result.content[0].text  # type: ignore[union-attr]
+    assert "s3cret" not in str(shown(result))
+    assert "isolated_offers.py" in caplog.text  # the worker's own traceback
+    assert kind == "Odd error" or "s3cret text" in caplog.text
+
+
+async def test_expose_errors_shows_the_same(tmp_path: Path) -> None:
+    async def do(client: Any) -> Any:
+        return [await attempt(client.call_tool("answers", {"kind": kind})) for kind in ("ValueError", "group")]
+
+    here, there = await both(tmp_path, do, expose_errors=True)
+    assert there == here
+    assert "ValueError: s3cret text" in str(there)
+
+
+COMPLETING = """
+from mcp_bridge import prompt, resource
+
+def places(value):
+    return [place for place in ("Bern", "Berlin", "Rome") if place.startswith(value)]
+
+async def streets(value, known):
+    return [f"{known.get('city')} {value}1", f"{known.get('city')} {value}2"]
+
+def breaks(value):
+    raise ValueError("s3cret")
+
+@prompt(completions={"city": places, "street": streets, "kind": ["house", "hut"], "other": breaks})
+def letter(city: str, street: str = "", kind: str = "", other: str = "") -> str:
+    return city
+
+@resource("test://{city}/{street}", completions={"city": places, "street": streets})
+def house(city: str, street: str) -> str:
+    return city
+"""
+
+
+async def test_completions_are_the_same(tmp_path: Path) -> None:
+    import mcp_types as types
+
+    places: list[Any] = [
+        types.PromptReference(name="letter"),
+        types.ResourceTemplateReference(uri="test://{city}/{street}"),
+    ]
+    asked = [("city", "Ber", None), ("street", "x", {"city": "Bern"}), ("kind", "h", None), ("other", "", None)]
+
+    async def do(client: Any) -> Any:
+        return [
+            await attempt(client.complete(place, {"name": name, "value": value}, known))
+            for place in places
+            for name, value, known in asked
+        ]
+
+    here, there = await both(tmp_path, do, tools=COMPLETING)
+    assert there == here
+    assert "Berlin" in str(there)
+    assert "Bern x2" in str(there)
+    assert "s3cret" not in str(there)

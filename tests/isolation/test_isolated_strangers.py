@@ -1,0 +1,275 @@
+"""A worker is whatever its tools have made of it: nothing that it says hurts the bridge, or the next call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+from isolation_kit import PATIENCE, until
+from strange_worker import OFFER
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import CallError, SourceError, ToolCrashed, ToolUnavailable
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.isolation.conversation import Request
+from mcp_bridge.isolation.order import Isolation, Order
+from mcp_bridge.isolation.pool import Pool
+from mcp_bridge.isolation.source import IsolatedSource
+from mcp_bridge.registry import ToolRegistry
+
+WORKER = Path(__file__).with_name("strange_worker.py")
+ORDER = Order(type="python", name="strange", options={}, directory=str(WORKER.parent))
+REQUEST = Request(kind="tools", name="t", part="", arguments={}, what="tool")
+FINE = {"success": True, "output": 1, "error": None, "content": None, "code": None, "meta": None}
+
+
+@contextlib.asynccontextmanager
+async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[Pool]:
+    """A pool whose workers do this in each call."""
+    pool = Pool(
+        ORDER, Isolation(workers=workers), lambda message: None, [sys.executable, "-S", str(WORKER), json.dumps(steps)]
+    )
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(pool.run)
+            yield pool
+            tasks.cancel_scope.cancel()
+
+
+async def said(pool: Pool) -> Any:
+    """What a call comes to: its output, or the code of its error."""
+    try:
+        answer = await pool.call(REQUEST, CallContext())
+    except CallError as error:
+        return error.code
+    except Exception as error:
+        return type(error).__name__
+    return answer.output if isinstance(answer, ToolResult) else answer
+
+
+CRASHING: dict[str, list[Any]] = {
+    "not JSON": [{"raw": "\xff\x00 garbage\n"}],
+    "a number": [5],
+    "a list": [[1, 2]],
+    "null": [None],
+    "an object without a word": [{"id": "$id"}],
+    "half a line": [{"raw": '{"say": "res'}, "exit"],
+    "an end": ["exit"],
+    "the end of its output": ["close", "sleep"],
+    "deep nesting": [{"raw": "["}, {"raw": "[", "times": 5000}, {"raw": "\n"}],
+    "a result that is none": [{"say": "result", "id": "$id"}],
+    "a result of another shape": [{"say": "result", "id": "$id", "result": [1]}],
+    "a result with odd content": [{"say": "result", "id": "$id", "result": {**FINE, "content": [1]}}],
+    "a result with a text for content": [{"say": "result", "id": "$id", "result": {**FINE, "content": "x"}}],
+    "a result with an odd code": [{"say": "result", "id": "$id", "result": {**FINE, "code": [1]}}],
+    "a result with an odd error": [{"say": "result", "id": "$id", "result": {**FINE, "error": 1}}],
+    "an error of another shape": [{"say": "result", "id": "$id", "error": 5}],
+    "an error without a text": [{"say": "result", "id": "$id", "error": {"code": "x"}}],
+    "needs of another shape": [{"say": "result", "id": "$id", "needs": {"questions": {}, "state": 1}}],
+    "a failure in the middle": [{"say": "failed", "problem": "cannot go on"}],
+    "an odd update": [{"say": "log"}, {"say": "updated"}, 7],
+}
+
+
+@pytest.mark.parametrize("kind", CRASHING)
+async def test_what_nobody_understands_costs_its_call(kind: str) -> None:
+    async with pool_of(*CRASHING[kind]) as pool:
+        for _ in range(2):
+            assert await said(pool) == "tool_crashed"
+
+
+BESIDE: dict[str, list[Any]] = {
+    "an answer to another call": [{"say": "result", "id": 99, "result": FINE}],
+    "an answer to an earlier call": [{"say": "result", "id": 0, "result": FINE}],
+    "an id of another type": [{"say": "progress", "id": "x"}, {"say": "progress", "id": None}],
+    "unknown words": [{"say": "hello", "id": "$id"}, {"say": ["x"], "id": "$id"}, {"say": None}],
+    "odd notices": [
+        {"say": "progress", "id": "$id"},
+        {"say": "progress", "id": "$id", "progress": "x", "total": [], "message": {}},
+        {"say": "message", "id": "$id", "level": "loud", "data": None, "logger": 5},
+        {"say": "log", "level": "x", "text": ["a"]},
+        {"say": "log", "level": 10**15, "text": "a\nb"},
+        {"say": "updated", "uri": ["x"]},
+    ],
+    "empty lines": [{"raw": "\n\n   \n"}],
+    "questions of another shape": [
+        {"say": "ask", "id": "$id"},
+        {"say": "ask", "id": "$id", "ask": [1], "what": ["put"]},
+        {"say": "ask", "id": "$id", "ask": 1, "what": "put", "questions": [1]},
+        {"say": "ask", "id": "$id", "ask": 2, "what": "put", "questions": {"a": {"form": 1}}},
+        {"say": "ask", "id": "$id", "ask": 3, "what": "invoke", "name": 5},
+    ],
+    "an offer beside": [{**OFFER, "tools": []}, {"say": "offer"}, {**OFFER, "tools": [5]}],
+    "many notices": [{"raw": '{"say": "log", "level": 10, "text": "x"}\n', "times": 5000}],
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+async def test_what_nobody_asked_for_is_passed_over(kind: str) -> None:
+    async with pool_of(*BESIDE[kind], "answer") as pool:
+        assert [await said(pool) for _ in range(3)] == ["fine"] * 3
+
+
+async def test_an_answer_that_is_too_long_is_refused_and_the_next_call_works() -> None:
+    async with pool_of({"raw": "x" * 1024, "times": 66_000}, {"raw": "\n"}) as pool:
+        assert await said(pool) == "result_too_large"
+        assert await said(pool) == "result_too_large"
+
+
+async def test_an_answer_after_the_answer_is_not_that_of_the_next_call() -> None:
+    late = {"say": "result", "id": "$id", "result": {**FINE, "output": "late"}}
+    async with pool_of("answer", late, late) as pool:
+        assert [await said(pool) for _ in range(5)] == ["fine"] * 5
+
+
+FIRST: dict[str, tuple[list[Any], str]] = {
+    "an end": (["first", "exit"], "ended its process with exit code 3 before it had begun"),
+    "garbage": (["first", {"raw": "garbage\n"}], "before it had begun"),
+    "a failure": (["first", {"say": "failed", "problem": "no such file"}], "no such file"),
+}
+
+
+@pytest.mark.parametrize("kind", FIRST)
+async def test_a_worker_that_does_not_begin_is_refused_in_plain_words(kind: str) -> None:
+    steps, words = FIRST[kind]
+    pool = Pool(ORDER, Isolation(), lambda message: None, [sys.executable, "-S", str(WORKER), json.dumps(steps)])
+    with pytest.raises((SourceError, ExceptionGroup)) as caught, anyio.fail_after(PATIENCE):
+        await pool.run()
+    error: BaseException = caught.value
+    while isinstance(error, BaseExceptionGroup):
+        (error,) = error.exceptions
+    assert isinstance(error, SourceError)
+    assert words in str(error)
+
+
+ODD_OFFERS: list[Any] = [
+    {"say": "offer"},
+    {**OFFER, "tools": 5},
+    {**OFFER, "tools": [None]},
+    {**OFFER, "tools": [{**OFFER["tools"][0], "name": 5}]},  # type: ignore[index]
+    {**OFFER, "tools": [{**OFFER["tools"][0], "input_schema": "x"}]},  # type: ignore[index]
+    {**OFFER, "tools": [{**OFFER["tools"][0], "tags": 5, "meta": 7, "annotations": [], "icons": {}}]},  # type: ignore[index]
+    {**OFFER, "prompts": [{"name": "p", "arguments": [5]}]},
+    {**OFFER, "problems": 5},
+]
+
+
+@pytest.mark.parametrize("number", range(len(ODD_OFFERS)))
+async def test_an_odd_offer_takes_nothing_with_it(number: int) -> None:
+    class Inner:
+        name = "strange"
+
+        async def run(self, publish: Any) -> None: ...
+
+    source = IsolatedSource(Inner(), ORDER, Isolation(workers=1))
+    source._pool = Pool(
+        ORDER,
+        Isolation(workers=1),
+        source._hear,
+        [sys.executable, "-S", str(WORKER), json.dumps(["first", ODD_OFFERS[number]])],
+    )
+    registry = ToolRegistry()
+    offered = anyio.Event()
+
+    def publish(offer: Offer) -> None:
+        registry.publish("strange", offer.tools, prompts=offer.prompts)
+        offered.set()
+
+    with anyio.move_on_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                with contextlib.suppress(SourceError):
+                    await source.run(publish)
+                offered.set()
+
+            tasks.start_soon(run)
+            await offered.wait()
+            tasks.cancel_scope.cancel()
+    assert offered.is_set()
+
+
+json_values = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False) | some.text(),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(), inner, max_size=3),
+    max_leaves=8,
+)
+WORDS = ["result", "ask", "progress", "message", "log", "updated", "offer", "close stream", "too long"]
+messages = some.lists(
+    some.fixed_dictionaries(
+        {"say": some.sampled_from(WORDS), "id": some.just("$id")},
+        optional=dict.fromkeys(
+            ("ask", "what", "result", "error", "needs", "level", "data", "progress", "crash", "questions"), json_values
+        ),
+    ),
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=messages)
+async def test_any_message_leaves_the_pool_in_order(anyio_backend: str, steps: Any) -> None:
+    async with pool_of(*steps, "answer") as pool:
+        for _ in range(2):
+            await said(pool)
+        await until(lambda: pool._places.out == 0)
+        assert pool._inner.out == 0
+
+
+async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker_to_the_next() -> None:
+    async with pool_of("answer") as pool:
+        for _ in range(3):
+            (worker,) = pool._free
+            worker.kill()
+            await worker.ended.wait()
+            with anyio.move_on_after(0.001):
+                await pool.call(REQUEST, CallContext())
+            assert await said(pool) == "fine"
+            assert len(pool._all) == 1
+        assert pool._places.out == 0
+
+
+async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_worker_is() -> None:
+    async with pool_of("sleep") as pool:
+        huge = Request(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
+        for request in (REQUEST, huge):
+            with anyio.move_on_after(0.2):
+                await pool.call(request, CallContext())
+            await until(lambda: pool._places.out == 0)
+
+
+async def test_a_call_whose_crash_is_not_waited_for_gives_its_place_back() -> None:
+    async with pool_of("exit") as pool:
+        for wait in (0.0, 0.005, 0.02, 0.05):
+            with anyio.move_on_after(wait), contextlib.suppress(ToolCrashed, ToolUnavailable):
+                await pool.call(REQUEST, CallContext())
+            await until(lambda: pool._places.out == 0)
+
+
+async def test_the_end_comes_soon_whatever_workers_do() -> None:
+    async with pool_of("sleep", workers=4) as pool, anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(said, pool)
+        await until(lambda: len(pool._all) == 4)
+        tasks.cancel_scope.cancel()
+
+
+async def test_idle_workers_that_end_without_use_are_not_started_over_and_over() -> None:
+    async with pool_of("answer") as pool:
+        for _ in range(3):
+            (worker,) = pool._free
+            worker.kill()
+            await until(lambda old=worker: pool._free and pool._free[0] is not old)
+        assert pool._pause >= 2.0
+        assert await said(pool) == "fine"
+        assert pool._pause == 0.0

@@ -1,0 +1,176 @@
+"""What goes between the bridge and a worker comes out as it went in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from mcp_bridge import Answer, Form, Link, Message, Root, Roots, Sampled, Sampling
+from mcp_bridge.contracts import errors
+from mcp_bridge.contracts.content import Audio, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
+from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.isolation.offers import from_offer, to_offer
+from mcp_bridge.isolation.words import (
+    WorkerError,
+    from_answer,
+    from_error,
+    from_needs,
+    from_result,
+    to_answer,
+    to_error,
+    to_needs,
+    to_result,
+)
+from mcp_bridge.wire.outcomes import TABLE
+
+text = some.text(some.characters(exclude_categories=["Cs"]))
+whole = some.integers(-(2**63), 2**64 - 1)
+values = some.recursive(
+    some.none() | some.booleans() | whole | some.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(text, inner, max_size=3),
+    max_leaves=10,
+)
+maps = some.dictionaries(text, values, min_size=1, max_size=3)
+meta: dict[str, Any] = {"meta": some.none() | maps}
+blocks = some.one_of(
+    some.builds(Text, text, **meta),
+    some.builds(Image, some.binary(), text, **meta),
+    some.builds(Audio, some.binary(), text, **meta),
+    some.builds(EmbeddedResource, text, text | some.binary(), some.none() | text.filter(bool), **meta),
+    some.builds(ResourceLink, text, text, some.none() | text, some.none() | text, some.none() | text, **meta),
+)
+results = some.builds(
+    ToolResult,
+    success=some.booleans(),
+    output=values,
+    error=some.none() | text | maps,
+    content=some.none() | some.lists(blocks, max_size=3).map(tuple),
+    code=some.none() | text,
+    meta=some.none() | maps,
+)
+
+
+def sent(message: Any) -> Any:
+    """As it arrives at the other side of a pipe."""
+    return orjson.loads(orjson.dumps(message))
+
+
+@given(results)
+def test_results_come_out_as_they_went_in(result: ToolResult) -> None:
+    assert to_result(sent(from_result(result))) == result
+
+
+@given(some.lists(some.builds(Message, blocks, some.sampled_from(["user", "assistant"])), max_size=3))
+def test_messages_of_prompts_come_out_as_they_went_in(messages: list[Message]) -> None:
+    result = ToolResult(success=True, content=tuple(messages))
+    assert to_result(sent(from_result(result, of_prompt=True))) == result
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.code)
+@given(message=text, details=some.lists(text, max_size=3))
+def test_errors_keep_class_code_and_text(row: Any, message: str, details: list[str]) -> None:
+    made = row.error.__new__(row.error)
+    errors.CallError.__init__(made, message, details=details)
+    if row.error is errors.MissingCapability:
+        made = errors.MissingCapability({"sampling": {"tools": {}}})
+    if row.error is errors.InvalidOutput:
+        made.output = {"kept": 1}
+    again = to_error(sent(from_error(made)))
+    assert isinstance(again, errors.CallError)
+    assert type(again) is row.error
+    assert (again.code, again.text) == (made.code, made.text)
+    for name in ("required", "output"):
+        assert getattr(again, name, None) == getattr(made, name, None)
+
+
+def test_an_authors_own_code_is_kept() -> None:
+    again = to_error(sent(from_error(errors.ToolError("no", code="own", details=["a", "b"]))))
+    assert isinstance(again, errors.ToolError)
+    assert (again.code, again.text) == ("own", "no\n- a\n- b")
+
+
+def test_other_errors_are_known_by_name_and_text() -> None:
+    again = to_error(sent(from_error(KeyError("x"))), "Traceback ...")
+    assert isinstance(again, WorkerError)
+    assert (type(again).__name__, str(again)) == ("KeyError", "'x'")
+    assert again.__notes__ == ["Traceback ..."]
+    assert isinstance(to_error(sent(from_error(ValueError("x")))), ValueError)
+
+
+names = some.sampled_from(["name", "age", "n"])
+forms = some.builds(
+    lambda properties: {"type": "object", "properties": properties},
+    some.dictionaries(names, some.sampled_from([{"type": "string"}, {"type": "integer"}, {"type": "boolean"}])),
+)
+questions = some.one_of(
+    some.builds(Form, text, forms),
+    some.builds(Link, text, text),
+    some.builds(Sampling, text, some.integers(1, 9), system_prompt=some.none() | text, metadata=some.none() | maps),
+    some.just(Roots()),
+)
+
+
+@given(some.dictionaries(text, questions, min_size=1, max_size=3), values)
+def test_questions_come_out_as_they_went_in(asked: dict[str, Any], state: Any) -> None:
+    again = to_needs(sent(from_needs(NeedsInput(asked, state))))
+    assert again.state == state
+    for key, question in asked.items():
+        if isinstance(question, Sampling):
+            assert replace(again.questions[key], messages=question.messages) == question  # type: ignore[arg-type]
+        else:
+            assert again.questions[key] == question
+
+
+@given(some.sampled_from(["accept", "decline", "cancel"]), maps)
+def test_answers_come_out_as_they_went_in(action: Any, content: dict[str, Any]) -> None:
+    answer = Answer(action=action, content=content, data=content)
+    assert to_answer(sent(from_answer(answer))) == answer
+
+
+@given(some.lists(blocks, max_size=3))
+def test_what_models_and_clients_say_comes_out_as_it_went_in(content: Any) -> None:
+    sampled = Sampled(role="assistant", content=(*content, {"type": "tool_use", "id": "1"}), model="m", stop_reason="x")
+    assert to_answer(sent(from_answer(sampled))) == sampled
+    roots = (Root(uri="file:///a", name="A"), Root(uri="file:///b"))
+    assert to_answer(sent(from_answer(roots))) == roots
+
+
+@given(text.filter(bool), text, maps, some.lists(text, max_size=2))
+def test_offers_come_out_as_they_went_in(name: str, said: str, given_meta: dict[str, Any], tags: list[str]) -> None:
+    def handler(data: Any) -> None: ...
+
+    shared: Any = {"title": said, "meta": given_meta, "icons": [{"src": "x"}]}
+    offer = Offer(
+        tools=[ToolEntry(name, said, handler, {"type": "object"}, {}, tags, annotations=given_meta, **shared)],
+        resources=[ResourceEntry(uri=name, name=said, handler=handler, mime_type=said, **shared)],
+        templates=[
+            ResourceTemplate(uri_template=name, name=said, handler=handler, completions={"a": ["x", "y"]}, **shared)
+        ],
+        prompts=[
+            PromptEntry(
+                name=name,
+                handler=handler,
+                arguments=[PromptArgument(name="a", description=said, required=True)],
+                completions={"a": lambda value: []},
+                **shared,
+            )
+        ],
+        problems=[said],
+    )
+    asked: list[Any] = []
+
+    def remote(*given: Any) -> Any:
+        asked.append(given)
+        return handler if not given[2] else offer.prompts[0].completions["a"]
+
+    assert to_offer(sent(from_offer(offer)), remote) == offer
+    assert ("prompts", name, "a", False) in asked
