@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from mcp_bridge._version import __version__
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.identity import Identity
@@ -20,18 +18,16 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.pipeline import Pipeline, ToolLimits
-from mcp_bridge.plugins import make_store, source_type
+from mcp_bridge.redaction import Redactor
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.schema.extent import Extent
 from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.schema.templates import template_complaints, uri_complaints
 from mcp_bridge.schema.validator import complaints
 from mcp_bridge.selection import Selection
+from mcp_bridge.wire.values import words
 
 if TYPE_CHECKING:
     from mcp_bridge.server.endpoint import Endpoint
-    from mcp_bridge.settings import Settings, SourceSettings
 
 logger = logging.getLogger("mcp_bridge.bridge")
 
@@ -49,7 +45,9 @@ class Attached:
 class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
-    `problems` has, by source, a line for each thing that could not be published.
+    `drain` is how many seconds calls in flight have once serving ends. `problems` has, by source, a line for each
+    thing that could not be published. `beside` is what runs beside the sources while the bridge serves; it never
+    raises.
     """
 
     def __init__(
@@ -58,31 +56,58 @@ class Bridge:
         sources: Sequence[Attached] = (),
         identity: Identity | None = None,
         state: State | None = None,
+        *,
+        drain: float = 10.0,
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
         self.identity = identity or Identity()
         self.state = state or State()
+        self.drain = drain
+        self._beside = tuple(beside)
         self.problems: dict[str, list[str]] = {}
+        self._secrets: set[str] = set()
+        self._redactor = Redactor()
         self._sources = tuple(sources)
+        self.hide(self.state.keys)
         self._refused: ConfigError | None = None
         self._alive = {attached.source.name for attached in sources}
         self._waiting = {attached.source.name for attached in sources}
         self._started = anyio.Event()
+        for attached in self._sources:
+            if (tells := getattr(attached.source, "tells", None)) is not None:
+                tells(self.registry.resource_updated)
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """The MCP server; made when first needed, because it imports the SDK."""
         from mcp_bridge.server.endpoint import Endpoint
 
-        return Endpoint(self.registry, self.identity, started=self._started, state=self.state)
+        return Endpoint(self.registry, self.identity, started=self._started, state=self.state, secrets=self._secrets)
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Leave these values out of all that clients get, of `problems`, and of what sources write, from now on."""
+        secrets = frozenset(secrets)
+        self._secrets |= secrets
+        self._redactor.hide(secrets)
+        for attached in self._sources:
+            if (hide := getattr(attached.source, "hide", None)) is not None:
+                hide(secrets)
+        if "endpoint" in vars(self):
+            self.endpoint.hide(secrets)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the sources for the length of the block, which begins at once: requests wait for `started`."""
+    async def running(self, *, serving: bool = True) -> AsyncIterator[None]:
+        """Run the sources for the length of the block, which begins at once: requests wait for `started`.
+
+        Where nobody is served, nothing runs beside them.
+        """
         failed: list[Exception] = []
         async with anyio.create_task_group() as tasks:
             for attached in self._sources:
                 tasks.start_soon(self._live, attached)
+            for work in self._beside if serving else ():
+                tasks.start_soon(work)
             if not self._waiting:
                 self._started.set()
             try:
@@ -113,7 +138,7 @@ class Bridge:
             await attached.source.run(lambda offer: self._publish(attached, offer))
         except Exception as error:
             logger.error("source %r ended: %s", name, error)
-            self.problems[name] = [*self.problems.get(name, []), *str(error).splitlines()]
+            self.problems[name] = [*self.problems.get(name, []), *self._redactor.text(words(str(error))).splitlines()]
             self.registry.publish(name, ())
         finally:
             self._alive.discard(name)
@@ -132,9 +157,10 @@ class Bridge:
             problems.append(str(error))
             if not self._started.is_set():
                 self._refused = ConfigError(str(error))
+        problems = [words(problem) for problem in problems]  # a schema's own text may be half a character
         for problem in problems:
             logger.error("source %r: %s", name, problem)
-        self.problems[name] = problems
+        self.problems[name] = [self._redactor.text(problem) for problem in problems]
         self._has_spoken(name)
 
     def _has_spoken(self, name: str) -> None:
@@ -169,91 +195,3 @@ def _wrong_uri(entry: ResourceEntry) -> list[str]:
 def _wrong_template(entry: ResourceTemplate) -> list[str]:
     where = f"resource template '{entry.uri_template}' is not published"
     return [f"{where}: {complaint}" for complaint in template_complaints(entry.uri_template)]
-
-
-def from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
-    """A bridge that serves one Python file or folder, with default settings."""
-    from mcp_bridge.sources.python import PythonSource
-
-    source = PythonSource(path.stem, path=path, watch=watch)
-    return Bridge(sources=[Attached(source=source)], identity=Identity(ttl_ms=_ttl(watch), private=private))
-
-
-def from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
-    """A bridge as the settings say. Raises ConfigError with file and line for what is wrong in a source's options."""
-    watch = watch or settings.reload
-    limits = settings.limits
-    pipeline = Pipeline(
-        timeout=limits.timeout,
-        threads=limits.threads,
-        concurrency=limits.concurrency,
-        queue=limits.queue,
-        arguments=Extent(size=limits.arguments),
-        tools={
-            name: ToolLimits(timeout=own.timeout, concurrency=own.concurrency) for name, own in limits.tools.items()
-        },
-        expose_errors=settings.expose_errors,
-    )
-    identity = Identity(
-        name=settings.name,
-        version=settings.version or __version__,
-        title=settings.title,
-        instructions=settings.instructions,
-        page=limits.page,
-        result=limits.result,
-        ttl_ms=_ttl(watch),
-        private=private,
-    )
-    registry = ToolRegistry(pipeline=pipeline)
-    return Bridge(registry, _attached(settings, watch=watch), identity, _state(settings))
-
-
-def _state(settings: Settings) -> State:
-    given = settings.state
-    keys = tuple(key.get_secret_value() for key in given.keys)
-    return State(keys=keys, ttl=given.ttl, parked=given.parked, store=make_store(given.store))
-
-
-def _ttl(watch: bool) -> int:
-    """How long clients may keep a list: not at all while somebody is editing."""
-    return 0 if watch else 60_000
-
-
-def _attached(settings: Settings, *, watch: bool) -> list[Attached]:
-    attached: list[Attached] = []
-    names: set[str] = set()
-    for source in settings.sources:
-        made = _attach(source, settings.directory, watch=watch)
-        if made.source.name in names:
-            hint = "Give each source a name of its own"
-            raise _at(source, ConfigError(f"two sources are named '{made.source.name}'", hint=hint))
-        names.add(made.source.name)
-        attached.append(made)
-    return attached
-
-
-def _attach(source: SourceSettings, directory: Path, *, watch: bool) -> Attached:
-    from mcp_bridge.settings import options
-
-    try:
-        model = source_type(source.type)
-    except ConfigError as error:
-        raise _at(source, error, "type") from error
-    chosen = options(model, source)
-    selection = Selection(
-        include=source.include,
-        exclude=source.exclude,
-        tags=source.tags,
-        match_all_tags=source.match_all_tags,
-        prefix=source.prefix or "",
-        alias=source.alias,
-    )
-    built: ToolSource = chosen.build(source.name or chosen.default_name(), directory, watch=watch)
-    return Attached(source=built, selection=selection)
-
-
-def _at(source: SourceSettings, error: ConfigError, *key: str) -> ConfigError:
-    """The error with the place in the file where the source, or a key of it, stands."""
-    if source.origin is None:
-        return error
-    return source.origin.document.error((*source.origin.where, *key), error.problem, error.hint)

@@ -27,12 +27,14 @@ from mcp_bridge.contracts.errors import (
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.deadlines import Deadline
+from mcp_bridge.loops import being_cancelled, cancelled_itself, uncancel
 from mcp_bridge.places import Places
 from mcp_bridge.prepared import Prepared
 from mcp_bridge.schema.extent import Extent
 from mcp_bridge.threads import Threads
 from mcp_bridge.wire.outcomes import failure
-from mcp_bridge.wire.values import text_of, to_result
+from mcp_bridge.wire.values import Unreadable, text_of, to_result
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -50,37 +52,13 @@ class ToolLimits:
     concurrency: int | None = None
 
 
-class Deadline:
-    """The deadline of a running call."""
-
-    __slots__ = ("_left", "scope")
-
-    def __init__(self, scope: anyio.CancelScope) -> None:
-        self.scope = scope
-        self._left = 0.0
-
-    @property
-    def deadline(self) -> float:
-        """When the call has to end."""
-        return float(self.scope.deadline)
-
-    def pause(self) -> None:
-        """Stop the clock."""
-        self._left = self.scope.deadline - anyio.current_time()
-        self.scope.deadline = float("inf")
-
-    def resume(self) -> None:
-        """Go on with what was left."""
-        self.scope.deadline = anyio.current_time() + self._left
-
-
 class Pipeline:
     """What every call goes through. One pipeline serves all tools of an endpoint.
 
     `timeout` is in seconds (None: no limit); `threads` bounds the synchronous handlers that run at once, `concurrency`
     all calls that do, `queue` those that wait for it; `arguments` is how much data a call may bring. `tools` has limits
     of single tools, by patterns of their names, of which the first that fits holds. `expose_errors` shows the text of
-    unexpected exceptions to clients.
+    unexpected exceptions to clients. `processes` is a layer that sees to what a call has started.
     """
 
     def __init__(
@@ -94,7 +72,9 @@ class Pipeline:
         arguments: Extent | None = None,
         tools: Mapping[str, ToolLimits] | None = None,
         expose_errors: bool = False,
+        processes: Layer | None = None,
     ) -> None:
+        self._processes = processes
         self.timeout = timeout
         self.threads = Threads(threads)
         self._places = Places(concurrency, queue=queue)
@@ -112,7 +92,8 @@ class Pipeline:
     def layers(self, tool: Prepared) -> list[Layer]:
         """The order of one call of `tool`, outermost first."""
         observers, admitters = self._at(Stage.OBSERVE), self._at(Stage.ADMIT)
-        deciders = [*self._at(Stage.DECIDE), *self._at(Stage.ATTEMPT)]
+        decide, attempt = self._at(Stage.DECIDE), self._at(Stage.ATTEMPT)
+        deciders = [*decide, *attempt]
         validate_input = partial(_validate_input, tool, self._arguments)
         recheck_output = partial(_recheck_output, tool)
         outer: list[Layer] = [self._map_errors, recheck_output]
@@ -124,11 +105,15 @@ class Pipeline:
             *([recheck_output] if admitters or deciders else []),
             *admitters,
             validate_input,
-            *deciders,
+            *([partial(_lend_check, tool, self._arguments)] if decide else []),
+            *decide,
+            *([self._name_errors] if decide else []),
+            *attempt,
             *([validate_input] if deciders else []),  # again, because a decider may have changed them
             *([partial(self._deadline, limits.timeout)] if limits.timeout is not None else []),
             *self._places_of(tool.name, limits),
             partial(_validate_output, tool),
+            *([self._processes] if self._processes is not None else []),
             partial(self._run, tool),
         ]
 
@@ -161,19 +146,35 @@ class Pipeline:
         try:
             return _timed(await call_next(call, ctx), started)
         except BaseException as error:
-            if _being_cancelled(error):
+            if being_cancelled(error):
                 if (alone := _cancellation(error)) is not error:
                     raise alone from None
                 raise
             return _timed(self._failure(call, error), started)
+        finally:
+            if (task := cancelled_itself()) is not None:
+                await uncancel(task)
+
+    async def _name_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        """Those who decide see a CallError, whatever a tool raises, and no more of that than the client."""
+        try:
+            return await call_next(call, ctx)
+        except BaseException as error:
+            if isinstance(error, CallError) or being_cancelled(error):
+                raise
+            raise self._unexpected(call, error) from error
+        finally:
+            if (task := cancelled_itself()) is not None:
+                await uncancel(task)
 
     def _failure(self, call: ToolCall, error: BaseException) -> ToolResult:
-        if isinstance(error, CallError):
-            return failure(error)
+        return failure(error if isinstance(error, CallError) else self._unexpected(call, error))
+
+    def _unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
         reference = uuid4().hex[:12]
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
-        return failure(ToolFailed(call.name, reference, shown=shown, kind=call.kind))
+        return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 
     async def _deadline(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         outer, end = ctx.deadline, anyio.current_time() + timeout
@@ -190,7 +191,7 @@ class Pipeline:
         answer = await self._answer(tool, call, ctx)
         try:
             return tool.reads(answer, call)
-        except ValueError as error:
+        except Unreadable as error:
             raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
 
     async def _answer(self, tool: Prepared, call: ToolCall, ctx: CallContext) -> Any:
@@ -216,11 +217,21 @@ class Pipeline:
 async def _validate_input(
     tool: Prepared, most: Extent, call: ToolCall, ctx: CallContext, call_next: CallNext
 ) -> ToolResult:
+    _check_input(tool, most, call)
+    return await call_next(call, ctx)
+
+
+def _lend_check(tool: Prepared, most: Extent, call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
+    """Whoever changes arguments may know whether they fit before a person is asked about them."""
+    ctx.check = partial(_check_input, tool, most)
+    return call_next(call, ctx)
+
+
+def _check_input(tool: Prepared, most: Extent, call: ToolCall) -> None:
     if (excess := most.excess(call.arguments)) is not None:
         raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
     if not tool.input.is_valid(call.arguments):
         raise InvalidArguments(tool.input.check(call.arguments).errors, tool=call.name, kind=call.kind)
-    return await call_next(call, ctx)
 
 
 async def _validate_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -241,17 +252,6 @@ async def _recheck_output(tool: Prepared, call: ToolCall, ctx: CallContext, call
 
 def _timed(result: ToolResult, started: float) -> ToolResult:
     return replace(result, duration_ms=(time.monotonic() - started) * 1000)
-
-
-def _being_cancelled(error: BaseException) -> bool:
-    """Whether the call's own surroundings are being cancelled, rather than the tool raising such a thing itself."""
-    cancelled = get_cancelled_exc_class()
-    if isinstance(error, BaseExceptionGroup):
-        if error.subgroup(cancelled) is None:
-            return False
-    elif not isinstance(error, cancelled):
-        return False
-    return anyio.current_effective_deadline() == float("-inf")
 
 
 def _cancellation(error: BaseException) -> BaseException:

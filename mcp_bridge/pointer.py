@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_DIGITS = 10
+"""No list has an index of so many; Python refuses to read some thousand."""
+
 
 def resolve(reference: str, root: Any) -> Any:
     """What a reference such as `#/$defs/city` leads to from the schema's root; None where that is nothing here."""
@@ -15,7 +18,7 @@ def resolve(reference: str, root: Any) -> Any:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, Mapping):
             node = node.get(key)
-        elif isinstance(node, list | tuple) and key.isdecimal() and int(key) < len(node):
+        elif isinstance(node, list | tuple) and key.isdecimal() and len(key) < _DIGITS and int(key) < len(node):
             node = node[int(key)]
         else:
             return None

@@ -6,15 +6,18 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Protocol
 
-from mcp_bridge.contracts.context import CallContext, Hold
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import InvalidOutput
 from mcp_bridge.contracts.extension import CallNext
+from mcp_bridge.contracts.hold import Hold
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.schema.callables import context_parameter, is_async
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.threads import Threads
-from mcp_bridge.wire.values import to_result
+from mcp_bridge.wire.values import MAX_ITEMS, bounded, to_result
 
 
 class Entry(Protocol):
@@ -92,15 +95,25 @@ class Prepared:
         if self.is_async:
             answer = await handler()
         else:
-            answer = await threads.run(_whole, handler, name=self.name, holds=holds)
+            answer = await threads.run(self._whole, handler, name=self.name, holds=holds)
         if inspect.isawaitable(answer):  # a synchronous function that returns a coroutine
             answer = await answer
         if inspect.isasyncgen(answer):
-            return [item async for item in answer]
+            items = []
+            async for item in answer:
+                items.append(item)
+                if len(items) > MAX_ITEMS:
+                    break
+            return self._bounded(items)
         return answer
 
+    def _whole(self, handler: Callable[[], Any]) -> Any:
+        """What a synchronous handler answers; what it yields as a list."""
+        answer = handler()
+        return self._bounded(list(islice(answer, MAX_ITEMS + 1))) if inspect.isgenerator(answer) else answer
 
-def _whole(handler: Callable[[], Any]) -> Any:
-    """What a synchronous handler answers; what it yields as a list."""
-    answer = handler()
-    return list(answer) if inspect.isgenerator(answer) else answer
+    def _bounded(self, items: list[Any]) -> list[Any]:
+        try:
+            return bounded(items)
+        except ValueError as error:
+            raise InvalidOutput([f"$: {error}"], tool=self.name, output=None) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,10 @@ from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
+from mcp_bridge.loops import lasting
+from mcp_bridge.pipes import Pipes, private, unread
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.transports.pipes import Pipes, private
+from mcp_bridge.transports.ends import Ending
 
 if TYPE_CHECKING:
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
@@ -36,17 +37,18 @@ def serve(
     be given for addresses beyond this machine. `state` says how calls wait for answers. Raises ConfigError for an
     address that cannot be had.
     """
-    bridge = as_bridge(tools, secured=token is not None, state=state)
+    bridge = as_bridge(tools, token=token, state=state)
     if http is None:
-        with private() as pipes:
-            run(over_stdio, bridge, pipes)
+        with Ending() as ending, private() as pipes:
+            run(over_stdio, bridge, pipes, ending)
         return
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.guard import Access
 
     host, port = split_address(http)
     options = HttpOptions(access=Access.to(host, token=token))
-    run(over_http, bridge, host, port, options, _to_stderr)
+    with Ending() as ending, unread():
+        run(over_http, bridge, host, port, options, _to_stderr, ending)
 
 
 def asgi_app(
@@ -64,32 +66,54 @@ def asgi_app(
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
     from mcp_bridge.transports.http.guard import Access
 
-    bridge = as_bridge(tools, secured=token is not None, state=state)
+    bridge = as_bridge(tools, token=token, state=state)
     return BridgeApp(bridge.endpoint, HttpOptions(access=Access.to(host, token=token)), around=bridge.running)
 
 
-async def over_stdio(bridge: Bridge, pipes: Pipes) -> None:
-    """Serve one client over private pipes. Raises ConfigError or SourceError when there is nothing to serve."""
+async def over_stdio(bridge: Bridge, pipes: Pipes, ending: Ending | None = None) -> None:
+    """Serve one client over private pipes; `ending` is who has the signals already.
+
+    Raises ConfigError or SourceError when there is nothing to serve.
+    """
     from mcp_bridge.transports import stdio
 
-    async with _started(bridge):
-        await stdio.serve(bridge.endpoint, pipes)
+    async with _started(bridge, ending):
+        await stdio.serve(bridge.endpoint, pipes, drain=bridge.drain, ending=ending)
 
 
-async def over_http(bridge: Bridge, host: str, port: int, options: HttpOptions, announce: Announce) -> None:
+async def over_http(
+    bridge: Bridge,
+    host: str,
+    port: int,
+    options: HttpOptions,
+    announce: Announce,
+    ending: Ending | None = None,
+) -> None:
     """Serve over HTTP; `announce` gets the base URL once connections are taken. Raises as `over_stdio` does."""
     from mcp_bridge.transports.http.app import BridgeApp
     from mcp_bridge.transports.http.serve import address, listen
     from mcp_bridge.transports.http.serve import serve as serve_http
 
     bound = listen(host, port, token=options.access.token)
-    async with _started(bridge, lambda: announce(address(bound))):
-        await serve_http(BridgeApp(bridge.endpoint, options), bound)
+    async with _started(bridge, ending, lambda: announce(address(bound))):
+        await serve_http(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
 
 
 @contextlib.asynccontextmanager
-async def _started(bridge: Bridge, ready: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
+async def _started(
+    bridge: Bridge, ending: Ending | None, ready: Callable[[], None] = lambda: None
+) -> AsyncIterator[None]:
     """Run the sources, and say when they are `ready`; a start that must be refused ends the block and is raised."""
+    with (
+        anyio.CancelScope() as scope,
+        ending.starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
+    ):
+        async with _running(bridge, ready):
+            yield
+
+
+@contextlib.asynccontextmanager
+async def _running(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[None]:
     refused: list[BridgeError] = []
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -109,16 +133,19 @@ async def _started(bridge: Bridge, ready: Callable[[], None] = lambda: None) -> 
 
 
 def run(main: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    """Run on asyncio, with uvloop where there is one."""
-    fast = sys.platform != "win32" and importlib.util.find_spec("uvloop") is not None
-    return anyio.run(main, *args, backend="asyncio", backend_options={"use_uvloop": fast})
+    """Run on asyncio, on a loop that tools cannot end."""
+    return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": lasting()})
 
 
-def as_bridge(tools: ToolRegistry | Bridge, *, secured: bool = False, state: State | None = None) -> Bridge:
+def as_bridge(tools: ToolRegistry | Bridge, *, token: str | None = None, state: State | None = None) -> Bridge:
     """A bridge around a registry, whose lists are not for sharing where a token is asked for; a bridge as it is."""
     if isinstance(tools, Bridge):
-        return tools
-    return Bridge(tools, identity=Identity(private=secured), state=state)
+        bridge = tools
+    else:
+        bridge = Bridge(tools, identity=Identity(private=token is not None), state=state)
+    if token is not None:
+        bridge.hide([token])
+    return bridge
 
 
 def split_address(given: str | int) -> tuple[str, int]:

@@ -22,13 +22,15 @@ Soon = Callable[[Callable[[], None]], object]
 
 
 def from_any_thread() -> Soon:
-    """How any thread has this loop call something; RuntimeError once the loop has ended.
+    """How any thread, or signal handler, has this loop call something; RuntimeError once the loop has ended.
 
-    Not anyio's way: that waits for an answer, from a loop that may be ending, or waiting for the thread itself.
+    What is called finds itself in this loop, whoever calls: in the context of a stranger's thread anyio would not know
+    which loop it is in. Not anyio's way: that waits for an answer, from a loop that may be ending, or waiting for the
+    thread itself.
     """
     loop: Any = current_token().native_token
-    soon: Soon = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe
-    return soon
+    soon: Soon | None = getattr(loop, "run_sync_soon", None)  # trio's own context
+    return soon or partial(loop.call_soon_threadsafe, context=copy_context())
 
 
 class Threads:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
+    from mcp_bridge.guard import stand
+
     try:
+        guard = stand(sys.argv[1:])  # before anything heavy is imported: the guard has none of it
         from mcp_bridge.cli.app import run
 
-        run()
+        run(guard)
     except KeyboardInterrupt:
         from mcp_bridge.cli.exits import INTERRUPTED
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcp_bridge._version import __version__
+from mcp_bridge.cli import approvals_app, module_app
 from mcp_bridge.cli.exits import Exit, errors_for_people, leave
 
 app = typer.Typer(
@@ -21,6 +22,11 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(module_app.app)
+app.add_typer(approvals_app.app)
+
+if TYPE_CHECKING:
+    from mcp_bridge.guard import Guard
 
 WHAT = "A Python file, a folder of them, or settings (YAML, JSON, TOML). Default: mcp-bridge.yaml or tools.py here."
 File = Annotated[Path | None, typer.Argument(help=WHAT, show_default=False)]
@@ -30,15 +36,18 @@ Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning, e
 LogFile = Annotated[Path | None, typer.Option("--log-file", help="Log to this file too; it is rotated at 5 MB.")]
 
 
-def run() -> None:
-    """Run the command line. Data that the terminal's encoding lacks is spelled out; tools' threads hold nobody."""
+def run(guard: Guard | None = None) -> None:
+    """Run the command line. Data that the terminal's encoding lacks is spelled out; tools' threads hold nobody.
+
+    `guard` is the one that stands around this process already.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code: int | str | None = Exit.OK
     try:
         with errors_for_people():
-            app()
+            app(obj=guard)
     except SystemExit as end:
         code = end.code
     leave(int(code or Exit.OK))
@@ -61,6 +70,7 @@ def common(
 
 @app.command()
 def serve(
+    context: typer.Context,
     file: File = None,
     http: Annotated[
         str | None,
@@ -73,13 +83,22 @@ def serve(
         str | None, typer.Option(metavar="NAME", help="HTTP clients must send the bearer token in this variable.")
     ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Import edited files again, and tell the clients.")] = False,
+    guard: Annotated[
+        bool | None,
+        typer.Option(
+            "--guard/--no-guard",
+            help="Keep two small processes that end whatever tools leave behind; Linux only. Default: where possible.",
+            show_default=False,
+        ),
+    ] = None,
     log_level: Level = "warning",
     log_file: LogFile = None,
 ) -> None:
     """Serve tools to MCP clients: over stdio, or over HTTP with --http."""
-    from mcp_bridge.cli.serving import over
+    from mcp_bridge.cli.serving import Wishes, over
 
-    over(file, http=http, token_env=token_env, reload=reload, level=log_level, file=log_file)
+    wishes = Wishes(http=http, token_env=token_env, reload=reload, level=log_level, log_file=log_file, guard=guard)
+    over(file, wishes, context.obj)
 
 
 @app.command("list")

@@ -16,11 +16,12 @@ import anyio
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.cli.exits import INTERRUPTED, Exit, escaped, say
 from mcp_bridge.cli.target import load
-from mcp_bridge.contracts.context import CallContext, Level, check_level
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.levels import Level, check_level
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.pipes import private
 from mcp_bridge.transports.ends import on_signals
-from mcp_bridge.transports.pipes import private
 from mcp_bridge.wire.content import block
 from mcp_bridge.wire.values import plain, text_of
 

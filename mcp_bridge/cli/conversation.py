@@ -115,6 +115,11 @@ class Conversation:
             raise Fault(f"the answer to {method} is neither a result nor an error: {json.dumps(message)[:200]}", advice)
 
     @property
+    def said(self) -> str:
+        """What the process has written to stderr; all of it once the block is left."""
+        return "".join(self._errors)
+
+    @property
     def _stdin(self) -> IO[str]:
         assert self._process.stdin is not None
         return self._process.stdin

@@ -10,13 +10,13 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.cli.conversation import Conversation, Fault
 from mcp_bridge.cli.exits import Exit, counted, say
+from mcp_bridge.cli.findings import Finding, listed, of_modules, of_sources
 from mcp_bridge.cli.showing import data
 from mcp_bridge.cli.target import find
 from mcp_bridge.contracts.errors import ConfigError
@@ -29,16 +29,7 @@ _META = {
     "io.modelcontextprotocol/clientInfo": CLIENT,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check: what was tried, whether it went well, and what to do when not."""
-
-    check: str
-    ok: bool
-    detail: str
-    advice: str = ""
+Talk = Callable[[Conversation], tuple[str, list[Finding]]]
 
 
 def doctor(path: Path | None, command: str | None, *, as_json: bool, patience: float) -> None:
@@ -47,13 +38,16 @@ def doctor(path: Path | None, command: str | None, *, as_json: bool, patience: f
         hint = f"Write seconds, more than 0 and at most {MOST_PATIENCE}"
         raise ConfigError(f"found {patience:g}", where="--timeout", hint=hint)
     argv = _argv(path, command)
-    eras: tuple[tuple[str, Callable[[Conversation], str]], ...] = (
+    eras: tuple[tuple[str, Talk], ...] = (
         (f"stateless {STATELESS}", _stateless),
         (f"handshake {HANDSHAKE}", _handshake),
     )
-    findings = [_try(name, talk, argv, patience) for name, talk in eras]
+    tried = [_try(name, talk, argv, patience, ours=command is None) for name, talk in eras]
+    eras_found = [first for first, *_ in tried]
+    beside = list(dict.fromkeys(finding for _, *others in tried for finding in others))
     # Somebody else's server may well speak one era alone; ours speaks both.
-    healthy = (any if command else all)(finding.ok for finding in findings)
+    healthy = (any if command else all)(finding.ok for finding in eras_found) and all(one.ok for one in beside)
+    findings = [*eras_found, *beside]
     if as_json:
         data({"command": argv, "ok": healthy, "checks": [_row(finding) for finding in findings]})
     else:
@@ -76,44 +70,34 @@ def _argv(path: Path | None, command: str | None) -> list[str]:
     return argv
 
 
-def _try(name: str, talk: Callable[[Conversation], str], argv: list[str], patience: float) -> Finding:
-    """One conversation with one fresh process, in an empty folder that no relative path leads out of."""
+def _try(name: str, talk: Talk, argv: list[str], patience: float, *, ours: bool) -> list[Finding]:
+    """One conversation with one fresh process, in an empty folder that no relative path leads out of.
+
+    The first finding is the era's, the others are what came to light beside it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         try:
             with Conversation(argv, Path(folder), patience) as conversation:
-                return Finding(name, True, talk(conversation))
+                detail, others = talk(conversation)
         except Fault as fault:
-            return Finding(name, False, fault.what, fault.advice)
+            return [Finding(name, False, fault.what, fault.advice)]
+    return [Finding(name, True, detail), *others, *(of_sources(conversation.said) if ours else ())]
 
 
-def _stateless(conversation: Conversation) -> str:
-    found = conversation.ask("server/discover", {"_meta": _META})
-    tools = _tools(conversation, {"_meta": _META})
-    return f"{_who(found)} answers, {counted(tools, 'tool')}"
+def _stateless(conversation: Conversation) -> tuple[str, list[Finding]]:
+    params = {"_meta": _META}
+    found = conversation.ask("server/discover", params)
+    tools = len(listed(conversation, "tools/list", "tools", params))
+    return f"{_who(found)} answers, {counted(tools, 'tool')}", of_modules(conversation, found, params)
 
 
-def _handshake(conversation: Conversation) -> str:
+def _handshake(conversation: Conversation) -> tuple[str, list[Finding]]:
     hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
     found = conversation.ask("initialize", hello)
     conversation.tell("notifications/initialized")
-    tools = _tools(conversation, {})
-    return f"{_who(found)} speaks {found.get('protocolVersion')}, {counted(tools, 'tool')}"
-
-
-def _tools(conversation: Conversation, params: dict[str, Any]) -> int:
-    """How many tools there are, over all pages."""
-    count, cursors = 0, [None]
-    while True:
-        page = conversation.ask("tools/list", {**params, "cursor": cursors[-1]} if cursors[-1] else params)
-        if not isinstance(tools := page.get("tools"), list):
-            raise Fault("the answer to tools/list has no list 'tools'", "A server without tools answers an empty list.")
-        count += len(tools)
-        cursor = page.get("nextCursor")
-        if cursor is None:
-            return count
-        if cursor in cursors:
-            raise Fault(f"tools/list gives the cursor {cursor!r} again", "Its pages never end; clients would hang.")
-        cursors.append(cursor)
+    tools = len(listed(conversation, "tools/list", "tools", {}))
+    detail = f"{_who(found)} speaks {found.get('protocolVersion')}, {counted(tools, 'tool')}"
+    return detail, of_modules(conversation, found, {})
 
 
 def _who(found: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -27,6 +28,10 @@ class Exit(IntEnum):
     """There is no tool of that name."""
 
 
+ENDING = 0.25
+"""Seconds for the end of threads that nothing holds any more."""
+CRASHES = "amplifier_core"
+"""A package whose threads crash an interpreter that is being finalized (amplifier-core 1.0 to 2.0)."""
 INTERRUPTED = 130
 """What shells call an end by Ctrl-C."""
 
@@ -74,19 +79,42 @@ def code_of(error: BridgeError) -> Exit:
 def leave(code: int) -> None:
     """Exit now: a tool's thread that never ends would otherwise keep the process."""
     _close_the_log()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # the reader has gone
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
             stream.flush()
+        except (OSError, ValueError):  # the reader has gone: the interpreter would try again, and exit with 120
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except Exception:  # a tool has put something else there
+            setattr(sys, name, None)
+    if CRASHES in sys.modules:
+        _run_at_exit()
+        os._exit(code)
     if threads_left():
         os._exit(code)
     raise SystemExit(code)
 
 
 def threads_left() -> bool:
-    """Whether threads that the interpreter would wait for are still at work."""
+    """Whether threads that the interpreter would wait for are still at work, those not that are just ending."""
     import threading
 
-    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())
+    until = time.monotonic() + ENDING
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.main_thread():
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                return True
+    return False
+
+
+def _run_at_exit() -> None:
+    """What modules have asked to be called at the end, before an end that the interpreter hears nothing of."""
+    import atexit
+
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
 
 
 def _close_the_log() -> None:

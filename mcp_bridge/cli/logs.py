@@ -5,51 +5,70 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
-from json import dumps
 from pathlib import Path
 from typing import Any
 
+from mcp_bridge import strays
 from mcp_bridge.cli.exits import escaped
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.redaction import Redactor
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 FILE_BYTES = 5 * 1024 * 1024
 FILES = 3
-SHORTEST_SECRET = 4
-"""Shorter values are too common to be told from ordinary text."""
 
 
 class OneLine(logging.Formatter):
-    """A record cannot pose as several: control characters are escaped, and a traceback's lines are indented."""
+    """A record cannot pose as several: control characters are escaped, and a traceback's lines are indented.
+
+    What a record keeps of another handler's formatting (`exc_text`) is not trusted either.
+    """
 
     def __init__(self) -> None:
         super().__init__(FORMAT)
-        self._secrets: list[str] = []
+        self._redactor = Redactor()
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Leave these out, as they are and as `repr` and JSON write them."""
-        texts = [text for text in secrets if len(text) >= SHORTEST_SECRET]
-        forms = {*self._secrets, *texts, *(repr(text)[1:-1] for text in texts), *(dumps(text)[1:-1] for text in texts)}
-        self._secrets = sorted(forms, key=len, reverse=True)
+        """Leave these out from now on."""
+        self._redactor.hide(secrets)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's line, and below it what was raised."""
+        record.asctime = self.formatTime(record, self.datefmt)
+        try:
+            record.message = record.getMessage()
+            return self._whole(record)
+        except Exception as error:  # a stranger's `__str__`, or arguments that do not fit their text
+            kind = type(error).__name__
+            record.message = f"a record of {record.pathname}:{record.lineno} cannot be written ({kind})"
+            return self.formatMessage(record)
+
+    def _whole(self, record: logging.LogRecord) -> str:
+        parts = [self.formatMessage(record)]
+        if record.exc_info:
+            parts.append(self.formatException(record.exc_info))
+        elif record.exc_text:
+            parts.append(self._below(record.exc_text))
+        if record.stack_info:
+            parts.append(self._below(record.stack_info))
+        return "\n".join(parts)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The record's line."""
-        return escaped(self._without_secrets(super().formatMessage(record)))
+        return escaped(self._redactor.text(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:
         """The traceback, whose last lines are a stranger's text."""
-        lines = self._without_secrets(super().formatException(ei)).splitlines()
-        return "\n".join(f"  {escaped(line)}" for line in lines)
+        return self._below(super().formatException(ei))
 
-    def _without_secrets(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "[secret]")
-        return text
+    def _below(self, text: str) -> str:
+        return "\n".join(f"  {escaped(line)}" for line in self._redactor.text(text).splitlines())
 
 
 def hide(secrets: Iterable[str]) -> None:
     """Leave these values out of the log from now on."""
+    secrets = list(secrets)
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, OneLine):
             handler.formatter.hide(secrets)
@@ -74,6 +93,7 @@ def configure(level: str, file: Path | None = None) -> None:
     logging.getLogger("asyncio").addFilter(_worth_saying)
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
+    strays.catch()
 
 
 def _rotating(file: Path) -> logging.Handler:

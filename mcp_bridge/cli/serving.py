@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,13 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import published, say
 from mcp_bridge.cli.target import Target, load
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.plugins import make_store
+from mcp_bridge.guard import GRACE, Guard
+from mcp_bridge.owners import clock, noted
+from mcp_bridge.pipes import private, unread
+from mcp_bridge.plugins import FILES, make_store
+from mcp_bridge.relay import relayed
 from mcp_bridge.serving import over_http, over_stdio, run, split_address
-from mcp_bridge.transports.pipes import private
+from mcp_bridge.transports.ends import Ending
 
 if TYPE_CHECKING:
     from mcp_bridge.settings import Settings
@@ -24,43 +30,67 @@ SETTINGS_ADDRESS = "settings"
 """What `--http` says for the address that the settings name."""
 
 
-def over(
-    path: Path | None,
-    *,
-    http: str | None,
-    token_env: str | None,
-    reload: bool,
-    level: str,
-    file: Path | None,
-) -> None:
-    """Serve until the client leaves or a signal comes; either is a good end."""
-    logs.configure(level, file)
-    with contextlib.suppress(KeyboardInterrupt):  # before the bridge has the signals, while tools are imported
-        if http is None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The options of the command."""
+
+    http: str | None
+    token_env: str | None
+    reload: bool
+    level: str
+    log_file: Path | None
+    guard: bool | None
+
+
+def over(path: Path | None, wishes: Wishes, guard: Guard | None) -> None:
+    """Serve until the client leaves or a signal comes; either is a good end. `guard` is the one that stands already."""
+    logs.configure(wishes.level, wishes.log_file)
+    if wishes.guard and guard is None:
+        raise ConfigError("no guard can be had on this system", where="--guard", hint="Leave it out: it needs Linux")
+    with Ending(lasting=True, guard=guard) as ending, relayed(), noted(), _alone(guard):
+        if wishes.http is None:
             with private() as pipes:  # before any tool is imported: its prints must not reach the client
-                target = load(path, watch=reload, token_env=token_env)
+                target = _load(path, wishes, guard)
                 if os.isatty(pipes.source):
                     say(f"Serving {target.path} over stdio, for an MCP client to launch. Press Ctrl-C to stop.")
-                run(over_stdio, target.bridge, pipes)
+                run(over_stdio, target.bridge, pipes, ending)
         else:
-            target = load(path, watch=reload, token_env=token_env)
-            _over_http(target, http, token_env)
+            with unread():
+                target = _load(path, wishes, guard)
+                _over_http(target, wishes.http, wishes.token_env, ending)
 
 
-def _over_http(target: Target, http: str, token_env: str | None) -> None:
+def _load(path: Path | None, wishes: Wishes, guard: Guard | None) -> Target:
+    root = guard.keeper if guard is not None else None
+    return load(path, watch=wishes.reload, token_env=wishes.token_env, root=root)
+
+
+@contextlib.contextmanager
+def _alone(guard: Guard | None) -> Iterator[None]:
+    """Without a guard, what was started meanwhile is ended here, as far as it is still below this process."""
+    began = clock()
+    yield
+    if guard is None:
+        from mcp_bridge.descendants import end, found
+
+        end([each.process for each in found(os.getpid()) if each.created >= began], GRACE)
+
+
+def _over_http(target: Target, http: str, token_env: str | None, ending: Ending) -> None:
     host, port, options = _options(target, http, token_env)
 
     def announce(url: str) -> None:
         offered = published(target.bridge.registry)
         say(f"Serving {offered} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
 
-    run(over_http, target.bridge, host, port, options, announce)
+    run(over_http, target.bridge, host, port, options, announce, ending)
 
 
 def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """The command's word before the settings', the settings' before the default."""
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.guard import Access
+    from mcp_bridge.transports.http.patience import Patience
 
     if target.settings is None:
         host, port = ("127.0.0.1", 8808) if http == SETTINGS_ADDRESS else _address(http)
@@ -73,7 +103,9 @@ def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int
         origins=settings.allowed_origins,
         token=_token(token_env or settings.token_env),
     )
-    return host, port, HttpOptions(access=access, body=settings.body, sessions=_sessions(target.settings))
+    patience = Patience(receive=settings.receive_timeout, send=settings.send_timeout)
+    sessions = _sessions(target.settings)
+    return host, port, HttpOptions(access=access, body=settings.body, sessions=sessions, patience=patience)
 
 
 def _sessions(settings: Settings) -> SessionOptions:
@@ -83,7 +115,8 @@ def _sessions(settings: Settings) -> SessionOptions:
     http = settings.http
     resuming = None
     if http.resumable:
-        resuming = Resuming(events=http.events, retry=http.retry, store=make_store(settings.state.store))
+        kind = "memory" if settings.state.store in FILES else settings.state.store  # they are gone with the process
+        resuming = Resuming(events=http.events, retry=http.retry, store=make_store(kind))
     return SessionOptions(sessions=http.sessions, idle=http.idle, resuming=resuming)
 
 
@@ -103,5 +136,4 @@ def _token(name: str | None) -> str | None:
     if not token:
         hint = f"Put the token into {name} before the start"
         raise ConfigError(f"the environment variable {name} is not set", where="--token-env", hint=hint)
-    logs.hide([token])
     return token

@@ -29,7 +29,7 @@ def data(value: Any) -> None:
 
 async def started(bridge: Bridge) -> None:
     """Run the sources until each has said what it has. Raises ConfigError and SourceError as a start would."""
-    async with bridge.running():
+    async with bridge.running(serving=False):
         await bridge.started()
 
 

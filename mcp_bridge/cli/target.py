@@ -37,9 +37,12 @@ def find(path: Path | None) -> Path:
     raise ConfigError("no file is given and none is here", hint=f"Name one, or make one of: {', '.join(DEFAULTS)}")
 
 
-def load(path: Path | None, *, watch: bool = False, token_env: str | None = None) -> Target:
-    """The bridge that a path stands for. Raises ConfigError for settings that cannot be used."""
-    from mcp_bridge.bridge import from_file, from_settings
+def load(path: Path | None, *, watch: bool = False, token_env: str | None = None, root: int | None = None) -> Target:
+    """The bridge that a path stands for. Raises ConfigError for settings that cannot be used.
+
+    `root` is the process below which all is that tools start, where that is not this one.
+    """
+    from mcp_bridge.building import from_file, from_settings
 
     path = find(path)
     if path.suffix.lower() in SETTINGS:
@@ -47,11 +50,23 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
 
         settings = load_settings(path, os.environ)
         logs.hide(settings.secrets)
-        secured = token_env is not None or settings.http.token_env is not None
-        return Target(path=path, bridge=from_settings(settings, watch=watch, private=secured), settings=settings)
+        token_env = token_env or settings.http.token_env
+        bridge = from_settings(settings, watch=watch, private=token_env is not None, root=root)
+        _hide_token(bridge, token_env)
+        return Target(path=path, bridge=bridge, settings=settings)
     if not os.path.exists(path):  # Path's own raises for a name that is too long
         raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
     if path.suffix != ".py" and not path.is_dir():
         hint = "Serve a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)"
         raise ConfigError("nothing here can be served", path=str(path), hint=hint)
-    return Target(path=path, bridge=from_file(path, watch=watch, private=token_env is not None))
+    bridge = from_file(path, watch=watch, private=token_env is not None, root=root)
+    _hide_token(bridge, token_env)
+    return Target(path=path, bridge=bridge)
+
+
+def _hide_token(bridge: Bridge, name: str | None) -> None:
+    """Over stdio it is asked for by nobody, but is no less a secret."""
+    token = os.environ.get(name, "") if name is not None else ""
+    if token:
+        logs.hide([token])
+        bridge.hide([token])

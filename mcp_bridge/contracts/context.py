@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 from mcp_bridge.contracts.errors import MissingCapability
+from mcp_bridge.contracts.hold import Hold
+from mcp_bridge.contracts.levels import Level, check_level
 from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
-Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-"""How severe a log message is (RFC 5424, as MCP server/utilities/logging has it)."""
 NO_FALLBACK: Any = object()
 """What stands for: there is no fallback, raise."""
-LEVELS: tuple[str, ...] = get_args(Level)
-"""From the least to the most severe."""
 _CAPABILITIES: dict[type[Question], str] = {Sampling: "sampling", Roots: "roots"}
-
-
-def check_level(level: str) -> int:
-    """The place of a level among `LEVELS`. Raises ValueError for what is none."""
-    if level not in LEVELS:
-        raise ValueError(f"a log level is one of {', '.join(LEVELS)}, found {level!r}")
-    return LEVELS.index(level)
 
 
 class Caller(Protocol):
@@ -43,26 +34,6 @@ class Caller(Protocol):
         ...
 
 
-class Hold(Protocol):
-    """Something that a running call has, and does without while a person is asked: its deadline, its place.
-
-    `deadline` is on the event loop's clock, in seconds; infinite for what is none, and while it is paused.
-    """
-
-    @property
-    def deadline(self) -> float:
-        """When the call has to end."""
-        ...
-
-    def pause(self) -> None:
-        """Give it back."""
-        ...
-
-    def resume(self) -> None:
-        """Have it again, without waiting: the call may be being cancelled."""
-        ...
-
-
 class CallContext:
     """The running call, as its tool and its middleware see it.
 
@@ -70,10 +41,13 @@ class CallContext:
     client behind it, is what `ToolRegistry.invoke` hands out: progress and log go nowhere, nobody can be asked,
     everything else works.
 
-    `protocol_version` is empty in process. `answers` and `state` are what a `NeedsInput` of this call brought.
+    `protocol_version` is empty in process. `session` tells sessions of clients apart: it is empty where there is none,
+    which all such clients share; see `when_left`. `answers` and `state` are what a `NeedsInput` of this call brought.
+    `since` is when a call that was taken up from another instance had asked there, in seconds since 1970.
     `pipeline` is the policy that calls made by this call are under too. `started`, `needs` and `holds` are the
     pipeline's: whether the handler has begun, what it waits for between two runs, and what the call gives back while
-    a person is asked.
+    a person is asked. `check` raises InvalidArguments for a call of this tool whose arguments do not fit;
+    it is there where a policy decides.
     """
 
     __slots__ = (
@@ -83,6 +57,7 @@ class CallContext:
         "_paused",
         "answers",
         "caller",
+        "check",
         "holds",
         "meta",
         "needs",
@@ -90,6 +65,8 @@ class CallContext:
         "principal",
         "protocol_version",
         "request_id",
+        "session",
+        "since",
         "started",
         "state",
     )
@@ -100,6 +77,7 @@ class CallContext:
         caller: Caller | None = None,
         protocol_version: str = "",
         principal: str | None = None,
+        session: str = "",
         request_id: str = "",
         meta: Mapping[str, Any] | None = None,
         capabilities: Mapping[str, Any] | None = None,
@@ -107,15 +85,18 @@ class CallContext:
         self.caller = caller
         self.protocol_version = protocol_version
         self.principal = principal
+        self.session = session
         self.request_id = request_id
         self.meta: Mapping[str, Any] = meta if meta is not None else {}
         self._capabilities = capabilities
         self.answers: Mapping[str, Any] = {}
         self.state: Any = None
+        self.since: float | None = None
         self.pipeline: Any = None
         self.started = False
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
+        self.check: Callable[[ToolCall], None] | None = None
         self._asked = 0
         self._calls = 0
         self._paused: list[Hold] = []
@@ -184,6 +165,12 @@ class CallContext:
         raise MissingCapability(
             {_CAPABILITIES.get(type(question), "elicitation"): {} for question in questions.values()}
         )
+
+    async def attended(self) -> None:
+        """Wait until a request of the client is open: between two, another instance may take the call up instead."""
+
+    def when_left(self, callback: Callable[[], None]) -> None:
+        """Call this in the event loop when the client of this session has left, where that can be known."""
 
     async def close_stream(self) -> None:
         """Have a client of the handshake era fetch the rest of this call's stream later, where it can resume."""
@@ -255,6 +242,7 @@ class NestedContext(CallContext):
             caller=outer.caller,
             protocol_version=outer.protocol_version,
             principal=outer.principal,
+            session=outer.session,
             request_id=outer.request_id,
             meta=outer.meta,
         )
@@ -284,6 +272,16 @@ class NestedContext(CallContext):
         """Put several questions at once; the calls around this one pause too."""
         with self.paused():
             return await self._outer.put(questions)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do without what this call and those around it hold."""
+        with self._outer.paused(), super().paused():
+            yield
+
+    def when_left(self, callback: Callable[[], None]) -> None:
+        """Call this when the client has left."""
+        self._outer.when_left(callback)
 
     async def close_stream(self) -> None:
         """Have the client fetch the rest of this call's stream later."""

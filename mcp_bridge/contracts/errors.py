@@ -11,7 +11,8 @@ BridgeError
     ├── InvalidOutput      ├── Overloaded         ├── ResultTooLarge
     ├── Denied             ├── ToolTimeout        ├── ToolError (raised by a tool's author)
     ├── ApprovalDeclined   ├── ResourceNotFound   ├── PromptNotFound
-    ├── MissingCapability  ├── InvalidAnswer      └── QuestionExpired
+    ├── MissingCapability  ├── InvalidAnswer      ├── QuestionExpired
+    └── ToolCrashed
 """
 
 from __future__ import annotations
@@ -96,13 +97,20 @@ class PromptNotFound(CallError):
 
 
 class InvalidArguments(CallError):
-    """The arguments do not fit the tool's input schema; `details` has a line for each problem."""
+    """The arguments do not fit the tool's input schema; `details` has a line for each problem, `advice` what to do."""
 
     code = "invalid_arguments"
 
-    def __init__(self, problems: Sequence[str], *, tool: str = "", kind: str = "tool") -> None:
+    def __init__(
+        self,
+        problems: Sequence[str],
+        *,
+        tool: str = "",
+        kind: str = "tool",
+        advice: str = "Mend the arguments and call again.",
+    ) -> None:
         of_tool = f" for {kind} '{tool}'" if tool else ""
-        super().__init__(f"Input validation failed{of_tool}. Mend the arguments and call again.", details=problems)
+        super().__init__(f"Input validation failed{of_tool}. {advice}", details=problems)
 
 
 class InvalidOutput(CallError):
@@ -152,6 +160,15 @@ class ToolTimeout(CallError):
 
     def __init__(self, tool: str, seconds: float, *, kind: str = "tool") -> None:
         super().__init__(f"{kind.capitalize()} '{tool}' did not answer within {seconds:g} seconds and was stopped.")
+
+
+class ToolCrashed(CallError):
+    """The process that the tool ran in has ended, or was ended; `how` says why, and a new one takes its place."""
+
+    code = "tool_crashed"
+
+    def __init__(self, tool: str, how: str, *, kind: str = "tool") -> None:
+        super().__init__(f"{kind.capitalize()} '{tool}' {how}. Nothing else is affected.")
 
 
 class ToolUnavailable(CallError):

@@ -19,7 +19,8 @@ class ToolSource(Protocol):
     """Where tools come from.
 
     `run` is the source's whole life, as one task: publish an Offer once, or keep publishing. Cancelling it
-    closes the source; an exception unpublishes its offer alone.
+    closes the source; an exception unpublishes its offer alone. A source may have `middleware`, a sequence of it: what
+    it does around every call of the bridge, also those of other sources.
     """
 
     name: str

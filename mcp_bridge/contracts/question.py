@@ -72,12 +72,16 @@ class Answer:
     """What a person said to a `Form` or a `Link`.
 
     `content` is what was typed in, valid against the schema that was asked for, and empty unless accepted. `data` is
-    the same as an instance of the type that was asked for; without a type it is `content`.
+    the same as an instance of the type that was asked for; without a type it is `content`. Where a call has been taken
+    up from another instance, `again` says that the answer was given to it there already, and `seconds` how long one
+    that is new has taken since it was asked there.
     """
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Any] = field(default_factory=dict)
     data: Any = None
+    seconds: float | None = field(default=None, compare=False)
+    again: bool = field(default=False, compare=False)
 
     @property
     def accepted(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 
@@ -23,4 +24,13 @@ class Store(Protocol):
 
     async def delete(self, key: str) -> None:
         """Forget a value; it need not be there."""
+        ...
+
+
+@runtime_checkable
+class Listing(Store, Protocol):
+    """A store that can say what is in it, so that people can look through what is remembered."""
+
+    async def keys(self, prefix: str) -> Sequence[str]:
+        """The keys that begin so, of values whose time is not over."""
         ...

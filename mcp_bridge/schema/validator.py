@@ -7,7 +7,7 @@ texts come from `messages`. Nothing in a schema or in data makes it raise.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
@@ -21,8 +21,16 @@ from mcp_bridge.schema.mending import mend
 from mcp_bridge.schema.messages import KEYWORDS, Finding, walk
 
 _FALSE = "falseSchema"
+_UNFIT = Finding("$", "schema", "$: value does not fit the schema")
 _EXPLAINED = Extent(depth=6, nodes=200)
-"""The data for which the library may say what is wrong where branches refer to themselves."""
+"""The data for which the library may say what is wrong where branches refer to themselves: each level multiplies it."""
+_LISTED = Extent(nodes=1_000)
+"""The data of which the library may list all that is wrong: it makes the whole list before it tells the first.
+
+Of more data it tells the first alone; where there are branches, that has the list for each of them.
+"""
+_TOLD, _TEXT = 1_000, 256 * 1024
+"""The most problems that are told, and characters after which no more are: one list of an enum may be long."""
 _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 """Keywords that only the whole schema explains."""
 
@@ -45,11 +53,10 @@ class Validator:
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
         self._recursive = _may_recurse(schema)
-        if self._recursive:
-            if expanded(schema) > MOST:
-                self.left_out = ("#/$ref",)
-                return None
-            self._branches = branches(schema)
+        if self._recursive and expanded(schema) > MOST:
+            self.left_out = ("#/$ref",)
+            return None
+        self._branches = branches(schema)
         judge = _compile(schema)
         if judge is not None:
             return judge
@@ -71,35 +78,54 @@ class Validator:
             return not self.problems(data)
 
     def problems(self, data: Any) -> list[str]:
-        """A line for each thing wrong with `data`, the tool_use API's texts first; empty when it fits."""
+        """A line for each thing wrong with `data`, the tool_use API's texts first; empty when it fits.
+
+        After a thousand, or a quarter of a million characters, one line says that there is more.
+        """
         if self._unknown:
             return [
                 f"{place}: {_at(self.schema, place)!r} is not known here, so nothing fits the schema"
                 for place in self._unknown
             ]
-        findings = list(walk(data, self.schema))
-        closed = {finding.path for finding in findings if finding.keyword == "type"}
-        told = {(finding.path, finding.keyword) for finding in findings}
-        copy, foreign = translate(data)
-        for other in self._second_opinion(copy):
-            if not _is_told(other, told) and not _below(other.path, closed) and not _below(other.path, foreign):
-                findings.append(other)
-        return [finding.text for finding in findings]
+        return list(_bounded(self._findings(data)))
 
-    def _second_opinion(self, data: Any) -> Iterable[Finding]:
-        """What the library finds: everything beyond the twelve keywords, and what only a whole schema shows."""
-        if self._judge is None or (self._branches and _EXPLAINED.excess(data) is not None):
-            return []  # each level of a union that refers to itself multiplies what there is to explain
+    def _findings(self, data: Any) -> Iterator[Finding]:
+        closed: set[str] = set()
+        told: set[tuple[str, str]] = set()
+        for finding in walk(data, self.schema):
+            told.add((finding.path, finding.keyword))
+            if finding.keyword == "type":
+                closed.add(finding.path)
+            yield finding
+        copy, foreign = translate(data)
+        for other in self._second_opinion(copy, is_clear=not told and not foreign):
+            if not _is_told(other, told) and not _below(other.path, closed) and not _below(other.path, foreign):
+                yield other
+
+    def _second_opinion(self, data: Any, *, is_clear: bool) -> Iterable[Finding]:
+        """What the library finds: everything beyond the twelve keywords, and what only a whole schema shows.
+
+        Where that would cost too much it is only asked whether the data fits, if so far all `is_clear`.
+        """
+        if self._judge is None:
+            return []
         try:
-            return [found for error in self._judge.iter_errors(data) for found in _findings(error)]
+            if self._branches and (_EXPLAINED if self._recursive else _LISTED).excess(data) is not None:
+                return [] if not is_clear or self._judge.is_valid(data) else [_UNFIT]
+            if _LISTED.excess(data) is None:
+                return [found for error in self._judge.iter_errors(data) for found in _findings(error)]
+            self._judge.validate(data)
+        except jsonschema_rs.ValidationError as error:
+            return _findings(error)
         except Exception as error:
             return [Finding("$", "schema", f"$: {error}")]
+        return []
 
     def check(self, data: Any) -> ValidationResult:
         """`is_valid`, and `problems` when not, as the tool_use API answers it."""
         if self.is_valid(data):
             return ValidationResult()
-        return ValidationResult(False, self.problems(data) or ["$: value does not fit the schema"])
+        return ValidationResult(False, self.problems(data) or [_UNFIT.text])
 
 
 def validate(data: Any, schema: Any) -> ValidationResult:
@@ -113,6 +139,17 @@ def complaints(schema: Any) -> list[str]:
     if not validator.left_out:
         return []
     return [f"{place}: {_reason(schema, place)}" for place in validator.left_out]
+
+
+def _bounded(findings: Iterable[Finding]) -> Iterator[str]:
+    """The texts of so many findings as anybody reads."""
+    size = 0
+    for number, finding in enumerate(findings):
+        if number == _TOLD or size > _TEXT:
+            yield "$: there is more that does not fit; only the first problems are told"
+            return
+        size += len(finding.text)
+        yield finding.text
 
 
 def _compile(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
@@ -156,7 +193,8 @@ def _at(schema: Any, place: str) -> Any:
 def _may_recurse(schema: Mapping[str, Any]) -> bool:
     """Whether the schema has references at all: only those can lead back to themselves."""
     try:
-        return b'ref":' in orjson.dumps(schema, default=str)
+        text = orjson.dumps(schema, default=str)
+        return b'ref":' in text or b'Ref":' in text
     except (TypeError, ValueError):
         return True
 

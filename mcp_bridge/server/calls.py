@@ -13,6 +13,7 @@ from anyio.abc import TaskStatus
 from mcp.server.context import ServerMiddleware
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
 
 from mcp_bridge.contracts.errors import InvalidOutput, QuestionExpired
 from mcp_bridge.contracts.state import State
@@ -45,6 +46,7 @@ class Calls:
         self._waits = Waits(state.ttl)
         self.store: Store = MemoryStore() if state.store is None else PatientStore(state.store)
         self._park = Park(size=state.parked, ttl=state.ttl)
+        self._open: set[anyio.CancelScope] = set()
         keys = list(state.keys) or [secrets.token_hex(32)]
         security = RequestStateSecurity(keys=keys, ttl=state.ttl)
         self.boundary: ServerMiddleware[Any] = RequestStateBoundary(security, default_audience=audience)
@@ -61,8 +63,26 @@ class Calls:
         """Have open questions of the handshake era end, and no new ones begin: their answers would not be heard."""
         self._waits.end()
 
+    def end(self) -> None:
+        """End the calls in flight: their clients get an error that says so."""
+        self.end_questions()
+        for scope in list(self._open):
+            scope.cancel()
+
     async def answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
-        """The call's result, or an `input_required` result for the client. Raises MCPError for a state not to take."""
+        """The call's result, or an `input_required` result for the client.
+
+        Raises MCPError for a state not to take, and for a call that the end of the bridge has cancelled.
+        """
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                return await self._answer(prepared, call, request)
+            finally:
+                self._open.discard(scope)
+        raise MCPError(CONNECTION_CLOSED, "The bridge has ended before this call was done.")
+
+    async def _answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         context = ServedContext(request, self._registry)
         self._watchdog.enter()
         try:
@@ -101,8 +121,8 @@ class Calls:
     async def _begin(
         self, prepared: Prepared, call: ToolCall, context: ServedContext, start: Round, offered: Mapping[str, Any]
     ) -> Parked:
-        parked = Parked(self._park, context, start.answered, offered)
-        context.needs = start.needs
+        parked = Parked(self._park, context, start.answered, offered, new=start.new, seconds=start.seconds)
+        context.needs, context.since = start.needs, start.since
         context.ask_through(parked)
         await self._park.begin(parked, partial(self._registry.carry_out, prepared, call, context))
         return parked

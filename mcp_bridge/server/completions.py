@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.prepared import Prepared
 from mcp_bridge.ranking import ranked
 from mcp_bridge.registry import ToolRegistry
-from mcp_bridge.schema.callables import is_async
+from mcp_bridge.schema.completing import completing
 from mcp_bridge.schema.templates import template_variables
 from mcp_bridge.server.answers import Answers, complete, succeeded
 from mcp_bridge.server.context import Request, ServedContext
@@ -77,7 +76,7 @@ class Completion:
     def _prepared(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
         known = self._known.get((name, argument))
         if known is None or known[0] is not function:
-            known = self._known[name, argument] = (function, Prepared(Completer(_handler(function))))
+            known = self._known[name, argument] = (function, Prepared(Completer(completing(function))))
         return known[1]
 
 
@@ -85,27 +84,6 @@ def _arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
     return [variable.name for variable in template_variables(entry.uri_template)]
-
-
-def _handler(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A completion function under the one calling convention; one parameter more gets what is known already."""
-    takes = [
-        item
-        for item in inspect.signature(function).parameters.values()
-        if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD, item.VAR_POSITIONAL)
-    ]
-    both = len(takes) > 1 or any(item.kind is item.VAR_POSITIONAL for item in takes)
-
-    def arguments(data: Any) -> tuple[Any, ...]:
-        return (data["value"], data["known"]) if both else (data["value"],)
-
-    if is_async(function):
-
-        async def awaited(data: Any) -> Any:
-            return await function(*arguments(data))
-
-        return awaited
-    return lambda data: function(*arguments(data))
 
 
 def _values(result: ToolResult) -> Iterable[Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
+from urllib.parse import quote
+from uuid import uuid4
 
 import mcp_types as types
 from anyio.lowlevel import current_token
 from mcp.server.context import ServerRequestContext
 
-from mcp_bridge.contracts.context import LEVELS, CallContext, Level, check_level
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
+from mcp_bridge.contracts.levels import LEVELS, Level, check_level
 from mcp_bridge.contracts.question import Question
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.questions import Posed, lacking, merged, pose, wired
@@ -22,6 +25,11 @@ from mcp_bridge.wire.versions import STATELESS, carries
 Request = ServerRequestContext[Any, Any]
 LEVEL = "mcp-bridge/log-level"
 """Where a handshake connection keeps the level that its client has set."""
+SESSION = "mcp-bridge/session"
+"""Where a handshake connection keeps what its session is called, and what a request's `_meta` calls its own."""
+NAME = 256
+"""The most characters in the name of a session that clients give."""
+_CONNECTION = "connection/"
 DEFAULT_LEVEL = "info"
 """What a handshake client hears that has set no level: the specification leaves that to the server."""
 
@@ -31,6 +39,10 @@ class Asking(Protocol):
 
     async def put(self, questions: Mapping[str, Posed], *, needed: bool) -> Mapping[str, Any]:
         """Ask, wait, and return the answers by the same keys; `needed` are those of a `NeedsInput`."""
+        ...
+
+    async def attended(self) -> None:
+        """Wait until a request of the client is open."""
         ...
 
 
@@ -49,6 +61,7 @@ class ServedContext(CallContext):
             request_id=str(request.request_id),
             meta=request.meta,
         )
+        self.session = _session(request, self.principal)
         self._request: Request | None = request
         self._declared = request.session.client_capabilities
         self._progress: float | None = None
@@ -118,6 +131,16 @@ class ServedContext(CallContext):
         with self.paused():
             return await self._asking.put(posed, needed=needed)
 
+    async def attended(self) -> None:
+        """Wait until a request of the client is open, unless a handler has begun: no other instance goes on then."""
+        if self._asking is not None and not self.begun:
+            await self._asking.attended()
+
+    def when_left(self, callback: Callable[[], None]) -> None:
+        """Call this when the connection that is the session ends; nobody can tell when another client has left."""
+        if self._request is not None and self.session.startswith(_CONNECTION):
+            self._request.session._connection.exit_stack.callback(callback)
+
     async def close_stream(self) -> None:
         """Close the stream of this request where its client can resume it."""
         if self._request is not None and self._request.close_sse_stream is not None:
@@ -129,3 +152,14 @@ class ServedContext(CallContext):
         if carries(self.protocol_version, STATELESS):
             return self.meta.get(types.LOG_LEVEL_META_KEY)
         return self._request.session._connection.state.get(LEVEL, DEFAULT_LEVEL)
+
+
+def _session(request: Request, principal: str | None) -> str:
+    """What the client's session is called: as its request says, else by its connection, else by who it is."""
+    named = (request.meta or {}).get(SESSION)
+    if isinstance(named, str) and 0 < len(named) <= NAME:
+        return f"named/{quote(principal or '', safe='')}/{named}"
+    if not carries(request.protocol_version, STATELESS):
+        state = request.session._connection.state
+        return str(state.get(SESSION) or state.setdefault(SESSION, _CONNECTION + uuid4().hex))
+    return f"principal/{principal}" if principal else ""

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from secrets import token_urlsafe
 from typing import Any
 
+import orjson
+
 from mcp_bridge.contracts.content import ResourceLink
 from mcp_bridge.contracts.errors import ResultTooLarge
 from mcp_bridge.contracts.store import Store
+from mcp_bridge.redaction import Redactor
 from mcp_bridge.wire.content import block, text
 from mcp_bridge.wire.tools import META
 from mcp_bridge.wire.versions import STRUCTURED, carries
@@ -16,15 +19,27 @@ from mcp_bridge.wire.versions import STRUCTURED, carries
 URI = "mcp-bridge://results/"
 """Where the pages are; the part that follows cannot be guessed."""
 _KEY = "mcp-bridge/results/"
+CONTENT = 16 * 1024 * 1024
+BLOCKS = 1000
+"""The most blocks of one answer; texts beyond that are joined, others left out."""
+_PLAIN = frozenset({"type", "text"})
 
 
 class Cuts:
-    """At most `most` characters of text in one answer of a tool; the pages of its rest are kept for `ttl` seconds."""
+    """How large one answer of a tool may be; the pages of the rest of its text are kept for `ttl` seconds.
 
-    def __init__(self, store: Store, *, most: int, ttl: float) -> None:
+    At most `most` characters of text, `content` bytes of all else, as JSON, and `BLOCKS` blocks of either. Secrets are
+    left out before the cut: half of one in each of two pages would be found in neither.
+    """
+
+    def __init__(
+        self, store: Store, *, most: int, content: int = CONTENT, ttl: float, redactor: Redactor | None = None
+    ) -> None:
         self._store = store
         self._most = most
+        self._content = content
         self._ttl = ttl
+        self._redactor = redactor or Redactor()
 
     async def fit(self, made: dict[str, Any], version: str, *, declared: bool) -> dict[str, Any]:
         """A tools/call result that is not too large.
@@ -32,19 +47,21 @@ class Cuts:
         Structured content goes first. Where an output schema was `declared`, the result says that it failed: without
         the structured content it would break its word.
         """
-        texts = [item["text"] for item in made["content"] if item.get("type") == "text"]
-        if sum(map(len, texts)) <= self._most:
-            return made
-        whole = "\n".join(texts)
-        others = [item for item in made["content"] if item.get("type") != "text"]
-        shown = [text(whole[: self._most]), *await self._rest(whole, version)]
-        cut = {key: value for key, value in made.items() if key != "structuredContent"}
-        cut["content"] = [*shown, *others]
-        if declared and not made.get("isError"):
-            cut["isError"] = True
+        kept = self._without_excess(made)
+        lost = "structuredContent" in made and "structuredContent" not in kept
+        texts = [item["text"] for item in kept["content"] if item.get("type") == "text"]
+        if sum(map(len, texts)) > self._most:
+            whole = self._redactor.text("\n".join(texts))
+            kept = _with_texts(kept, [text(whole[: self._most]), *await self._rest(whole, version)])
+            kept.pop("structuredContent", None)
+            lost = True
+        elif len(texts) > BLOCKS:
+            kept = _with_texts(kept, [text("\n".join(texts))])
+        if lost and declared and not made.get("isError"):
+            kept["isError"] = True
             if carries(version, STRUCTURED):
-                cut["_meta"] = {**made.get("_meta", {}), f"{META}code": ResultTooLarge.code}
-        return cut
+                kept["_meta"] = {**kept.get("_meta", {}), f"{META}code": ResultTooLarge.code}
+        return kept
 
     async def read(self, uri: str) -> Mapping[str, Any] | None:
         """One page as the contents of resources/read; None when there is none, or not any more."""
@@ -65,3 +82,56 @@ class Cuts:
         link = ResourceLink(first, "the rest of the answer", mime_type="text/plain")
         links = [block(link, version)] if carries(version, STRUCTURED) else []
         return [text(f"[{told} {where}]"), *links]
+
+    def _without_excess(self, made: dict[str, Any]) -> dict[str, Any]:
+        """The result without what is no text and has no room any more; it says how much that is."""
+        room = Room(self._content)
+        kept = {key: value for key, value in made.items() if key != "_meta" or room.has(value)}
+        kept.pop("structuredContent", None)
+        kept["content"] = [item for item in map(room.cut, made["content"]) if item is not None]
+        if "structuredContent" in made and room.has(made["structuredContent"]):
+            kept["structuredContent"] = made["structuredContent"]
+        if room.refused:
+            told = f"[This answer was cut: {room.refused} of its parts that are no text were left out."
+            kept["content"].append(text(f"{told} They have more than {self._content} bytes, or are too many.]"))
+        return kept
+
+
+class Room:
+    """So many bytes and `BLOCKS` blocks; `refused` counts what there was no room for."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._blocks = BLOCKS
+        self.refused = 0
+
+    def has(self, value: Any, *, blocks: int = 0) -> bool:
+        """Whether there is room for a value; if so it is taken."""
+        size = _size(value)
+        if size > self._size or blocks > self._blocks:
+            self.refused += 1
+            return False
+        self._size -= size
+        self._blocks -= blocks
+        return True
+
+    def cut(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        """A block as far as there is room for it; its text is no matter here."""
+        if item.get("type") != "text":
+            return item if self.has(item, blocks=1) else None
+        beside = {key: value for key, value in item.items() if key not in _PLAIN}
+        return item if not beside or self.has(beside) else text(item["text"])
+
+
+def _with_texts(made: dict[str, Any], texts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The result with other texts, which come first."""
+    others = [item for item in made["content"] if item.get("type") != "text"]
+    return {**made, "content": [*texts, *others]}
+
+
+def _size(value: Any) -> int:
+    """How many bytes it has as JSON; what cannot be written becomes an error later."""
+    try:
+        return len(orjson.dumps(value))
+    except (TypeError, RecursionError):
+        return 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal, cast
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskStatus
 from mcp.server.caching import CacheHint
+from mcp.server.context import ServerMiddleware
 
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
@@ -21,13 +23,15 @@ from mcp_bridge.server.levels import set_level
 from mcp_bridge.server.notices import Notices
 from mcp_bridge.server.prompts import Prompts
 from mcp_bridge.server.resources import Resources
+from mcp_bridge.server.secrecy import Secrecy
 from mcp_bridge.server.tools import Tools
 
 
 class Endpoint:
     """A registry as an MCP server. `started` is set once the sources have published (None: they have).
 
-    `run` must be running while requests come in: it passes change notices on and owns the calls that ask.
+    `secrets` are left out of all that clients get. `run` must be running while requests come in: it passes change
+    notices on and owns the calls that ask.
     """
 
     def __init__(
@@ -37,15 +41,19 @@ class Endpoint:
         *,
         started: anyio.Event | None = None,
         state: State | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         identity = identity or Identity()
         self.registry = registry
         self.notices = Notices()
+        self._secrecy = Secrecy()
+        self.hide(secrets)
         scope: Literal["private", "public"] = "private" if identity.private else "public"
         answers = Answers(ttl_ms=identity.ttl_ms, scope=scope, ready=started)
         state, page = state or State(), identity.page
         self._calls = Calls(registry, state, audience=identity.name)
-        cuts = Cuts(self._calls.store, most=identity.result, ttl=state.ttl)
+        sizes = {"most": identity.result, "content": identity.content}
+        cuts = Cuts(self._calls.store, **sizes, ttl=state.ttl, redactor=self._secrecy.redactor)
         self._tools = Tools(registry, self._calls, answers, cuts, page=page)
         self._resources = Resources(registry, self._calls, answers, self.notices, cuts, page=page)
         self._prompts = Prompts(registry, self._calls, answers, page=page)
@@ -66,6 +74,7 @@ class Endpoint:
             kernel.add_request_handler(method, params, handler)
         kernel.add_notification_handler("notifications/initialized", types.NotificationParams, self.notices.initialized)
         kernel.middleware.append(self._calls.boundary)
+        kernel.middleware.insert(0, cast("ServerMiddleware[Any]", self._secrecy))
         return kernel
 
     def _methods(self) -> list[tuple[str, Any, Any]]:
@@ -84,6 +93,10 @@ class Endpoint:
             ("logging/setLevel", types.SetLevelRequestParams, set_level),
         ]
 
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Leave these values out of all that clients get from now on."""
+        self._secrecy.hide(secrets)
+
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Pass change notices on and own the calls that ask, until cancelled."""
         async with anyio.create_task_group() as tasks:
@@ -92,6 +105,13 @@ class Endpoint:
             task_status.started()
 
     def end_listeners(self) -> None:
-        """End every subscriptions/listen stream with its final result, and the questions that wait."""
+        """End every subscriptions/listen stream with its final result."""
         self.notices.end()
+
+    def end_questions(self) -> None:
+        """End the handshake era's questions that wait, and let no new ones begin."""
         self._calls.end_questions()
+
+    def end_calls(self) -> None:
+        """End the calls in flight: their clients get an error that says so."""
+        self._calls.end()

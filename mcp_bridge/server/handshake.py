@@ -100,6 +100,9 @@ class Handshake:
             raise failed[0]
         return {key: answers[key] for key in questions}
 
+    async def attended(self) -> None:
+        """Its request is open for as long as the call runs."""
+
     async def _ask(self, posed: Posed) -> Any:
         problems: list[str] = []
         with self._waits.waiting():

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable
 from typing import Any, cast
+from uuid import uuid4
 
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from pydantic import ValidationError
 
-from mcp_bridge.wire.outcomes import INVALID_PARAMS
+from mcp_bridge.loops import being_cancelled
+from mcp_bridge.wire.outcomes import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_bridge.wire.versions import STATELESS, carries
+
+logger = logging.getLogger("mcp_bridge.server")
 
 
 class Kernel(Server[Any]):
@@ -38,13 +45,33 @@ class Kernel(Server[Any]):
 
 
 async def explained(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Say what is wrong with the parameters of a request, where the SDK says only that something is."""
+    """Say what is wrong with a request, where the SDK says only that something is, and where it would say too much.
+
+    In the handshake era the SDK sends the text of an unexpected exception to the client.
+    """
+    known = ctx.session.client_params is not None
+    if known and ctx.method == "initialize" and ctx.request_id is not None and not _is_stateless(ctx):
+        raise MCPError(INVALID_REQUEST, "Invalid Request: this connection is initialized already")
     try:
         return await call_next(ctx)
+    except MCPError as error:
+        if not known and error.error.code == INVALID_PARAMS and error.error.data == "":
+            raise MCPError(INVALID_REQUEST, "Invalid Request: send initialize first") from error  # the SDK's gate
+        raise
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         lines = [f"{'.'.join(map(str, problem['loc'])) or 'params'}: {problem['msg']}" for problem in problems[:5]]
         raise MCPError(INVALID_PARAMS, f"Invalid parameters of {ctx.method}: {'; '.join(lines)}") from error
+    except BaseException as error:
+        if being_cancelled(error):
+            raise
+        reference = uuid4().hex[:12]
+        logger.error("%s failed, reference %s", ctx.method, reference, exc_info=error)
+        raise MCPError(INTERNAL_ERROR, f"{ctx.method} failed with an internal error (reference {reference}).") from None
+
+
+def _is_stateless(ctx: ServerRequestContext[Any, Any]) -> bool:
+    return carries(ctx.protocol_version, STATELESS)
 
 
 class WhenTraced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from secrets import token_urlsafe
 from typing import Any
 
@@ -10,6 +11,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from mcp_bridge.contracts.errors import InvalidAnswer, Overloaded, QuestionExpired
+from mcp_bridge.contracts.question import Answer
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.questions import TRIES, Posed, Unfit
@@ -36,11 +38,12 @@ class Pending:
         """The question as an input request."""
         return self.posed.to_mcp(self._problems)
 
-    def answer(self, raw: Any) -> bool:
-        """Take an answer; whether the question is settled by it."""
+    def answer(self, raw: Any, *, seconds: float | None = None, again: bool = False) -> bool:
+        """Take an answer, see `Answer` for what is known of it; whether the question is settled by it."""
         self._book.append((self.key, self.posed.digest, _kept(raw)))
         try:
-            self._answer = self.posed.read(raw)
+            read = self.posed.read(raw)
+            self._answer = replace(read, seconds=seconds, again=again) if isinstance(read, Answer) else read
         except Unfit as error:
             self._problems, self._tries = error.problems, self._tries + 1
             if self._tries < TRIES:
@@ -75,13 +78,21 @@ def _kept(raw: Any) -> Any:
 class Parked:
     """One call in a task of its own, which outlives the request that made it.
 
-    `known` are questions that were answered before, on whichever instance; `offered` are answers that came unasked,
-    which settle questions that carry a key of the author's. `answered` is what was asked before the handler began,
+    `known` are questions that were answered before, on whichever instance, and `new` those that another has asked and
+    this one hears the answers of, `seconds` later; `offered` are answers that came unasked, which settle questions that
+    carry a key of the author's. `answered` is what was asked before the handler began,
     `given` what the `NeedsInput` that it waits for now has been answered.
     """
 
     def __init__(
-        self, park: Park, context: ServedContext, known: Iterable[Answered], offered: Mapping[str, Any]
+        self,
+        park: Park,
+        context: ServedContext,
+        known: Iterable[Answered],
+        offered: Mapping[str, Any],
+        *,
+        new: Iterable[Answered] = (),
+        seconds: float | None = None,
     ) -> None:
         self.context = context
         self.scope = anyio.CancelScope()
@@ -92,7 +103,7 @@ class Parked:
         self.pending: dict[str, Pending] = {}
         self.sent: dict[str, Pending] = {}
         self._park = park
-        self._known = list(known)
+        self._known = [*((one, None, True) for one in known), *((one, seconds, False) for one in new)]
         self._offered = dict(offered)
         self._count = 0
         self._news = anyio.Event()
@@ -133,6 +144,10 @@ class Parked:
                     del self.pending[name]
             if not self.pending:
                 self._park.release(self)
+
+    async def attended(self) -> None:
+        """Wait for the next request, where the last has been answered."""
+        await self._park.collected(self)
 
     async def next(self) -> ToolResult | None:
         """Wait until the call has ended, or asks (None: see `pending`). Raises what went wrong beside the tool."""
@@ -179,9 +194,10 @@ class Parked:
 
     def _knows(self, key: str, pending: Pending) -> bool:
         """Whether the question is settled by what was answered before it was asked here."""
-        for known in [each for each in self._known if each[:2] == (key, pending.posed.digest)]:
+        for known in [each for each in self._known if each[0][:2] == (key, pending.posed.digest)]:
             self._known.remove(known)
-            if pending.answer(known[2]):
+            answered, seconds, again = known
+            if pending.answer(answered[2], seconds=seconds, again=again):
                 return True
         return bool(key) and key in self._offered and pending.answer(self._offered.pop(key))
 

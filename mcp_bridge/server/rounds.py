@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +21,8 @@ class Round:
     `handle` is where it waits, on the instance that it waits on. What another instance needs to take it up is there
     only while no handler has `started`, neither its own nor one that it called, or its own has ended with a
     `NeedsInput`: the answers so far by key and digest of their question, the same of the questions that were asked
-    now, by name, and what the handler needs.
+    now, by name, and what the handler needs. `since` is when they were asked, in seconds since 1970; `new` are answers
+    that no instance has acted upon yet.
     """
 
     handle: str = ""
@@ -28,6 +30,14 @@ class Round:
     answered: Sequence[Answered] = ()
     asked: Mapping[str, Sequence[str]] = field(default_factory=dict)
     needs: NeedsInput | None = None
+    since: float | None = None
+    new: Sequence[Answered] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """How long ago its questions were asked; None where the clocks of two machines do not agree at all."""
+        passed = time.time() - self.since if self.since is not None else -1.0
+        return passed if passed >= 0 else None
 
     @classmethod
     def of(cls, parked: Parked, handle: str) -> Round:
@@ -41,7 +51,8 @@ class Round:
             questions = needs.questions.items()
             wired = {key: _wired(question, context.protocol_version) for key, question in questions}
             needs = NeedsInput(wired, plain(needs.state))
-        return cls(handle=handle, answered=(*parked.answered, *parked.given), asked=asked, needs=needs)
+        answered = (*parked.answered, *parked.given)
+        return cls(handle=handle, answered=answered, asked=asked, needs=needs, since=time.time())
 
     @classmethod
     def from_state(cls, state: str) -> Round:
@@ -54,6 +65,7 @@ class Round:
             answered=[(key, digest, raw) for key, digest, raw in held["answered"]],
             asked=held["asked"],
             needs=_needs(needs) if needs is not None else None,
+            since=held.get("since"),
         )
 
     def to_state(self) -> str:
@@ -63,6 +75,7 @@ class Round:
             "started": self.started,
             "answered": list(self.answered),
             "asked": dict(self.asked),
+            "since": self.since,
         }
         if self.needs is not None:
             questions = self.needs.questions.items()
@@ -73,7 +86,7 @@ class Round:
     def with_answers(self, responses: Mapping[str, Any]) -> Round:
         """This round with what the client has answered; what was not asked for is left out."""
         new = [(key, digest, responses[name]) for name, (key, digest) in self.asked.items() if name in responses]
-        return replace(self, answered=[*self.answered, *new])
+        return replace(self, new=new)
 
 
 def _wired(question: Question, version: str) -> Wired:

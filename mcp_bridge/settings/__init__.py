@@ -5,35 +5,24 @@ Importing this room imports neither pydantic nor ruamel.yaml; the models are imp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mcp_bridge._lazy import lazily
 from mcp_bridge.settings.document import Document, read
 from mcp_bridge.settings.environment import expand
 from mcp_bridge.settings.load import load, options, parse
 from mcp_bridge.settings.schema import json_schema
 
 if TYPE_CHECKING:
-    from mcp_bridge.settings.model import (
-        Duration,
-        Frame,
-        HttpSettings,
-        LimitSettings,
-        Settings,
-        Size,
-        SourceSettings,
-        StateSettings,
-    )
+    from mcp_bridge.settings.model import Settings, SourceSettings
+    from mcp_bridge.settings.sections import Frame, HttpSettings, LimitSettings, StateSettings
+    from mcp_bridge.settings.values import Duration, Size, Whole
 
-_MODELS = (
-    "Duration",
-    "Frame",
-    "HttpSettings",
-    "LimitSettings",
-    "Settings",
-    "Size",
-    "SourceSettings",
-    "StateSettings",
-)
+_LATE = {
+    "mcp_bridge.settings.model": ("Settings", "SourceSettings"),
+    "mcp_bridge.settings.sections": ("Frame", "HttpSettings", "LimitSettings", "StateSettings"),
+    "mcp_bridge.settings.values": ("Duration", "Size", "Whole"),
+}
 
 __all__ = [
     "Document",
@@ -45,6 +34,7 @@ __all__ = [
     "Size",
     "SourceSettings",
     "StateSettings",
+    "Whole",
     "expand",
     "json_schema",
     "load",
@@ -54,9 +44,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODELS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from mcp_bridge.settings import model
-
-    return getattr(model, name)
+__getattr__ = lazily(__name__, _LATE)

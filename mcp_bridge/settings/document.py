@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, Step, dotted, nearest, walk
-from mcp_bridge.settings.words import is_text, kind
+from mcp_bridge.settings.words import SHORTEST_SECRET, is_text, kind, redacted
 
 MAX_BYTES = 1024 * 1024
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 
 _LARGEST = 2**64
+_SEPARATORS = re.compile(r"[:.]")  # of a plugin's name, whose parts messages tell apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class Document:
     """Plain data with the file it came from (`path`, empty when there is none).
 
     `hidden` are the places whose text came from the environment, `secrets` the values that did: neither
-    is ever shown in a message.
+    is ever shown in a message. `told` are those of the secrets that clients may see all the same.
     """
 
     path: str
@@ -37,13 +39,18 @@ class Document:
     lines: Mapping[Place, int] = field(default_factory=dict, repr=False)
     hidden: frozenset[Place] = frozenset()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    told: frozenset[str] = field(default=frozenset(), repr=False)
 
     def line(self, where: Sequence[Step]) -> int | None:
         """The line (from 1) of a key path, or of its nearest ancestor that has one."""
         return nearest(self.lines, where)
 
     def error(self, where: Sequence[Step], problem: str, hint: str = "") -> ConfigError:
-        """An error that says file, line and key path."""
+        """An error that says file, line and key path, and nothing that came from the environment to that place."""
+        place = tuple(where)
+        if any(hidden[: len(place)] == place for hidden in self.hidden):
+            pieces = {piece for value in self.secrets for piece in (value, *_SEPARATORS.split(value))}
+            problem = redacted(problem, (piece for piece in pieces if len(piece) >= SHORTEST_SECRET))
         return ConfigError(problem, path=self.path or None, line=self.line(where), where=dotted(where), hint=hint)
 
 

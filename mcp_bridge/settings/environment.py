@@ -14,18 +14,26 @@ from typing import Any
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings.document import Document, combined
 from mcp_bridge.settings.positions import Place
-from mcp_bridge.settings.words import is_text
+from mcp_bridge.settings.words import SENSITIVE, is_text
 
 _REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
 
 _PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
 """Variables that every process has and that are in every path: not secrets, or no log could be read."""
+_HOLDERS = ("sources", "state")
+"""The parts of the settings that may hold secrets; the others say what clients are told, or limits and addresses."""
+_FRAME = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
+"""Keys of a source that are not its own: they say what its tools are called."""
+_WORD, _NUMBER = 8, 6
+"""A value of fewer letters alone, or digits alone, is an ordinary word or number, such as `user` or `8080`."""
 
 
 def expand(document: Document, environ: Mapping[str, str]) -> Document:
     """The document with its references replaced.
 
-    `secrets` of the answer holds the values that came from `environ` (none of them empty), `hidden` their places.
+    `secrets` of the answer holds the values that came from `environ` (none of them empty), `hidden` their places;
+    `told` the secrets that clients may see: ordinary words, and what stands only where it is for clients to see,
+    both only of variables that are not named as secrets are.
 
     Raises ConfigError that names every variable that is not set, and no value.
     """
@@ -35,7 +43,8 @@ def expand(document: Document, environ: Mapping[str, str]) -> Document:
         raise combined(expansion.errors)
     hidden = document.hidden | expansion.hidden
     secrets = document.secrets | expansion.secrets
-    return replace(document, data=data, hidden=hidden, secrets=secrets)
+    told = document.told | (expansion.secrets - expansion.kept)
+    return replace(document, data=data, hidden=hidden, secrets=secrets, told=told)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +55,7 @@ class _Expansion:
     environ: Mapping[str, str]
     errors: list[ConfigError] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
     hidden: set[Place] = field(default_factory=set)
 
     def value(self, value: Any, place: Place) -> Any:
@@ -76,8 +86,22 @@ class _Expansion:
         if name not in _PUBLIC:
             self.secrets.add(found)
             self.hidden.add(place)
+            if _names_secret(name) or not (_is_for_clients(place) or _is_common(found)):
+                self.kept.add(found)
         return found
 
     def _fail(self, place: Place, problem: str, hint: str) -> str:
         self.errors.append(self.document.error(place, problem, hint))
         return ""
+
+
+def _names_secret(variable: str) -> bool:
+    return any(word in variable.lower() for word in SENSITIVE)
+
+
+def _is_for_clients(place: Place) -> bool:
+    return place[0] not in _HOLDERS or (place[0] == "sources" and len(place) > 2 and place[2] in _FRAME)
+
+
+def _is_common(value: str) -> bool:
+    return (value.isalpha() and len(value) < _WORD) or (value.isdecimal() and len(value) < _NUMBER)

@@ -30,15 +30,20 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
 
 
 def parse(document: Document, environ: Mapping[str, str]) -> Settings:
-    """The settings in a document, with `${NAME}` taken from `environ`.
+    """The settings in a document, with `${NAME}` taken from `environ`; a mount plan of Amplifier is one source.
 
     Raises ConfigError that lists everything that is wrong.
     """
-    from mcp_bridge.settings.model import Settings, validate
+    from mcp_bridge.settings.model import Origin, Settings, validate
 
     document = expand(document, environ)
     sources = document.data.get("sources")
     data = {key: value for key, value in document.data.items() if key != "$schema"}  # an editor's, in JSON
+    if _is_plan(data):
+        options = {"git": data.pop("git")} if "git" in data else {}  # Amplifier has no such key
+        options["plan"] = data
+        plan = {"type": "amplifier", "options": options, "origin": Origin(document=document, where=())}
+        return validate(Settings, {"sources": [plan]}, document, Report(document=document, model=Settings))
     if isinstance(sources, list):
         data["sources"] = [_source(source, document, index) for index, source in enumerate(sources)]
     return validate(Settings, data, document, Report(document=document, model=Settings))
@@ -57,6 +62,15 @@ def options(model_class: type[M], source: SourceSettings) -> M:
     origin = source.origin or Origin(document=Document(path="", data=dict(source.options)), where=())
     report = Report(document=origin.document, model=model_class, base=origin.where, also_known=sorted(_frame_keys()))
     return validate(model_class, source.options, origin.document, report)
+
+
+def _is_plan(data: Mapping[str, Any]) -> bool:
+    """Whether a file is a mount plan as it is: no key of ours, and a session or a list of modules."""
+    lists = [data[key] for key in ("providers", "tools", "hooks") if isinstance(data.get(key), list)]
+    modules = any(isinstance(one, dict) and "module" in one for modules in lists for one in modules)
+    session = data.get("session")
+    loop = isinstance(session, dict) and not {"orchestrator", "context"}.isdisjoint(session)
+    return "sources" not in data and (loop or modules)
 
 
 def _source(source: Any, document: Document, index: int) -> Any:

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, get_args
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings.document import Document, combined
 from mcp_bridge.settings.positions import Place, Step, walk
-from mcp_bridge.settings.words import kind, shortened, shown
+from mcp_bridge.settings.words import SENSITIVE, SHORTEST_SECRET, kind, redacted, shortened, shown
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic_core import ErrorDetails
 
-_SENSITIVE = ("token", "secret", "pass", "key", "auth", "credential")
-_SHORTEST_SECRET = 4
-"""Shorter texts are not searched for in the messages of others: they would hit ordinary words."""
 
 _MAPPING, _LIST, _NUMBER = "a mapping of keys to values", "a list", "a number"
 _EXPECTED = {
@@ -119,7 +116,7 @@ def known_keys(model: type[BaseModel], inside: Sequence[Step]) -> set[str]:
 
 def is_hidden(document: Document, where: Place) -> bool:
     """Whether the value of a place may not be shown: from the environment, or under a name such as `token`."""
-    if any(word in step.lower() for step in where if isinstance(step, str) for word in _SENSITIVE):
+    if any(word in step.lower() for step in where if isinstance(step, str) for word in SENSITIVE):
         return True
     return any(place[: len(where)] == where for place in document.hidden)
 
@@ -156,7 +153,4 @@ def _redacted(message: str, document: Document, own: Sequence[str]) -> str:
         *document.secrets,
         *(value for place, value in walk(document.data) if isinstance(value, str) and is_hidden(document, place)),
     }
-    longest_first = sorted({*own, *(text for text in private if len(text) >= _SHORTEST_SECRET)}, key=len)[::-1]
-    for text in filter(None, longest_first):
-        message = message.replace(text, "***").replace(repr(text)[1:-1], "***")
-    return message
+    return redacted(message, {*own, *(text for text in private if len(text) >= SHORTEST_SECRET)})

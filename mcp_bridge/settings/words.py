@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 MAX_SHOWN = 60
+SHORTEST_SECRET = 4
+"""Shorter texts are not searched for in messages: they would hit ordinary words."""
+SENSITIVE = ("token", "secret", "pass", "key", "auth", "credential")
+"""What is in the names of secrets."""
 
 _KINDS: dict[type, str] = {
     str: "text",
@@ -36,6 +41,13 @@ def shown(value: Any) -> str:
 def shortened(text: str) -> str:
     """Text in quotes, at most 60 characters of it."""
     return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…")
+
+
+def redacted(text: str, values: Iterable[str]) -> str:
+    """The text with three stars for each of the values, as they are or as `repr` has them, the longest first."""
+    for value in sorted(filter(None, values), key=len, reverse=True):
+        text = text.replace(value, "***").replace(repr(value)[1:-1], "***")
+    return text
 
 
 def is_text(value: str) -> bool:

@@ -1,64 +1,21 @@
-"""Newline-framed JSON-RPC: bytes to lines, lines to messages, messages to bytes (MCP, transports "stdio")."""
+"""Newline-framed JSON-RPC: lines to messages, messages to lines (MCP, transports "stdio")."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import mcp_types as types
 import orjson
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from pydantic import ValidationError
+
+from mcp_bridge.lines import LIMIT
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-LIMIT = 4 * 1024 * 1024
-"""The longest line, in bytes; longer ones are answered and dropped, whatever their length, in constant memory."""
-
 Message = types.JSONRPCMessage
-
-
-class Lines:
-    """Cuts bytes into lines. None stands for a line that was too long."""
-
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._rest = bytearray()
-        self._skipping = False
-
-    def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """The lines that `data` completes."""
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            yield from self._line(data[start:end])
-            start = end + 1
-        self._keep(data[start:])
-
-    def end(self) -> Iterator[bytes | None]:
-        """What is left when no more bytes come: a last line without its newline."""
-        if self._rest or self._skipping:
-            yield from self._line(b"")
-
-    def _line(self, tail: bytes) -> Iterator[bytes | None]:
-        if self._skipping:
-            self._skipping = False
-            yield None
-            return
-        line = bytes(self._rest + tail) if self._rest else tail
-        self._rest.clear()
-        if len(line) > self._limit:
-            yield None
-        elif line.strip():
-            yield line
-
-    def _keep(self, tail: bytes) -> None:
-        if self._skipping:
-            return
-        self._rest += tail
-        if len(self._rest) > self._limit:
-            self._rest.clear()
-            self._skipping = True
 
 
 def parse(line: bytes | None) -> Message | bytes:
@@ -68,7 +25,20 @@ def parse(line: bytes | None) -> Message | bytes:
     try:
         data = orjson.loads(line)
     except ValueError:
-        return error(None, PARSE_ERROR, "Parse error: a line must be one JSON object in UTF-8")
+        return error(None, PARSE_ERROR, "Parse error: a message must be one JSON object in UTF-8")
+    if not isinstance(data, dict):
+        return error(None, INVALID_REQUEST, "Invalid Request: a message must be one JSON object, not a batch of them")
+    try:
+        twice = None if _is_all_of(data, line) else _twice(line)
+    except (ValueError, RecursionError):
+        return error(_id(data), INVALID_REQUEST, "Invalid Request: a message is nested too deep")
+    if twice is not None:
+        number = _id(data) if _names(line).count("id") == 1 else None
+        return error(number, INVALID_REQUEST, f"Invalid Request: {twice[:80]!r} stands twice in an object")
+    if wrong := _ambiguous(data):
+        return error(_id(data), INVALID_REQUEST, f"Invalid Request: {wrong}")
+    if _has_odd_token(data):
+        return error(_id(data), INVALID_PARAMS, "Invalid params: a progressToken is a string or an integer")
     try:
         message = types.jsonrpc_message_adapter.validate_python(data, by_name=False)
     except ValidationError:
@@ -78,9 +48,73 @@ def parse(line: bytes | None) -> Message | bytes:
     return message
 
 
-def _id(data: Any) -> str | int | None:
-    """The id of something that is nearly a request, where it can be read."""
-    given = data.get("id") if isinstance(data, dict) else None
+class Twice(ValueError):
+    """A name stands twice in one object: who reads the message beside us may see the other value."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) == len(pairs):
+        return
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise Twice(name)
+        seen.add(name)
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_once)
+_NAMED = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
+_MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+
+
+def _is_all_of(data: Any, line: bytes) -> bool:
+    """Whether data, written again, is the line it was read from, so that nothing of it got lost; the usual case."""
+    try:
+        return orjson.dumps(data) == line
+    except TypeError:  # deeper than orjson writes
+        return False
+
+
+def _twice(line: bytes) -> str | None:
+    """A name that stands twice in one object, however deep. Raises ValueError or RecursionError for no JSON."""
+    try:
+        _STRICT.decode(line.decode())
+    except Twice as twice:
+        return str(twice)
+    return None
+
+
+def _names(line: bytes) -> list[str]:
+    """The names in a message that is an object, in its order."""
+    names: list[str] = _NAMED.decode(line.decode())
+    return names
+
+
+def _ambiguous(data: dict[str, Any]) -> str | None:
+    """What makes two messages of one: to a reader that ignores case, or as a request that is a response too."""
+    for name in data:
+        if name not in _MEMBERS and name.lower() in _MEMBERS:
+            return f"{name.lower()!r} is written otherwise"
+    if "method" in data and ("result" in data or "error" in data):
+        return "a message is a request or a response"
+    params = data.get("params")
+    if isinstance(params, dict) and len({name.lower() for name in params}) != len(params):
+        return "names in params are told apart by case alone"
+    return None
+
+
+def _has_odd_token(data: dict[str, Any]) -> bool:
+    """Whether progress is asked for under what is no token: the SDK takes a truth value for a number."""
+    params = data.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) and "id" in data else None
+    token = meta.get("progressToken", 0) if isinstance(meta, dict) else 0
+    return isinstance(token, bool) or not isinstance(token, str | int)
+
+
+def _id(data: dict[str, Any]) -> str | int | None:
+    """The id of what is nearly a request, where it can be read; the id of a response is one of ours, and not told."""
+    answers = "method" not in data and ("result" in data or "error" in data)
+    given = None if answers else data.get("id")
     return given if isinstance(given, str | int) and not isinstance(given, bool) else None
 
 

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import anyio
 import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
+from mcp_bridge.lines import Lines
+from mcp_bridge.pipes import Descriptor, Pipes
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.ends import Ledger, on_signals
-from mcp_bridge.transports.frames import Lines, dump, parse
-from mcp_bridge.transports.pipes import Descriptor, Pipes
+from mcp_bridge.transports.ends import CLOSING, DRAIN, ENDING, Ending, Ledger, goes_on, wind_down
+from mcp_bridge.transports.frames import dump, error, parse
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-DRAIN = 10.0
-"""Seconds that calls in flight have after the end of input or a signal."""
 FULL = 1024 * 1024
 """Bytes that may wait for a slow reader before senders wait too."""
 
@@ -53,13 +55,28 @@ class Outbox(Stream):
         self._filled = anyio.Event()
         self._flushed = anyio.Event()
         self._writing = self._gone = False
+        self._open: set[str | int] = set()
+
+    def opened(self, number: str | int) -> bool:
+        """A request comes in; whether its id is free."""
+        if number in self._open:
+            return False
+        self._open.add(number)
+        self._ledger.opened()
+        return True
+
+    async def settled(self, number: str | int | None) -> None:
+        """A request is answered, or will not be."""
+        if number in self._open:
+            self._open.remove(number)
+            await self._ledger.settled()
 
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message; waits only while a slow reader has too much to read."""
         message = item.message
         self.put(dump(message))
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            await self._ledger.settled()
+            await self.settled(message.id)
         while len(self._waiting) > FULL and not self._gone:
             await self._flushed.wait()
 
@@ -86,6 +103,11 @@ class Outbox(Stream):
             self._flushed.set()
             self._flushed = anyio.Event()
 
+    async def left(self) -> None:
+        """Wait until the client has closed its end, as far as that can be seen without writing."""
+        if not await self._sink.broken():
+            await anyio.sleep_forever()
+
     async def flush(self, patience: float) -> None:
         """Wait until everything queued is written."""
         with anyio.move_on_after(patience):
@@ -96,15 +118,25 @@ class Outbox(Stream):
 class Inbox(Stream):
     """The read side. At the end of input it lets calls in flight be answered before the kernel hears of the end."""
 
-    def __init__(self, source: Descriptor, outbox: Outbox, ledger: Ledger, endpoint: Endpoint, drain: float) -> None:
+    def __init__(
+        self,
+        source: Descriptor,
+        outbox: Outbox,
+        ledger: Ledger,
+        endpoint: Endpoint,
+        drain: float,
+        ended: Callable[[], None],
+    ) -> None:
         self._source = source
         self._outbox = outbox
         self._ledger = ledger
         self._endpoint = endpoint
         self._drain = drain
+        self._tell = ended
         self._lines = Lines()
         self._ready: deque[bytes | None] = deque()
-        self._ended = False
+        self._ended = self._refusing = False
+        self._until: float | None = None
         self._reading: anyio.CancelScope | None = None
 
     def __aiter__(self) -> Self:
@@ -133,6 +165,13 @@ class Inbox(Stream):
         if self._reading is not None:
             self._reading.cancel()
 
+    async def drain(self) -> None:
+        """Take no new requests, though what belongs to those in flight; read no more once they are answered."""
+        self._refusing = True
+        self._endpoint.end_listeners()
+        await self._wind_down()
+        self.stop()
+
     async def _read(self) -> None:
         data = b""
         with anyio.CancelScope() as self._reading:
@@ -145,6 +184,7 @@ class Inbox(Stream):
             self._ready.extend(self._lines.feed(data))
         elif not self._ended:
             self._ended = True
+            self._tell()
             self._ready.extend(self._lines.end())
 
     def _accept(self, line: bytes | None) -> SessionMessage | None:
@@ -154,31 +194,61 @@ class Inbox(Stream):
             return None
         if not isinstance(message, types.JSONRPCRequest):
             return SessionMessage(message)
-        self._ledger.opened()
-        return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=self._ledger.settled))
+        if self._refusing and not goes_on(message.method, message.params):
+            self._outbox.put(error(message.id, CONNECTION_CLOSED, ENDING))
+            return None
+        if not self._outbox.opened(message.id):
+            self._outbox.put(error(message.id, INVALID_REQUEST, "Invalid Request: a request with this id is in flight"))
+            return None
+        settled = partial(self._outbox.settled, message.id)
+        return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=settled))
 
     async def _finish(self) -> None:
         self._endpoint.end_listeners()
-        if not await self._ledger.idle(self._drain):
-            logger.warning("calls that were not answered within %g seconds are cancelled", self._drain)
+        self._endpoint.end_questions()  # no answer will be heard any more
+        logger.info("input has ended")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hurry_when_left)
+            await self._wind_down()
+            tasks.cancel_scope.cancel()
+
+    async def _hurry_when_left(self) -> None:
+        await self._outbox.left()
+        self._ledger.hurry()
+
+    async def _wind_down(self) -> None:
+        if self._until is None:
+            self._until = anyio.current_time() + self._drain
+        left = max(0.0, self._until - anyio.current_time())
+        await wind_down(self._endpoint, self._ledger, self._drain, left)
 
 
-async def serve(endpoint: Endpoint, pipes: Pipes, *, drain: float = DRAIN, signals: bool = True) -> None:
-    """Serve one client over `pipes` until it ends its input, or a signal comes; then drain for `drain` seconds."""
+async def serve(
+    endpoint: Endpoint, pipes: Pipes, *, drain: float = DRAIN, signals: bool = True, ending: Ending | None = None
+) -> None:
+    """Serve one client over `pipes` until it ends its input, or a signal comes; then drain for `drain` seconds.
+
+    `ending` is who has the signals already; without one, and with `signals`, they are taken here.
+    """
+    with ending or Ending(signals=signals) as taken:
+        await _serve(endpoint, pipes, drain, taken)
+
+
+async def _serve(endpoint: Endpoint, pipes: Pipes, drain: float, ending: Ending) -> None:
     ledger = Ledger()
     outbox = Outbox(Descriptor(pipes.sink), ledger)
-    inbox = Inbox(Descriptor(pipes.source), outbox, ledger, endpoint, drain)
+    inbox = Inbox(Descriptor(pipes.source), outbox, ledger, endpoint, drain, ending.drains)
     kernel = endpoint.kernel
 
     async def write() -> None:
         await outbox.run()
-        inbox.stop()  # nobody hears the answers any more, though input may still be open
+        ledger.hurry()  # nobody hears the answers any more, though input may still be open
+        inbox.stop()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write)
-        if signals:  # before anything waits: a source that is imported now holds the loop
-            await tasks.start(on_signals, inbox.stop, tasks.cancel_scope.cancel)
-        await tasks.start(endpoint.run)
-        await kernel.run(inbox, outbox, kernel.create_initialization_options())
-        await outbox.flush(drain)
+        await tasks.start(endpoint.run)  # sources are imported meanwhile: a signal interrupts that
+        with ending.heard(lambda: tasks.start_soon(inbox.drain), ledger.hurry, drain):
+            await kernel.run(inbox, outbox, kernel.create_initialization_options())
+            await outbox.flush(CLOSING if ledger.hurried else drain)
         tasks.cancel_scope.cancel()

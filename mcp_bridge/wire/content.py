@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
-from mcp_bridge.wire.values import as_block, as_text, plain, plain_mapping
+from mcp_bridge.wire.values import Unreadable, as_block, as_text, plain, plain_mapping
 from mcp_bridge.wire.versions import AUDIO, STRUCTURED, carries
 
 
@@ -20,7 +20,8 @@ def block(item: Any, version: str) -> dict[str, Any]:
         content = as_block(item)
         made = _block(content, version)
     except (TypeError, ValueError) as error:
-        return text(f"[{type(item).__name__} content, which cannot be shown: {plain(str(error))}]")
+        why = str(error) if isinstance(error, Unreadable) else type(error).__name__
+        return text(f"[{type(item).__name__} content, which cannot be shown: {plain(why)}]")
     if shown := annotations_of(content.annotations):
         made["annotations"] = shown
     if carries(version, STRUCTURED) and (meta := plain_mapping(content.meta)):
@@ -65,7 +66,7 @@ def _binary(kind: str) -> Callable[[Any], dict[str, Any]]:
 
 def _base64(data: Any) -> str:
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"its data must be bytes, not {type(data).__name__}")
+        raise Unreadable(f"its data must be bytes, not {type(data).__name__}")
     return base64.b64encode(bytes(data)).decode()
 
 

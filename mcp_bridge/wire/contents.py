@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
@@ -15,8 +16,8 @@ JSON = "application/json"
 def to_contents(answer: Any, uri: str, mime_type: str | None) -> ToolResult:
     """Any answer as a result whose content is embedded resources, at least one.
 
-    Text, bytes and JSON values are at `uri`; an `EmbeddedResource` says itself where it is; a list that has one in it
-    is several. Raises ValueError for what contains itself or cannot be read.
+    Text, bytes and JSON values are at `uri`, and an `EmbeddedResource` that does not say where it is; a list that has
+    one in it is several. Raises ValueError for what contains itself or cannot be read.
     """
     if isinstance(answer, ToolResult):
         return answer if answer.is_error else _contents(_given(answer), uri, mime_type)
@@ -48,7 +49,7 @@ def _contents(answer: Any, uri: str, mime_type: str | None) -> ToolResult:
 
 def _embedded(item: Any, uri: str, mime_type: str | None) -> EmbeddedResource:
     if isinstance(item, EmbeddedResource):
-        return item
+        return item if item.uri else replace(item, uri=uri)
     if isinstance(item, Text):
         return EmbeddedResource(uri, item.text, mime_type or "text/plain", meta=item.meta)
     if isinstance(item, Image | Audio):

@@ -9,7 +9,7 @@ from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.prompt import Message
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import block
-from mcp_bridge.wire.values import as_block, plain, plain_mapping
+from mcp_bridge.wire.values import Unreadable, as_block, plain, plain_mapping
 
 ROLES = ("user", "assistant")
 
@@ -17,14 +17,14 @@ ROLES = ("user", "assistant")
 def to_messages(answer: Any) -> ToolResult:
     """Any answer as a result whose content is messages; what is no `Message` is said by the user.
 
-    Raises ValueError for what contains itself, cannot be read, or is a message of an unknown role.
+    Raises Unreadable for what contains itself, cannot be read, or is a message of an unknown role.
     """
     if isinstance(answer, ToolResult):
         if answer.is_error:
             return answer
         answer = list(answer.content) if answer.content is not None else answer.output
     if answer is None:
-        raise ValueError("a prompt answers with text, content or messages, found nothing")
+        raise Unreadable("a prompt answers with text, content or messages, found nothing")
     items = answer if isinstance(answer, list | tuple) else [answer]
     return ToolResult(success=True, content=tuple(_message(item) for item in items))
 
@@ -40,7 +40,7 @@ def _message(item: Any) -> Message:
     if not isinstance(item, Message):
         return Message(as_block(item))
     if item.role not in ROLES:
-        raise ValueError(f"a message's role is one of {', '.join(ROLES)}, found {plain(item.role)!r}")
+        raise Unreadable(f"a message's role is one of {', '.join(ROLES)}, found {plain(item.role)!r}")
     return item
 
 

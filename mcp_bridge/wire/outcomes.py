@@ -60,6 +60,12 @@ TABLE: tuple[Row, ...] = (
         "the tool did not answer in time and was stopped",
         "ask for less, or raise the limit",
     ),
+    Row(
+        errors.ToolCrashed,
+        None,
+        "the process that the tool ran in has ended",
+        "do not repeat the call unchanged",
+    ),
     Row(errors.ToolUnavailable, None, "what the tool stands on does not answer", "try again later"),
     Row(errors.Overloaded, None, "there is no room for another call", "try again in a moment"),
     Row(errors.RateLimited, None, "too many calls in too short a time", "wait, then call again"),

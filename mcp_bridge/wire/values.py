@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from enum import Enum
+from itertools import islice
+from types import GeneratorType
 from typing import Any
 
 import orjson
@@ -23,7 +25,10 @@ logger = logging.getLogger("mcp_bridge.wire")
 
 MAX_DEPTH = 100
 """How deep an answer may be nested; deeper ones, and those that contain themselves, are refused."""
+MAX_ITEMS = 1_000_000
+"""How many items a generator may give; one without end would take all memory."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_TEXT = (str, type(None))
 _LONE = re.compile("[\ud800-\udfff]")
 _INT64 = range(-(2**63), 2**64)
 _UUID = re.compile(rb'"[0-9a-f]{8}-[0-9a-f]{4}-')
@@ -38,29 +43,47 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 )
 
 
+class Unreadable(ValueError):
+    """An answer that cannot be told to a client; unlike a stranger's ValueError, its text can."""
+
+
 def to_result(answer: Any) -> ToolResult:
     """Any answer as a ToolResult.
 
     Text, numbers, dicts, lists, dataclasses and pydantic models become `output`; bytes and content blocks
-    become `content`; a ToolResult passes, a tool_use Result is translated. Raises ValueError for an answer
+    become `content`; a ToolResult passes, a tool_use Result is translated. Raises Unreadable for an answer
     that contains itself or cannot be read.
     """
     if isinstance(answer, str):
         return ToolResult(success=True, output=_clean(answer))
     if isinstance(answer, ToolResult):
-        return answer if _is_plain(answer.output) else dataclasses.replace(answer, output=plain(answer.output))
+        return _checked(answer)
     if isinstance(answer, Result):
         return _from_result(answer)
     if isinstance(answer, Content | bytes | bytearray):
         return ToolResult(success=True, content=(as_block(answer),))
     if isinstance(answer, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in answer):
         return ToolResult(success=True, content=tuple(as_block(item) for item in answer))
-    return ToolResult(success=True, output=answer if _is_plain(answer) else plain(answer))
+    given = answer.value if isinstance(answer, Enum) else answer  # which orjson would write, but not as its text
+    return ToolResult(success=True, output=given if _is_plain(given) else plain(given))
+
+
+def _checked(answer: ToolResult) -> ToolResult:
+    """A tool's own result, with texts where those belong."""
+    if isinstance(answer.error, _TEXT) and isinstance(answer.code, _TEXT):
+        return answer if _is_plain(answer.output) else dataclasses.replace(answer, output=plain(answer.output))
+    error = plain_mapping(answer.error) if isinstance(answer.error, Mapping) else _as_text(answer.error)
+    code = _as_text(answer.code)
+    return dataclasses.replace(answer, output=plain(answer.output), error=error, code=code)
 
 
 def text_of(output: Any) -> str:
     """An output as the model reads it: text verbatim, everything else as compact JSON."""
     return output if isinstance(output, str) else orjson.dumps(output).decode()
+
+
+def _as_text(value: Any) -> str | None:
+    return None if value is None else as_text(value)
 
 
 def words(text: Any) -> str:
@@ -69,7 +92,7 @@ def words(text: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Any value as text: itself, or as compact JSON. Raises ValueError as `plain` does."""
+    """Any value as text: itself, or as compact JSON. Raises Unreadable as `plain` does."""
     return text_of(plain(value))
 
 
@@ -77,15 +100,16 @@ def plain(value: Any) -> Any:
     """`value` as JSON has it: str, int, float, bool, None, list, dict with text keys.
 
     NaN and infinities become None, lone surrogates U+FFFD, integers beyond 64 bits and unknown objects text,
-    bytes base64. Raises ValueError beyond MAX_DEPTH levels, and for an object that cannot be read.
+    bytes base64. Raises Unreadable beyond MAX_DEPTH levels, for a generator of more than MAX_ITEMS, and for an object
+    that cannot be read.
     """
     try:
         return _plain(value, 0)
-    except ValueError:
+    except Unreadable:
         raise
-    except Exception as error:  # a stranger's __str__, __iter__ or model_dump
+    except BaseException as error:  # a stranger's __str__, __iter__ or model_dump; nothing waits in here
         kind = type(value).__name__
-        raise ValueError(f"the answer cannot be read: {type(error).__name__} in a value of type {kind}") from error
+        raise Unreadable(f"the answer cannot be read: {type(error).__name__} in a value of type {kind}") from error
 
 
 def plain_mapping(value: Any) -> dict[str, Any]:
@@ -100,7 +124,7 @@ def plain_mapping(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise ValueError(f"the answer contains itself or is nested deeper than {MAX_DEPTH} levels")
+        raise Unreadable(f"the answer contains itself or is nested deeper than {MAX_DEPTH} levels")
     if value is None or value is True or value is False:
         return value
     for kinds, convert in _CONVERSIONS:
@@ -146,6 +170,17 @@ def _items(value: Iterable[Any], depth: int) -> list[Any]:
     return [_plain(item, depth + 1) for item in value]
 
 
+def _generated(value: Iterable[Any], depth: int) -> list[Any]:
+    return _items(bounded(list(islice(value, MAX_ITEMS + 1))), depth)
+
+
+def bounded(items: list[Any]) -> list[Any]:
+    """What a generator has given. Raises Unreadable where that is more than MAX_ITEMS."""
+    if len(items) > MAX_ITEMS:
+        raise Unreadable(f"the answer yields more than {MAX_ITEMS} items")
+    return items
+
+
 _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
     (Enum, lambda value, depth: _plain(value.value, depth + 1)),
     (str, lambda value, _: _clean(str.__str__(value))),
@@ -155,6 +190,7 @@ _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
     ((bytes, bytearray, memoryview), lambda value, _: base64.b64encode(bytes(value)).decode()),
     ((datetime, date, time), lambda value, _: value.isoformat()),
     ((Sequence, AbstractSet), _items),
+    (GeneratorType, _generated),
 )
 
 
@@ -169,10 +205,12 @@ def _object(value: Any, depth: int) -> Any:
 
 
 def as_block(item: Any) -> Content:
-    """A content block as it is, bytes by what they are, anything else as text. Raises ValueError as `plain` does."""
-    if isinstance(item, Content):
-        return item
-    if isinstance(item, bytes | bytearray):
+    """A content block as it is, bytes by what they are, anything else as text. Raises Unreadable as `plain` does."""
+    kind = type(item)  # `isinstance` would ask the item, too
+    if issubclass(kind, Content):
+        block: Content = item
+        return block
+    if issubclass(kind, bytes | bytearray):
         return from_bytes(bytes(item))
     return Text(text_of(plain(item)))
 

@@ -11,28 +11,31 @@ from typing import Any
 import anyio
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.ends import Ledger
+from mcp_bridge.transports.http.door import Door, Gate
 from mcp_bridge.transports.http.guard import Access, Guard, refused
+from mcp_bridge.transports.http.patience import Patience
 from mcp_bridge.transports.http.sessions import SessionOptions, Sessions
 from mcp_bridge.transports.http.sse import MESSAGES, Sse
 
 BODY = 4 * 1024 * 1024
 MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate")
-_LISTEN = (b"mcp-method", b"subscriptions/listen")
-_RESUMES = b"last-event-id"
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
-    """What the app lets in: see `Access` and `SessionOptions`; `body` is the largest request in bytes."""
+    """What the app lets in: see `Access` and `SessionOptions`; `body` is the largest request in bytes.
+
+    `patience` is for the server that runs the app, where that is ours.
+    """
 
     access: Access = field(default_factory=Access)
     body: int = BODY
     sessions: SessionOptions = field(default_factory=SessionOptions)
+    patience: Patience = field(default_factory=Patience)
 
 
 class BridgeApp:
@@ -51,16 +54,17 @@ class BridgeApp:
     ) -> None:
         options = options or HttpOptions()
         self.endpoint = endpoint
-        self.ledger = Ledger()
-        self.ending = False
+        self.patience = options.patience
+        self._gate = gate = Gate()
+        self.ledger = gate.ledger
+        self._access = options.access
         self._around = around
-        self._running = False
         self._sessions = Sessions(endpoint.kernel, options.sessions, self.ledger, body=options.body)
-        sse = Sse(endpoint, self.ledger, body=options.body, most=options.sessions.sessions)
+        self._sse = sse = Sse(endpoint, self.ledger, body=options.body, most=options.sessions.sessions)
         self._paths: dict[str, ASGIApp] = {
-            "/mcp": Door(self, self._sessions.asgi_app),
-            "/sse": Door(self, sse, counted=False),
-            MESSAGES: Door(self, sse.messages, connected=True),
+            "/mcp": Door(gate, self._sessions.asgi_app, body=options.body),
+            "/sse": Door(gate, sse, body=0, counted=False),
+            MESSAGES: Door(gate, sse.messages, body=options.body, connected=True),
             "/health": self._health,
         }
         self._http = _guarded(self._route, options.access)
@@ -75,18 +79,30 @@ class BridgeApp:
         """Run the endpoint for as long as the app is up."""
         async with self._around(), self._sessions.run(), anyio.create_task_group() as tasks:
             await tasks.start(self.endpoint.run)
-            self._running = True
+            self._gate.running = True
             try:
                 yield
             finally:
-                self._running = False
+                self._gate.running = False
                 tasks.cancel_scope.cancel()
 
-    def refusal(self, *, connected: bool = False) -> Response | None:
-        """Why no request can be taken now, if so; a client that is connected is heard until the end."""
-        if not self._running:
-            return refused(503, "The bridge is not running: give the outer app lifespan=app.lifespan.")
-        return refused(503, "The bridge is shutting down.") if self.ending and not connected else None
+    @property
+    def ending(self) -> bool:
+        """Whether no new requests are taken, because the end has begun."""
+        return self._gate.ending
+
+    @ending.setter
+    def ending(self, ending: bool) -> None:
+        """Take none from now on."""
+        self._gate.ending = ending
+
+    async def close(self, patience: float) -> None:
+        """End every stream, once what it owes has been sent; in so many seconds, or those that are left are cut."""
+        with anyio.move_on_after(patience):
+            self._sse.end()
+            self._sessions.end()
+            await self._gate.emptied()
+        self._gate.cut()
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
@@ -94,43 +110,13 @@ class BridgeApp:
         await app(scope, receive, send)
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
-        up = self._running and not self.ending
-        answer = JSONResponse({"status": "ok" if up else "unavailable"}, status_code=200 if up else 503)
-        await answer(scope, receive, send)
-
-
-class Door:
-    """An ASGI endpoint that is open while the bridge runs. Requests behind it are counted until answered.
-
-    Clients that are `connected`, or come back to a stream that broke, may go on while it ends: the official one gives
-    up its SSE stream, with all its calls in flight, at the first message that is refused.
-    """
-
-    def __init__(self, bridge: BridgeApp, app: ASGIApp, *, counted: bool = True, connected: bool = False) -> None:
-        self._bridge = bridge
-        self._app = app
-        self._counted = counted
-        self._connected = connected
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through."""
-        refusal = self._bridge.refusal(connected=self._connected)
-        if refusal is not None and _resumes(scope):
-            refusal = self._bridge.refusal(connected=True)
-        if refusal is not None:
-            await refusal(scope, receive, send)
-        elif not self._counted or scope["method"] != "POST" or _LISTEN in scope["headers"]:
-            await self._app(scope, receive, send)
-        else:
-            self._bridge.ledger.opened()
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                await self._bridge.ledger.settled()
-
-
-def _resumes(scope: Scope) -> bool:
-    return scope["method"] == "GET" and any(name == _RESUMES for name, _ in scope["headers"])
+        """Whether calls are taken; and for those who may call, how many threads of which tools are stuck."""
+        up = self._gate.running and not self.ending
+        told: dict[str, Any] = {"status": "ok" if up else "unavailable"}
+        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        if (stuck := self.endpoint.registry.pipeline.threads.stuck) and self._access.admits(authorization):
+            told["stuck"] = stuck
+        await JSONResponse(told, status_code=200 if up else 503)(scope, receive, send)
 
 
 def _guarded(app: ASGIApp, access: Access) -> ASGIApp:

@@ -77,6 +77,12 @@ class Events(EventStore):
         self._numbered: dict[str, Stream] = {}
         self._kept: deque[Stream] = deque()  # whose message each one is, the oldest first
         self._written: tuple[str, str] | None = None
+        self._unanswered = 0
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a request that was begun is not answered."""
+        return self._unanswered > 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Keep a message, or without one begin a stream; the event's id."""
@@ -86,6 +92,7 @@ class Events(EventStore):
         if stream is None or (message is None and stream.answered):  # or a client that gives an id twice
             stream = Stream(stream_id, number)
             self._named[stream_id] = self._numbered[str(number)] = stream
+            self._unanswered += stream_id != GET_STREAM_KEY
         event_id = self._event_id(stream, number)
         if message is not None:
             text = message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -147,6 +154,7 @@ class Events(EventStore):
         stream.kept.append(number)
         self._kept.append(stream)
         if isinstance(message, JSONRPCResponse | JSONRPCError) and stream.name != GET_STREAM_KEY:
+            self._unanswered -= not stream.answered
             stream.answered = True
         stream.changed()
         if len(self._kept) > self._most:

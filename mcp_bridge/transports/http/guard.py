@@ -18,7 +18,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = ("/health",)
-"""Paths that answer without a token; they tell nothing."""
+"""Paths that answer without a token; to whoever has none they tell nothing."""
+
+ONCE = (
+    b"host",
+    b"origin",
+    b"authorization",
+    b"content-type",
+    b"content-encoding",
+    b"transfer-encoding",
+    b"mcp-session-id",
+    b"last-event-id",
+)
+"""Headers that stand once (RFC 9112, 3.2): of two, a proxy before us could have looked at the other one."""
 
 
 def is_loopback(host: str) -> bool:
@@ -48,14 +60,23 @@ class Access:
         allowed = frozenset(origin.lower().rstrip("/") for origin in origins)  # browsers send them in lower case
         return cls(hosts=LOOPBACK | names, origins=allowed, token=token)
 
+    def admits(self, authorization: bytes) -> bool:
+        """Whether this Authorization header holds the token, where one is asked for."""
+        if self.token is None:
+            return True
+        scheme, _, token = authorization.partition(b" ")  # RFC 9110, 11.1: the scheme's case says nothing
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token.encode())
+
 
 class Guard:
-    """ASGI middleware that refuses with 421 (Host), 403 (Origin) or 401 (token), and says what to do."""
+    """ASGI middleware that refuses, and says what to do.
+
+    With 400 (a header twice), 415 (a packed body), 421 (Host), 403 (Origin) or 401 (token).
+    """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
-        self._token = access.token.encode() if access.token is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer why not."""
@@ -67,22 +88,22 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        host = origin = authorization = b""
+        given = dict.fromkeys(ONCE, b"")
         for name, value in scope["headers"]:
-            if name == b"host":
-                host = value
-            elif name == b"origin":
-                origin = value
-            elif name == b"authorization":
-                authorization = value
-        if not self._knows(f"//{host.decode('latin-1')}"):
+            if name in given:
+                if given[name]:
+                    return refused(400, f"The header {name.decode()} stands twice.")
+                given[name] = value
+        if given[b"content-encoding"] or given[b"transfer-encoding"].lower() not in (b"", b"chunked"):
+            return refused(
+                415, "Bodies are read as they are: send no Content-Encoding.", {"Accept-Encoding": "identity"}
+            )
+        origin, authorization = given[b"origin"], given[b"authorization"]
+        if not self._knows(f"//{given[b'host'].decode('latin-1')}"):
             return refused(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
         if origin and not self._trusts(origin.decode("latin-1")):
             return refused(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
-        if self._token is None or scope["path"].rstrip("/").endswith(OPEN_PATHS):
-            return None
-        scheme, _, token = authorization.partition(b" ")
-        if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):  # RFC 9110, 11.1: no case
+        if self._access.admits(authorization) or scope["path"].rstrip("/").endswith(OPEN_PATHS):
             return None
         return refused(401, "A valid bearer token is needed.", {"WWW-Authenticate": 'Bearer realm="mcp-bridge"'})
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import anyio
 import uvicorn
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.transports.ends import on_signals
+from mcp_bridge.transports.ends import CLOSING, DRAIN, HURRY, Ending, wind_down
 from mcp_bridge.transports.http.app import BridgeApp
 from mcp_bridge.transports.http.guard import is_loopback
 
-DRAIN = 10.0
-"""Seconds that calls in flight have after a signal."""
-CLOSING = 1
-"""Seconds that open streams have to close once every call is answered."""
 BACKLOG = 2048
 
 
@@ -30,6 +28,12 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """The bridge has the signals."""
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close everything; in a hurry uvicorn would leave the app's own end out."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
 
 
 def listen(host: str, port: int, *, token: str | None) -> socket.socket:
@@ -64,33 +68,38 @@ async def serve(
     *,
     drain: float = DRAIN,
     signals: bool = True,
+    ending: Ending | None = None,
     started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal or cancellation. At the first signal calls in flight have `drain` seconds."""
-    config = uvicorn.Config(
+    """Serve until a signal or cancellation. At the first signal calls in flight have `drain` seconds.
+
+    `ending` is who has the signals already; without one, and with `signals`, they are taken here.
+    """
+    server = Server(_config(app))
+    _quiet()
+    with ending or Ending(signals=signals) as taken:
+        async with anyio.create_task_group() as tasks:
+            await anyio.lowlevel.checkpoint()  # sources are imported meanwhile: a signal interrupts that
+            draining = anyio.Event()
+            tasks.start_soon(_drain, app, server, draining, drain)
+            tasks.start_soon(_end_when_cancelled, server)
+            started()
+            with taken.heard(draining.set, partial(_hurry, app, server), drain):
+                with anyio.CancelScope(shield=True):  # cancelled, uvicorn would leave its sockets and our lifespan
+                    await server.serve(sockets=[bound])
+            tasks.cancel_scope.cancel()
+
+
+def _config(app: BridgeApp) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
+        http=app.patience.protocol(),
         log_config=None,
         access_log=False,
         server_header=False,
         ws="none",
-        timeout_graceful_shutdown=CLOSING,
+        timeout_graceful_shutdown=math.ceil(CLOSING),
     )
-    server = Server(config)
-    _quiet()
-    async with anyio.create_task_group() as tasks:
-        draining = anyio.Event()
-
-        def now() -> None:
-            server.force_exit = server.should_exit = True
-
-        if signals:
-            await tasks.start(on_signals, draining.set, now)
-        tasks.start_soon(_drain, app, server, draining, drain)
-        tasks.start_soon(_end_when_cancelled, server)
-        started()
-        with anyio.CancelScope(shield=True):  # cancelled itself, uvicorn leaves its sockets and our lifespan behind
-            await server.serve(sockets=[bound])
-        tasks.cancel_scope.cancel()
 
 
 async def _end_when_cancelled(server: Server) -> None:
@@ -104,8 +113,14 @@ async def _drain(app: BridgeApp, server: Server, draining: anyio.Event, patience
     await draining.wait()
     app.ending = True
     app.endpoint.end_listeners()
-    await app.ledger.idle(patience)
+    await wind_down(app.endpoint, app.ledger, patience)
+    await app.close(HURRY if app.ledger.hurried else CLOSING)
     server.should_exit = True
+
+
+def _hurry(app: BridgeApp, server: Server) -> None:
+    app.ledger.hurry()
+    server.force_exit = True  # and it leaves its connections as they are
 
 
 def _quiet() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+import anyio
 import mcp_types as types
 from mcp.server.sse import SseServerTransport
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
@@ -27,6 +30,7 @@ class Sse:
         self._endpoint = endpoint
         self._ledger = ledger
         self._free = most
+        self._reading: set[Counted] = set()
         self._transport = SseServerTransport(MESSAGES, max_request_body_size=body)
         self.messages = Messages(self._transport)
 
@@ -44,6 +48,11 @@ class Sse:
             finally:
                 self._free += 1
 
+    def end(self) -> None:
+        """End every stream, after what was sent on it."""
+        for incoming in list(self._reading):
+            incoming.end()
+
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         kernel = self._endpoint.kernel
         requests = Requests(self._ledger)
@@ -51,7 +60,11 @@ class Sse:
             async with self._transport.connect_sse(scope, receive, send) as (source, sink):
                 incoming = Counted(source, requests)
                 outgoing = Settling(sink, requests)
-                await kernel.run(incoming, outgoing, kernel.create_initialization_options())
+                self._reading.add(incoming)
+                try:
+                    await kernel.run(incoming, outgoing, kernel.create_initialization_options())
+                finally:
+                    self._reading.discard(incoming)
         finally:
             await requests.ended()
 
@@ -64,7 +77,9 @@ class Messages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one message."""
-        await self._transport.handle_post_message(scope, receive, send)
+        gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
+        with suppress(*gone):  # its stream has just ended, or its client has left
+            await self._transport.handle_post_message(scope, receive, send)
 
 
 class Requests:
@@ -115,15 +130,36 @@ class Wrapper:
 class Counted(Wrapper):
     """The read side: every request that comes in is open until it is answered or given up."""
 
+    def __init__(self, stream: Any, requests: Requests) -> None:
+        super().__init__(stream, requests)
+        self._waiting: anyio.CancelScope | None = None
+        self._ended = False
+
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return self._count(await self._stream.__anext__())
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message."""
-        return self._count(await self._stream.receive())
+        """The next message. Raises EndOfStream when the client has left, or the bridge ends."""
+        try:
+            with anyio.CancelScope() as self._waiting:
+                if not self._ended:
+                    return self._count(await self._stream.receive())
+        except anyio.EndOfStream:
+            await self._requests.ended()  # here, for the calls in flight may take their time to be cancelled
+            raise
+        raise anyio.EndOfStream
+
+    def end(self) -> None:
+        """Let no more messages in, as if the client had left."""
+        self._ended = True
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     @property
     def last_context(self) -> Any:

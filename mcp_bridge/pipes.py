@@ -36,19 +36,41 @@ def private(source: int = 0, sink: int = 1, elsewhere: int = 2) -> Iterator[Pipe
     Begin this before any tool is imported: a `print` at import must not reach the client either.
     """
     pipes = Pipes(os.dup(source), os.dup(sink))
-    nothing = os.open(os.devnull, os.O_RDONLY | BINARY)
-    os.dup2(nothing, source, inheritable=True)
-    os.close(nothing)
+    _read_nothing(source)
     os.dup2(elsewhere, sink, inheritable=True)
     try:
         yield pipes
     finally:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # a tool may have put anything there
             sys.stdout.flush()
         os.dup2(pipes.source, source, inheritable=True)
         os.dup2(pipes.sink, sink, inheritable=True)
         os.close(pipes.source)
         os.close(pipes.sink)
+
+
+@contextlib.contextmanager
+def unread(source: int = 0) -> Iterator[None]:
+    """Until the end tools read nothing from standard input, where no person is: nobody would answer them."""
+    try:
+        kept = None if os.isatty(source) else os.dup(source)
+    except OSError:  # it was closed before us
+        kept = None
+    if kept is None:
+        yield
+        return
+    _read_nothing(source)
+    try:
+        yield
+    finally:
+        os.dup2(kept, source, inheritable=True)
+        os.close(kept)
+
+
+def _read_nothing(source: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY | BINARY)
+    os.dup2(nothing, source, inheritable=True)
+    os.close(nothing)
 
 
 class Descriptor:
@@ -68,6 +90,23 @@ class Descriptor:
         while view:
             written = await self._when(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE]))
             view = view[written:]
+
+    async def broken(self) -> bool:
+        """Wait until nobody can read any more what is written; False at once where that cannot be seen.
+
+        The end of a pipe that is written to is never readable, except when the other end is closed.
+        """
+        if not self._polls or os.isatty(self.fd):
+            return False
+        import select
+
+        try:
+            await anyio.wait_readable(self.fd)
+            poll = select.poll()
+            poll.register(self.fd, 0)
+            return bool(poll.poll(0))  # a socket may only have something to say
+        except OSError:
+            return False
 
     async def _when(self, ready: Callable[[int], Awaitable[None]], act: Callable[[], T]) -> T:
         """`act` once the descriptor is ready for it."""

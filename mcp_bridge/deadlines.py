@@ -1,0 +1,29 @@
+"""Deadlines that stand still while a person is asked."""
+
+from __future__ import annotations
+
+import anyio
+
+
+class Deadline:
+    """The deadline of a scope: of a running call, or of hooks that decide about one."""
+
+    __slots__ = ("_left", "scope")
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self.scope = scope
+        self._left = 0.0
+
+    @property
+    def deadline(self) -> float:
+        """When the call has to end."""
+        return float(self.scope.deadline)
+
+    def pause(self) -> None:
+        """Stop the clock."""
+        self._left = self.scope.deadline - anyio.current_time()
+        self.scope.deadline = float("inf")
+
+    def resume(self) -> None:
+        """Go on with what was left."""
+        self.scope.deadline = anyio.current_time() + self._left

@@ -1,0 +1,50 @@
+"""Bytes cut into lines, in constant memory however long one is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+LIMIT = 4 * 1024 * 1024
+"""The longest line, in bytes; longer ones are dropped, whatever their length."""
+
+
+class Lines:
+    """Cuts bytes into lines. None stands for a line that was too long."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> Iterator[bytes | None]:
+        """The lines that `data` completes."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            yield from self._line(data[start:end])
+            start = end + 1
+        self._keep(data[start:])
+
+    def end(self) -> Iterator[bytes | None]:
+        """What is left when no more bytes come: a last line without its newline."""
+        if self._rest or self._skipping:
+            yield from self._line(b"")
+
+    def _line(self, tail: bytes) -> Iterator[bytes | None]:
+        if self._skipping:
+            self._skipping = False
+            yield None
+            return
+        line = bytes(self._rest + tail) if self._rest else tail
+        self._rest.clear()
+        if len(line) > self._limit:
+            yield None
+        elif line.strip():
+            yield line
+
+    def _keep(self, tail: bytes) -> None:
+        if self._skipping:
+            return
+        self._rest += tail
+        if len(self._rest) > self._limit:
+            self._rest.clear()
+            self._skipping = True

@@ -1,0 +1,115 @@
+"""What tools do to the event loop and to its tasks stays without effect: the loop goes on, and so does the call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from mcp_bridge.owners import started
+
+logger = logging.getLogger("mcp_bridge.calls")
+
+
+class Lasting(asyncio.AbstractEventLoop):
+    """Runs until its main task is done. A call costs nothing more: only the way in and out of the loop is ours.
+
+    asyncio has a SystemExit or KeyboardInterrupt of any task or callback end the loop (`Task.__step`, `Handle._run`).
+    What is queued is kept, and whoever awaits the task gets its error; so the loop can be entered again.
+    """
+
+    def run_until_complete(self, future: Any) -> Any:
+        """The result of `future`, whatever else runs beside it. Ctrl-C raises KeyboardInterrupt as it always does."""
+        main: Any = asyncio.ensure_future(future, loop=self)
+        main.add_done_callback(self._end)
+        try:
+            while not main.done():
+                self._turn(main)
+        finally:
+            main.remove_done_callback(self._end)
+        return main.result()
+
+    async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
+        """Start a process, and note which call it is of; uvloop starts processes without Python's own ways."""
+        made = await super().subprocess_exec(*args, **options)
+        started(made[0].get_pid())
+        return made
+
+    async def subprocess_shell(self, *args: Any, **options: Any) -> Any:
+        """The same, through a shell."""
+        made = await super().subprocess_shell(*args, **options)
+        started(made[0].get_pid())
+        return made
+
+    def _turn(self, main: Any) -> None:
+        try:
+            self.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            if main.done():  # its own error, which is in its result
+                return
+            if isinstance(error, KeyboardInterrupt) and _by_a_person(main):
+                raise
+            logger.error("a task or callback beside the calls tried to end the server", exc_info=error)
+        else:
+            if not main.done():
+                logger.error("something stopped the event loop; it goes on")
+
+    def _end(self, _: object) -> None:
+        self.stop()
+
+
+def being_cancelled(error: BaseException) -> bool:
+    """Whether the surroundings of what raised this are being cancelled, rather than it raising such a thing itself."""
+    cancelled = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        if error.subgroup(cancelled) is None:
+            return False
+    elif not isinstance(error, cancelled):
+        return False
+    return anyio.current_effective_deadline() == float("-inf")
+
+
+def cancelled_itself() -> asyncio.Task[Any] | None:
+    """The running task, if what runs in it has cancelled it and not waited since: its next wait would pay for that.
+
+    Others cancel a task only while it waits, and that is raised before anything runs in it again.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio
+        return None
+    return task if task is not None and getattr(task, "_must_cancel", False) else None
+
+
+async def uncancel(task: asyncio.Task[Any]) -> None:
+    """Take that back."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    task.uncancel()
+
+
+def _by_a_person(main: Any) -> bool:
+    """Whether a KeyboardInterrupt may come from a signal: asyncio cancels the main task first, Python does not."""
+    if isinstance(main, asyncio.Task) and main.cancelling():
+        return True
+    ours = threading.current_thread() is threading.main_thread()
+    return ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def lasting() -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes such a loop: uvloop's where there is one, else the platform's own."""
+    base: Any = getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop)  # the one that Windows has
+    if sys.platform != "win32" and importlib.util.find_spec("uvloop") is not None:
+        import uvloop
+
+        base = uvloop.Loop
+    made: Callable[[], asyncio.AbstractEventLoop] = type("LastingLoop", (Lasting, base), {})
+    return made

@@ -1,0 +1,81 @@
+"""The kinds of values in the settings: durations, sizes, whole numbers, keys, each also as a person writes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"": 1, "b": 1} | {
+    f"{letter}{suffix}": base**power
+    for suffix, base in (("b", 1000), ("ib", 1024))
+    for power, letter in enumerate("kmg", start=1)
+}
+_DURATION_PATTERN = r"^\s*\d{1,9}(\.\d{1,9})?\s*(ms|s|m|h|d)?\s*$"
+_SIZE_PATTERN = r"^\s*\d{1,15}(\.\d{1,9})?\s*([kKmMgG]?[iI]?[bB])?\s*$"
+_KEY_BYTES = 32
+_AMOUNT = re.compile(r"\s*(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[A-Za-z]*)\s*")
+
+
+def _amount(value: Any, units: Mapping[str, float], expected: str) -> Any:
+    """The number that text with a unit stands for; numbers pass."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match["unit"].lower() not in units:
+        raise ValueError(f"expected {expected}")
+    return float(match["number"]) * units[match["unit"].lower()]
+
+
+def _seconds(value: Any) -> Any:
+    return _amount(value, _SECONDS, "seconds, or text such as '90s', '5m' or '1h'")
+
+
+def _bytes(value: Any) -> Any:
+    amount = _amount(value, _BYTES, "bytes, or text such as '512 KiB', '1 MiB' or '2MB'")
+    return int(amount) if isinstance(value, str) else amount
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number")  # noqa: TRY004 - pydantic gathers only ValueError
+    return value
+
+
+def _listed(value: Any) -> Any:
+    """Text as a list, parted by commas or blanks, and without empty entries: those of variables that are not set."""
+    if isinstance(value, str):
+        return tuple(part for part in re.split(r"[,\s]+", value) if part)
+    return tuple(part for part in value if part != "") if isinstance(value, list) else value
+
+
+def _strong(key: SecretStr) -> SecretStr:
+    if len(key.get_secret_value().encode()) < _KEY_BYTES:
+        raise PydanticCustomError("short_key", "too short")  # told in problems.py, where no secret can get into it
+    return key
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Keys = Annotated[
+    tuple[Annotated[SecretStr, AfterValidator(_strong)], ...],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0, allow_inf_nan=False),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}
+    ),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(_bytes),
+    Field(ge=1),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _SIZE_PATTERN}]}),
+]
