@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -9,7 +16,62 @@ settings.register_profile("bridge", deadline=None, suppress_health_check=[Health
 settings.load_profile("bridge")  # how fast a busy machine is says nothing about behaviour
 
 
+def pytest_configure() -> None:
+    """Servers of the tests hear every signal, also where the tests run in the background (nohup, `&`)."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Async tests run on both, unless a module that needs asyncio says otherwise."""
     return str(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """amplifier-core runs on asyncio alone: there is no such test on trio."""
+    items[:] = [item for item in items if not {"core", "trio"} <= set(_parameters(item))]
+
+
+def _parameters(item: pytest.Item) -> list[Any]:
+    """What a test's host and event loop are."""
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return [given.get("host"), given.get("anyio_backend")]
+
+
+@pytest.fixture(params=["native", "core"])
+def host(request: pytest.FixtureRequest) -> str:
+    """The host that modules are mounted on: a test that asks for it runs on both."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_of_tests() -> Iterator[None]:
+    """What bridges keep for their user is kept for the tests alone; the path is short, for sockets."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="st") as folder:
+        patch.setenv("XDG_STATE_HOME", folder)
+        yield
+
+
+@pytest.fixture
+def without_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if amplifier-core were not installed."""
+    for name in ["amplifier_core", *sys.modules]:
+        if name.partition(".")[0] == "amplifier_core":
+            monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
+def forgotten(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Modules of other tests are forgotten before a test, and its own after it: their names are often alike."""
+    _forget(str(tmp_path_factory.getbasetemp()))
+    yield
+    _forget(str(tmp_path))
+
+
+def _forget(folder: str) -> None:
+    sys.path[:] = [path for path in sys.path if not path.startswith(folder)]
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(folder):
+            del sys.modules[name]

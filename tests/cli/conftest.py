@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli_running import Done, Inside
 
+from mcp_bridge import guard
 from mcp_bridge.cli import exits, main
 
 
@@ -25,8 +27,10 @@ def inside(
 ) -> Inside:
     """Run `main` here, in `tmp_path`: its exit code and its two streams."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(guard, "stand", lambda _: None)  # nor is its process to be forked
     monkeypatch.setattr(exits, "threads_left", lambda: False)  # the test runner's own threads are none of ours
     monkeypatch.setattr(exits, "_close_the_log", lambda: None)
+    monkeypatch.setattr(exits, "CRASHES", "")  # another test may have imported it: that is no reason to end the runner
 
     def run(*args: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["mcp-bridge", *map(str, args)])
@@ -42,12 +46,16 @@ def inside(
 
 @pytest.fixture
 def unspoilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a command does to its process is undone: the log's handlers, importable folders, imported files."""
+    """What a command does to its process is undone: handlers and hooks of the log, importable folders, imports."""
+    for module, hook in ((sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook")):
+        monkeypatch.setattr(module, hook, getattr(module, hook))
+    monkeypatch.setattr(logging, "raiseExceptions", logging.raiseExceptions)
     root, ours = logging.getLogger(), logging.getLogger("mcp_bridge")
     handlers, levels = root.handlers[:], (root.level, ours.level)
     monkeypatch.setattr(sys, "path", sys.path[:])
     modules = set(sys.modules)
     yield
+    logging.captureWarnings(False)
     for handler in root.handlers:
         if handler not in handlers:
             handler.close()

@@ -259,7 +259,7 @@ def test_no_source_that_works_ends_the_start(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("type: unknown", "some.yaml:2: sources[0].type: unknown source type 'unknown'. Known types: python"),
+        ("type: unknown", "some.yaml:2: sources[0].type: unknown source type 'unknown'. Known types: amplifier, "),
         ("type: 'clocks:Nothing'", "sources[0].type: plugin 'clocks:Nothing': 'clocks' has no 'Nothing'"),
         ("type: 'no_such_module:X'", "sources[0].type: plugin 'no_such_module:X': No module named 'no_such_module'"),
         ("type: 'clocks:Clock', hour: seven", "some.yaml:2: sources[0].hour: expected a whole number, found"),

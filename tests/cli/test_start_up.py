@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_running import COMMAND, TOOLS
 
-HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2")
+HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
 ATTEMPTS = 5
 UNMEASURED = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
 """Coverage slows the interpreter down: the budgets are those of a process that it does not follow."""
@@ -51,6 +51,14 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_a_command_imports_neither_the_sdk_nor_a_web_server(folder: Path, args: list[str], besides: set[str]) -> None:
     assert imported(*args, cwd=folder) & {*HEAVY, *besides} == set()
+
+
+@pytest.mark.parametrize(("first", "imports"), [("import json", False), ("import amplifier_core", True)])
+def test_amplifier_core_is_imported_for_modules_that_import_it_alone(folder: Path, first: str, imports: bool) -> None:
+    module = "from mcp_bridge.amplifier.testing import MockTool\n\ndef mount(c, d):\n    return MockTool('mine')\n"
+    (folder / "mine.py").write_text(f"{first}\n{module}")
+    (folder / "plan.yaml").write_text("tools: [{module: mine, source: mine.py}]\n")
+    assert ("amplifier_core" in imported("validate", "plan.yaml", cwd=folder)) is imports
 
 
 def test_importing_the_package_imports_nothing_but_itself(tmp_path: Path) -> None:

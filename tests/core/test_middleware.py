@@ -97,7 +97,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
-        "_validate_input", "DECIDE", "ATTEMPT", "_validate_input",
+        "_validate_input", "_lend_check", "DECIDE", "_name_errors", "ATTEMPT", "_validate_input",
         "_deadline", "_place", "_validate_output", "_run",
     ]  # fmt: skip
 

@@ -194,3 +194,18 @@ async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_
     await until_free(threads)
     assert threads.stuck == {}
     assert await threads.run(lambda: 1) == 1
+
+
+async def test_what_a_strangers_thread_has_the_loop_call_finds_itself_in_the_loop() -> None:
+    begun = anyio.Event()
+
+    async def begin() -> None:
+        begun.set()
+
+    async with anyio.create_task_group() as tasks:
+        soon = from_any_thread()
+        thread = threading.Thread(target=soon, args=(lambda: tasks.start_soon(begin) and None,))
+        thread.start()
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+        thread.join(PATIENCE)

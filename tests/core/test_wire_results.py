@@ -330,6 +330,7 @@ MADE: dict[type[CallError], CallError] = {
     errors.InvalidArguments: errors.InvalidArguments(["a: required"], tool="t"),
     errors.InvalidOutput: errors.InvalidOutput(["a: required"], tool="t", output={"b": 1}),
     errors.ToolTimeout: errors.ToolTimeout("t", 1.5),
+    errors.ToolCrashed: errors.ToolCrashed("t", "was ended by SIGSEGV"),
     errors.ToolFailed: errors.ToolFailed("t", "ref", shown="ValueError: x"),
     errors.MissingCapability: errors.MissingCapability({"sampling": {"tools": {}}}),
 }

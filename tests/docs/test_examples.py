@@ -14,9 +14,12 @@ from mcp.client.stdio import StdioServerParameters, get_default_environment, std
 
 ROOT = Path(__file__).parent.parent.parent
 EXPECTED = {
+    "amplifier.yaml": ["count", "greet", "shout", "temperature"],
+    "approvals.yaml": ["count", "greet", "shout", "temperature"],
     "demo.yaml": ["count", "shout", "temperature"],
     "environment.yaml": ["count", "shout", "temperature"],
     "http.yaml": ["count", "shout", "temperature"],
+    "isolation.yaml": ["count", "shout", "temperature"],
     "limits.yaml": ["count", "shout", "temperature"],
     "names.yaml": ["first__count", "first__shout", "how_warm"],
     "python.yaml": ["count", "shout", "temperature"],

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from mcp_bridge.settings import model
+from mcp_bridge.settings import model, sections
 from mcp_bridge.wire.outcomes import TABLE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -38,7 +38,7 @@ def test_every_setting_is_in_the_docs(part: str) -> None:
 
 def test_every_setting_is_in_an_example() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in CONFIG)
-    parts = (model.SourceSettings, model.LimitSettings, model.HttpSettings, model.StateSettings)
+    parts = (model.SourceSettings, sections.LimitSettings, sections.HttpSettings, sections.StateSettings)
     names = {name for part in parts for name in part.model_fields}
     assert [name for name in sorted(names - {"options", "origin"}) if f"{name}:" not in text] == []
 

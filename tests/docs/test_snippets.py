@@ -49,7 +49,10 @@ def tool_file() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "tools.py").write_text(tool_file(), encoding="utf-8")
+    for page in PAGES:
+        for found in FENCE.finditer(page.read_text(encoding="utf-8")):
+            if found["file"]:
+                (tmp_path / found["file"]).write_text(found["body"], encoding="utf-8")
     return tmp_path
 
 
@@ -99,6 +102,8 @@ def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[st
     (folder / "settings.yaml").write_text(snippet.body, encoding="utf-8")
     command = ["mcp-bridge", "validate", "settings.yaml"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    if "sandbox: bubblewrap" in snippet.body and "bubblewrap" in done.stderr:
+        pytest.skip(f"NOT TESTED, there is no sandbox here: {done.stderr}")
     assert done.returncode == 0, done.stderr
 
 

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from http_hosting import ACCEPT, ROADS, Road, initialize, stateless_request
 from http_process import PATIENCE, Running, running
+from mcp_types import CONNECTION_CLOSED
 
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 DRAIN = 10.0
@@ -75,11 +76,12 @@ async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
 
 
 async def cut(server: Running, tool: str) -> None:
-    """Call a tool that never ends; whatever comes back, it is no answer."""
+    """Call a tool that never ends; if anything comes back, it says so."""
     request = stateless_request("tools/call", {"name": tool, "arguments": {}})
     async with httpx2.AsyncClient(timeout=PATIENCE) as http:
         with contextlib.suppress(httpx2.TransportError):
-            assert (await http.post(f"{server.base}/mcp", **request)).status_code >= 500
+            answer = await http.post(f"{server.base}/mcp", **request)
+            assert answer.json()["error"]["code"] == CONNECTION_CLOSED
 
 
 @SIGNALS
@@ -103,7 +105,7 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
 
 IMPATIENT = """
 import anyio
-from mcp_bridge.bridge import from_file
+from mcp_bridge.building import from_file
 from pathlib import Path
 from mcp_bridge.transports.http import serve
 from mcp_bridge.transports.http.app import BridgeApp

@@ -13,8 +13,8 @@ from protocol_tools import OFFERED
 from mcp_bridge import State, ToolRegistry
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.pipes import private
 from mcp_bridge.serving import over_stdio as serve_over_stdio
-from mcp_bridge.transports.pipes import private
 
 NAME = "protocol-tests"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -89,7 +88,8 @@ async def test_logs_go_to_stderr_and_credentials_come_from_the_environment(
     command = [sys.executable, "-m", "mcp_bridge", "serve", str(tmp_path / "settings.json")]
     with (tmp_path / "stderr").open("wb") as stderr:
         async with stdio_wire(command, stateless=connected.stateless, stderr=stderr) as wire:
-            assert (await wire.call("credentials"))["content"][0]["text"] == os.environ["TOKEN"]
+            told = (await wire.call("credentials"))["content"][0]["text"]
+            assert told == "[secret]"  # so the tool has it; no client sees it
             assert (await wire.call("crash"))["isError"] is True
             assert "hämster" not in json.dumps(wire.heard, ensure_ascii=False)
     assert "it was the hämster" in (tmp_path / "stderr").read_text("utf-8")

@@ -65,7 +65,7 @@ async def test_an_empty_list_is_a_list(connected: Connected) -> None:
 @proves("tools/names-of-several-sources")
 @over("memory", backend="asyncio")
 async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path: Any) -> None:
-    from mcp_bridge.bridge import from_settings
+    from mcp_bridge.building import from_settings
     from mcp_bridge.settings import load
 
     for name in ("one", "two"):

@@ -15,8 +15,8 @@ import pytest
 from mcp_bridge import Pipeline, State, ToolRegistry
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.pipes import Descriptor, Pipes
 from mcp_bridge.transports import stdio
-from mcp_bridge.transports.pipes import Descriptor, Pipes
 
 PATIENCE = 15.0
 STATELESS = "2026-07-28"

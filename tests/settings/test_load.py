@@ -264,8 +264,8 @@ def test_an_unknown_key_in_a_part_is_compared_with_the_keys_of_that_part(problem
 
 def test_an_unknown_key_like_no_other_is_answered_with_all_known_ones(problems):
     assert problems("limits: {zzz: 1}") == [
-        "1: limits.zzz: unknown key 'zzz'. "
-        "Known keys: arguments, concurrency, page, queue, result, threads, timeout, tools."
+        "1: limits.zzz: unknown key 'zzz'. Known keys: "
+        "arguments, concurrency, content, depth, drain, nodes, page, queue, result, threads, timeout, tools."
     ]
 
 
@@ -464,15 +464,17 @@ def test_a_schema_without_source_types_takes_plugins_alone():
 
 def test_every_key_of_the_file_is_described_in_the_schema():
     schema = json_schema(MODELS)
-    parts = [
-        schema,
-        *(schema["$defs"][name] for name in ("LimitSettings", "ToolLimitSettings", "HttpSettings", "StateSettings")),
-    ]
+    sections = [name for name in schema["$defs"] if name.endswith("Settings") and name != "SourceSettings"]
+    assert {"ApprovalSettings", "HttpSettings", "LimitSettings", "ProcessSettings", "StateSettings"} <= set(sections)
+    parts = [schema, *(schema["$defs"][name] for name in sections)]
     properties = [item for part in parts for item in part["properties"].items()]
     frame = set(SourceSettings.model_fields) - {"options", "origin"}
     properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
-    assert len(properties) == 44
-    assert [key for key, item in properties if not item.get("description", "").endswith(".")] == []
+    assert len(properties) > 60
+    told = {
+        key: item.get("description") or schema["$defs"][item["$ref"][8:]]["description"] for key, item in properties
+    }
+    assert [key for key, text in told.items() if not str(text).endswith(".")] == []
 
 
 # The room itself.

@@ -213,9 +213,17 @@ print("answered")
 
 
 @pytest.mark.parametrize(
-    "schema", [{"type": "array"}, {"items": {"$ref": "#"}}, {"const": [[]]}, {"items": {"maxItems": 9}}], ids=str
+    "schema",
+    [
+        {"type": "array"},
+        {"items": {"$ref": "#"}},
+        {"const": [[]]},
+        {"items": {"maxItems": 9}},
+        {"$dynamicAnchor": "n", "items": {"$dynamicRef": "#n"}},
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("depth", [300, 50_000])
+@pytest.mark.parametrize("depth", [300, 150_000])
 def test_very_deep_data_neither_raises_nor_ends_the_process(schema, depth):
     program = DEEP.format(schema=schema, depth=depth)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -17,10 +17,10 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge.bridge import Bridge
+from mcp_bridge.pipes import Descriptor, Pipes
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.serving import as_bridge
 from mcp_bridge.transports import stdio
-from mcp_bridge.transports.pipes import Descriptor, Pipes
 
 PATIENCE = 20.0
 STATELESS = "2026-07-28"

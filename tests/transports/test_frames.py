@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_bridge.transports.frames import LIMIT, Lines, dump, error, parse
+from mcp_bridge.lines import LIMIT, Lines
+from mcp_bridge.transports.frames import dump, error, parse
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -141,6 +142,14 @@ def test_a_message_comes_back_as_it_was_written(number: str | int, method: str, 
         (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
         (b'{"jsonrpc":"2.0","id":18446744073709551616,"method":"ping"}', -32600, None),
         (None, -32600, None),
+        (b'{"jsonrpc":"2.0","id":6,"method":"ping","method":"tools/list"}', -32600, 6),
+        (b'{"jsonrpc":"2.0","id":6,"id":7,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":6,"method":"ping","params":{"a":[{"b":1,"\\u0062":2}]}}', -32600, 6),
+        (b'{"jsonrpc":"2.0","id":6,"method":"ping","Method":"tools/list"}', -32600, 6),
+        (b'{"jsonrpc":"2.0","ID":6,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":6,"method":"ping","params":{"name":"a","Name":"b"}}', -32600, 6),
+        (b'{"jsonrpc":"2.0","id":6,"method":"ping","result":{}}', -32600, 6),
+        (b'{"jsonrpc":"2.0","id":6,"result":7}', -32600, None),
     ],
 )
 def test_what_is_no_message_is_answered(line: bytes | None, code: int, number: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,3 +95,23 @@ async def test_a_rest_that_is_too_large_to_be_kept_is_said_to_be() -> None:
         result = await client.call_tool("t", {})
         assert [item.type for item in result.content] == ["text", "text"]
         assert "too large to be kept" in result.content[1].text
+
+
+@ERAS
+async def test_what_is_no_text_and_too_large_is_left_out_and_said(mode: str) -> None:
+    content = [Text("a"), Image(b"\x00" * 300, "image/png"), Image(b"\x00", "image/png")]
+    bridge = bridge_of(content)
+    bridge.identity = replace(bridge.identity, result=1000, content=200)
+    async with connect(bridge, mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert [item.type for item in result.content] == ["text", "image", "text"]
+        assert "1 of its parts that are no text were left out" in result.content[2].text
+
+
+@ERAS
+async def test_more_texts_than_anybody_reads_are_joined(mode: str) -> None:
+    bridge = bridge_of([Text("")] * 5000)
+    bridge.identity = replace(bridge.identity, result=10_000)
+    async with connect(bridge, mode=mode) as client:
+        result = await client.call_tool("t", {})
+        assert [item.text for item in result.content] == ["\n" * 4999]

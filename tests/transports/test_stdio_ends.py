@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 import anyio
@@ -12,7 +14,7 @@ from stdio_talk import PATIENCE, Talk, served
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.transports.ends import Ledger, on_signals
+from mcp_bridge.transports.ends import Ending, Ledger, on_signals
 
 NOTHING: dict[str, Any] = {"type": "object"}
 
@@ -156,6 +158,21 @@ async def test_progress_arrives_and_grows_and_what_does_not_grow_is_left_out(sta
         ("p", 2, 3, "step 2"),
         ("p", 3, 3, "step 3"),
     ]
+
+
+async def test_a_signal_is_heard_whatever_the_loop_is_doing_when_it_comes() -> None:
+    heard = anyio.Event()
+
+    async def drain() -> None:
+        heard.set()
+
+    with Ending() as ending:
+        async with anyio.create_task_group() as tasks:
+            with ending.heard(lambda: tasks.start_soon(drain), lambda: None, PATIENCE):
+                # as in a callback that a thread of no loop has asked for, which Python may interrupt
+                Context().run(lambda: (signal.raise_signal(signal.SIGTERM), None))
+                with anyio.fail_after(PATIENCE):
+                    await heard.wait()
 
 
 async def test_the_ledger_is_idle_when_all_is_settled_and_says_when_it_is_not() -> None:

@@ -13,9 +13,9 @@ from stdio_talk import META, PATIENCE, Talk, line, served
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
 from mcp_bridge.bridge import Bridge
+from mcp_bridge.lines import LIMIT
+from mcp_bridge.pipes import Pipes
 from mcp_bridge.transports import stdio
-from mcp_bridge.transports.frames import LIMIT
-from mcp_bridge.transports.pipes import Pipes
 
 
 @tool

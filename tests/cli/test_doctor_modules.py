@@ -1,0 +1,106 @@
+"""`doctor` and Amplifier modules: one that is not in place is a finding, and so is a source that has ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from cli_running import Inside
+
+from mcp_bridge.cli.conversation import Conversation
+from mcp_bridge.cli.findings import Finding, of_modules, of_sources
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+MODULES = {
+    "good": "from mcp_bridge.amplifier.testing import MockTool\nasync def mount(c, d): return MockTool('good')\n",
+    "bad": "1 / 0\n",
+    "unready": (
+        "from mcp_bridge.amplifier.testing import MockTool\nasync def mount(c, d): return MockTool('t')\n"
+        "async def on_session_ready(c): raise ValueError('why')\n"
+    ),
+    "plain": "from mcp_bridge import tool\n\n@tool\ndef plain() -> int:\n    return 1\n",
+}
+STRANGER = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    answers = {
+        "initialize": {"capabilities": {"resources": {}}, "protocolVersion": "2025-11-25"},
+        "server/discover": {"capabilities": {"resources": {}}},
+        "tools/list": {"tools": []},
+        "resources/list": {"resources": [{"uri": "amplifier://x/status"}, {"uri": "other://x"}, 7, {}]},
+        "resources/read": {"contents": [{"text": TEXT}]},
+    }
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": answers[request["method"]]}), flush=True)
+"""
+
+
+def written(folder: Path, *tools: str, more: str = "") -> Path:
+    """A settings file with modules."""
+    for name, text in MODULES.items():
+        (folder / f"{name}.py").write_text(text)
+    named = ", ".join(f"{{module: {name}, source: {name}.py}}" for name in tools)
+    path = folder / "s.yaml"
+    path.write_text(f"sources:\n  - {{type: amplifier, name: mine, plan: {{tools: [{named}]}}}}\n{more}")
+    return path
+
+
+def test_modules_that_are_in_place_are_counted(inside: Inside, tmp_path: Path) -> None:
+    done = inside("doctor", written(tmp_path, "good"))
+    assert done.code == 0, done.err
+    assert done.err.splitlines()[-1] == "ok   modules of 'mine': 1 module of 1 mounted and ready"
+
+
+def test_modules_that_are_not_in_place_are_findings_and_each_is_told_once(inside: Inside, tmp_path: Path) -> None:
+    done = inside("doctor", written(tmp_path, "good", "bad", "unready"), "--json")
+    assert (done.code, done.json["ok"]) == (1, False)
+    _, _, whole, *failed = done.json["checks"]
+    assert (whole["check"], whole["ok"]) == ("modules of 'mine'", True)
+    assert whole["detail"] == "1 module of 3 mounted and ready"
+    assert [(one["check"], one["ok"]) for one in failed] == [
+        ("module 'bad' of 'mine'", False),
+        ("module 'unready' of 'mine'", False),
+    ]
+    assert "ZeroDivisionError" in failed[0]["detail"]
+    assert failed[1]["detail"] == "on_session_ready failed: ValueError: why"
+    assert all(one["advice"] for one in failed)
+
+
+def test_a_source_that_has_ended_is_a_finding_though_others_go_on(inside: Inside, tmp_path: Path) -> None:
+    done = inside("doctor", written(tmp_path, "bad", more="  - {type: python, path: plain.py}\n"))
+    assert done.code == 1
+    assert done.err.count("FAIL source 'mine': it has ended: bad: module 'bad' cannot be imported") == 1
+    assert "1 tool" in done.err
+
+
+def test_validate_names_what_is_not_in_place_too(inside: Inside, tmp_path: Path) -> None:
+    done = inside("validate", written(tmp_path, "good", "bad", "unready"))
+    assert done.code == 1
+    assert "source 'mine': bad: module 'bad' cannot be imported: ZeroDivisionError" in done.err
+    assert "source 'mine': unready: on_session_ready failed: ValueError: why" in done.err
+
+
+@pytest.mark.parametrize("text", ["7", "'no JSON'", "'[]'", "'{}'", "json.dumps({'source': 'x', 'session': None})"])
+def test_a_stranger_that_says_odd_things_at_such_an_address_is_no_finding(
+    inside: Inside, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "stranger.py").write_text(STRANGER.replace("TEXT", text))
+    done = inside("doctor", "--command", f"{sys.executable} '{tmp_path / 'stranger.py'}'", "--json")
+    assert (done.code, len(done.json["checks"])) == (0, 2), done.err
+
+
+def test_a_server_that_says_nothing_of_resources_is_not_asked(tmp_path: Path) -> None:
+    with Conversation([sys.executable, "-c", "input()"], tmp_path, 30) as conversation:
+        assert of_modules(conversation, {}, {}) == of_modules(conversation, {"capabilities": None}, {}) == []
+
+
+def test_ends_of_sources_are_told_from_what_others_say() -> None:
+    said = (
+        "2026-01-01 ERROR mcp_bridge.bridge: source 'it's' ended: why: 1\n"
+        "2026-01-01 ERROR mcp_bridge.bridge: source 'x': a problem\n"
+        "source 'y' ended: not in the log\n"
+    )
+    assert [(one.check, one.detail) for one in of_sources(said)] == [("source 'it's'", "it has ended: why: 1")]
+    assert all(isinstance(one, Finding) and not one.ok for one in of_sources(said))

@@ -1,0 +1,122 @@
+"""The redactor: nothing of a secret is left, nothing else is touched, however it is written."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge.redaction import MARK, SHORTEST, Redactor
+
+KEY = 's3cr3t/+&= "k\\ey"\tü'
+HARMLESS = st.characters(blacklist_categories=("Cs",), blacklist_characters=MARK)
+SECRETS = st.text(HARMLESS, min_size=SHORTEST, max_size=40).filter(lambda text: text.strip("0123456789.e+-") != "")
+TEXTS = st.text(HARMLESS, max_size=40)
+DATA: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(SECRETS, TEXTS, TEXTS)
+def test_a_secret_is_replaced_and_what_stands_around_it_stays(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    assert redactor.text(f"[{secret}]") == f"[{MARK}]"
+    shown = redactor.text(f"{before}{secret}{after}")
+    assert secret not in shown
+    assert MARK in shown
+
+
+@given(st.lists(SECRETS, max_size=4), DATA)
+def test_data_without_a_secret_is_the_same_object(secrets: list[str], data: Any) -> None:
+    redactor = Redactor(secrets)
+    whole = json.dumps(data, ensure_ascii=False)
+    shown = redactor.value(data)
+    if shown is not data:
+        assert MARK in json.dumps(shown)
+    assert redactor.value(shown) is shown
+    assert Redactor().value(data) is data
+    assert Redactor().text(whole) is whole
+
+
+@given(SECRETS, DATA)
+def test_no_secret_is_left_at_any_depth_in_values_and_keys(secret: str, data: Any) -> None:
+    planted = {"a": [data, {secret: {"x": f"<{secret}>"}}, [[secret]]], f"k{secret}": 1}
+    shown = json.dumps(Redactor([secret]).value(planted), ensure_ascii=False)
+    assert json.dumps(secret, ensure_ascii=False)[1:-1] not in shown.replace(json.dumps(data, ensure_ascii=False), "")
+    assert shown.count(MARK) >= 4
+
+
+@given(st.binary(max_size=20), st.text(HARMLESS, min_size=10, max_size=40), st.binary(max_size=20))
+def test_in_base64_a_secret_is_found_wherever_it_stands(before: bytes, secret: str, after: bytes) -> None:
+    data = before + secret.encode() + after
+    for written in (b64encode(data).decode(), urlsafe_b64encode(data).decode()):
+        shown = Redactor([secret]).text(written)
+        assert MARK in shown
+        left = len(shown.replace(MARK, ""))
+        assert left <= len(written) - len(secret.encode()) * 4 // 3 + 3  # of its first and last byte a few bits
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        KEY,
+        repr(KEY),
+        repr({"key": KEY, "other": "'\""}),
+        repr(KEY + "'"),
+        repr(KEY.encode()),
+        repr(f"{KEY}'".encode()),
+        json.dumps(json.dumps([KEY])),
+        json.dumps(KEY),
+        json.dumps(KEY, ensure_ascii=False),
+        f"https://example.org/?key={quote(KEY)}&x",
+        f"https://example.org/?key={quote(KEY, safe='')}&x",
+        f"https://example.org/?key={quote_plus(KEY)}&x",
+        b64encode(KEY.encode()).decode(),
+        b64encode(f"me:{KEY}".encode()).decode(),
+        urlsafe_b64encode(f"{KEY}:me".encode()).decode(),
+    ],
+)
+def test_a_secret_is_found_however_it_is_written(written: str) -> None:
+    shown = Redactor([KEY]).text(written)
+    assert MARK in shown
+    assert "s3cr3t" not in shown
+    assert "k\\ey" not in shown
+
+
+def test_values_of_fewer_than_four_characters_are_left_alone() -> None:
+    assert Redactor(["", "a", "abc", "abcd"]).text("a abc abcd") == f"a abc {MARK}"
+    assert Redactor(["abc"]).is_idle
+
+
+def test_of_overlapping_secrets_the_longer_one_is_taken_first() -> None:
+    assert Redactor(["token", "token-and-more"]).text("token-and-more token") == f"{MARK} {MARK}"
+
+
+def test_each_line_of_a_long_secret_is_one() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----\n"
+    framed = "\n".join(f"  | {line}" for line in key.splitlines())
+    assert Redactor([key]).text(framed) == "\n".join([f"  | {MARK}"] * 4)
+    assert Redactor(["hunter2\n"]).text("it is hunter2.") == f"it is {MARK}."
+
+
+def test_numbers_that_write_a_secret_are_replaced_and_others_are_not() -> None:
+    redactor = Redactor(["12345678", "hunter2"])
+    assert redactor.value({"pin": 12345678, "n": 1234567, "no": True}) == {"pin": MARK, "n": 1234567, "no": True}
+    assert redactor.value([12345678.5]) == [MARK]
+    numbers = [1, 2.5, None, True]
+    assert redactor.value(numbers) is numbers
+
+
+def test_more_can_be_hidden_later() -> None:
+    redactor = Redactor()
+    assert redactor.is_idle
+    redactor.hide(["first-one"])
+    redactor.hide(["second-one"])
+    assert redactor.text("first-one second-one") == f"{MARK} {MARK}"

@@ -1,0 +1,76 @@
+"""stderr never waits for a reader who does not read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from mcp_bridge.relay import relayed
+
+MUCH = 1024 * 1024
+
+
+def everything(number: int) -> bytes:
+    """All that can be read until the other end is closed."""
+    said = b""
+    while data := os.read(number, 65_536):
+        said += data
+    return said
+
+
+def test_what_is_written_arrives_whole_where_somebody_reads() -> None:
+    source, sink = os.pipe()
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(everything(source)))
+    reader.start()
+    with relayed(sink):
+        os.write(sink, b"x" * MUCH)
+    os.close(sink)
+    reader.join(10)
+    os.close(source)
+    assert found == [b"x" * MUCH]
+
+
+def test_nobody_waits_for_a_reader_who_does_not_read_and_what_is_missing_is_said() -> None:
+    source, sink = os.pipe()
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(everything(source)))
+    with relayed(sink):
+        for _ in range(MUCH // 1024):
+            os.write(sink, b"x" * 1023 + b"\n")  # a pipe holds a sixteenth of it
+        reader.start()
+        os.write(sink, b"after that")
+    os.close(sink)
+    reader.join(10)
+    os.close(source)
+    (said,) = found
+    assert b"bytes are missing here: nobody read them in time]" in said
+    assert said.endswith(b"after that")
+
+
+def test_a_reader_who_has_gone_is_no_error() -> None:
+    source, sink = os.pipe()
+    os.close(source)
+    with relayed(sink):
+        os.write(sink, b"nobody hears this")
+    os.close(sink)
+
+
+def test_files_stay_as_they_are(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        before = os.fstat(file.fileno())
+        with relayed(file.fileno()):
+            assert os.fstat(file.fileno()) == before
+
+
+def test_a_process_left_behind_that_holds_stderr_does_not_keep_the_end() -> None:
+    source, sink = os.pipe()
+    with relayed(sink):
+        left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=sink)
+    os.close(sink)
+    left.kill()
+    left.wait()
+    os.close(source)

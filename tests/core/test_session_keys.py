@@ -1,0 +1,19 @@
+"""What sessions of clients are told apart by."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from mcp_bridge.server.context import SESSION, _session
+
+
+def key_of(principal: str, named: str) -> str:
+    """The key of the session that a principal calls by this name."""
+    return _session(cast("Any", SimpleNamespace(meta={SESSION: named}, protocol_version="2026-07-28")), principal)
+
+
+def test_no_name_that_a_principal_gives_reaches_a_session_of_another() -> None:
+    assert key_of("idp/ann", "bob/mine") != key_of("idp/ann/bob", "mine")
+    assert key_of("", "ann/mine") != key_of("ann", "mine")
+    assert key_of("ann", "mine") == key_of("ann", "mine")

@@ -1,0 +1,23 @@
+"""docs/security.md promises with tests: each that it names is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+NAMED = re.compile(r"`(tests/\S+?\.py)::(test_\w+)`")
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    named = NAMED.findall((ROOT / "docs" / "security.md").read_text())
+    assert len(named) > 60
+    files = {file: (ROOT / file).read_text() for file, _ in named if (ROOT / file).is_file()}
+    missing = [f"{file}::{name}" for file, name in named if f"def {name}(" not in files.get(file, "")]
+    assert missing == []
+
+
+def test_no_case_is_named_twice() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    rows = [line for line in page.splitlines() if NAMED.search(line)]
+    assert len(rows) == len(set(rows))

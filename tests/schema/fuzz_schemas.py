@@ -1,0 +1,203 @@
+"""Schemas and data for fuzzing: sound schemas over all keywords, data that fits by construction, hostile schemas."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import strategies as st
+
+TYPES = ["string", "integer", "number", "boolean", "array", "object", "null"]
+NAMES = st.sampled_from(["a", "b", "ab", "", "é", "a/b", "a~1", "%41", "$ref", "0", "😀"])
+TEXTS = st.text(alphabet="ab0é😀\n ", max_size=5)
+WIDE = st.sampled_from(
+    [2**53, 2**53 + 1, 2**63, 2**64, 2**64 + 1, -(2**63) - 1, 10**30, 0.1, 1e-7, 0.30000000000000004]
+)
+NUMBERS = st.integers(-4, 4) | st.sampled_from([-0.0, 1.0, 2.0, 0.5, -1.5, 1e15, 1e300]) | WIDE
+LEAVES = st.none() | st.booleans() | NUMBERS | TEXTS
+DATA = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+COUNTS = st.integers(0, 4)
+PATTERNS = st.sampled_from(["^a", "b$", "^[ab]*$", "é", "^.{2}$", "a|b", "^(ab)?$", "^[^a]+$", "^(a+)+$", "\\d", "^$"])
+FORMATS = st.sampled_from(["date", "email", "uri", "uuid", "regex", "ipv4", "no-such-format"])
+REFERENCES = st.sampled_from(["#", "#/$defs/n", "#/$defs/m", "#n", "#/$defs/%6D"])
+
+
+def sound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas of some keywords, each of them as JSON Schema allows it."""
+    some = st.lists(inner, min_size=1, max_size=3)
+    named = st.dictionaries(NAMES, inner, max_size=3)
+    fields = st.lists(NAMES, unique=True, max_size=3)
+    every: dict[str, st.SearchStrategy[Any]] = {
+        "type": st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
+        "enum": st.lists(DATA, min_size=1, max_size=4),
+        "const": DATA,
+        **dict.fromkeys(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"], NUMBERS),
+        "multipleOf": st.sampled_from([1, 2, 3, 0.5, 0.25, 2**53]),
+        **dict.fromkeys(["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"], COUNTS),
+        **dict.fromkeys(["minContains", "maxContains"], COUNTS),
+        "pattern": PATTERNS,
+        **dict.fromkeys(["items", "contains", "additionalProperties", "propertyNames", "not"], inner),
+        **dict.fromkeys(["if", "then", "else", "unevaluatedItems", "unevaluatedProperties"], inner),
+        **dict.fromkeys(["prefixItems", "allOf", "anyOf", "oneOf"], some),
+        "uniqueItems": st.booleans(),
+        "required": fields,
+        **dict.fromkeys(["properties", "dependentSchemas"], named),
+        "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
+        "dependentRequired": st.dictionaries(NAMES, fields, max_size=2),
+        "format": FORMATS,
+        **dict.fromkeys(["title", "description", "$comment"], TEXTS),
+        **dict.fromkeys(["default", "x-unknown"], DATA),
+        "contentSchema": inner,
+        "examples": st.lists(DATA, max_size=2),
+    }
+    together = [["if", "then", "else"], ["contains", "minContains", "maxContains"], ["prefixItems", "items"]]
+    one = st.sampled_from([*([name] for name in every), *together])
+    names = st.lists(one, max_size=4).map(lambda groups: sorted({name for group in groups for name in group}))
+    return names.flatmap(lambda chosen: st.fixed_dictionaries({name: every[name] for name in chosen}))
+
+
+REFERRED = REFERENCES.map(lambda to: {"$ref": to})
+FURTHER_IN = st.one_of(
+    st.builds(lambda name, to: {"properties": {name: to}}, NAMES, REFERRED),
+    *(st.builds(lambda to, word=word: {word: to}, REFERRED) for word in ("items", "contains", "additionalProperties")),
+)
+"""A reference that may lead back to itself goes deeper into the data first, or neither validator would end."""
+PARTS = st.recursive(st.booleans() | st.just({"$ref": "#/$defs/n"}) | FURTHER_IN, sound, max_leaves=6)
+
+
+def whole(body: dict[str, Any], one: Any, other: Any) -> dict[str, Any]:
+    """A schema whose references lead somewhere."""
+    return {**body, "$defs": {"n": one, "m": {"allOf": [other], "$anchor": "n"}}}
+
+
+PLAIN = st.recursive(st.booleans(), sound, max_leaves=4)
+SOUND = st.builds(whole, sound(PARTS), PLAIN, PARTS)
+
+
+def fitted(inner: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[Any, Any]]:
+    """A schema and data that fits it, made around smaller ones."""
+    lists = st.lists(inner, max_size=3).map(
+        lambda pairs: (
+            {
+                "type": "array",
+                "prefixItems": [schema for schema, _ in pairs],
+                "items": False,
+                "minItems": len(pairs),
+                "unevaluatedItems": False,
+            }
+            if pairs
+            else {"type": "array", "maxItems": 0},
+            [data for _, data in pairs],
+        )
+    )
+    objects = st.dictionaries(NAMES, inner, max_size=3).map(
+        lambda pairs: (
+            {
+                "type": "object",
+                "properties": {name: schema for name, (schema, _) in pairs.items()},
+                "required": sorted(pairs),
+                "additionalProperties": False,
+                "minProperties": len(pairs),
+            },
+            {name: data for name, (_, data) in pairs.items()},
+        )
+    )
+    wrapped = st.builds(_wrapped, inner, st.sampled_from([*_WRAPS]))
+    return lists | objects | wrapped
+
+
+_WRAPS = {
+    "anyOf": lambda own: {"anyOf": [False, own]},
+    "oneOf": lambda own: {"oneOf": [own, {"not": own}]},
+    "allOf": lambda own: {"allOf": [True, own, {"anyOf": [own, own]}]},
+    "not": lambda own: {"not": {"not": own}},
+    "if": lambda own: {"if": own, "then": own, "else": False},
+}
+_REFERRED = {
+    "": lambda own: own,
+    "$ref": lambda own: {"$id": "http://example.com/part", "$ref": "#/$defs/a", "$defs": {"a": own}},
+    "$anchor": lambda own: {"$ref": "#a", "$defs": {"a": {"allOf": [own], "$anchor": "a"}}},
+    "$dynamicRef": lambda own: {"$dynamicRef": "#a", "$defs": {"a": {"allOf": [own], "$dynamicAnchor": "a"}}},
+    "$id": lambda own: {
+        "$ref": "http://example.com/a",
+        "$defs": {"a": {"allOf": [own], "$id": "http://example.com/a"}},
+    },
+}
+
+
+def _wrapped(pair: tuple[Any, Any], how: str) -> tuple[Any, Any]:
+    schema, data = pair
+    return (_WRAPS | _REFERRED)[how](schema), data
+
+
+def _text(text: str) -> tuple[Any, Any]:
+    piece = re.escape(text[:2].replace("\n", "")) if text.isascii() else "."
+    pattern = {} if "\n" in text or not text else {"pattern": piece.replace("\\ ", " ")}
+    return {"type": "string", "minLength": len(text), "maxLength": len(text), **pattern}, text
+
+
+_FITTED = st.recursive(
+    st.one_of(
+        TEXTS.map(_text),
+        st.integers(-(2**70), 2**70).map(lambda n: ({"type": "integer", "minimum": n, "maximum": n}, n)),
+        st.integers(-9, 9).map(lambda n: ({"type": ["integer", "null"], "exclusiveMinimum": n - 0.5}, float(n))),
+        LEAVES.map(lambda value: ({"const": value}, value)),
+        LEAVES.map(lambda value: ({"enum": [[], {}, value]}, value)),
+        st.just((True, None)),
+    ),
+    fitted,
+    max_leaves=8,
+)
+
+FITTED = st.builds(_wrapped, _FITTED, st.sampled_from([*_REFERRED]))
+"""References stand at the root alone: the reference validator loses the `$id` of a part that it meets under `not`."""
+
+ODD = st.one_of(
+    DATA,
+    st.sampled_from(
+        [float("nan"), float("inf"), 10**400, "\ud800", "(", "(?=a)", "a{9999999}", "^(a+)+$", b"x", object()]
+    ),
+    st.sampled_from(["#/allOf/" + "9" * 5000, "#%", "http://[", "//", "#/%", "urn:", "\x00", "#" * 50]),
+)
+KEYWORDS = [
+    *(
+        "type",
+        "properties",
+        "items",
+        "required",
+        "enum",
+        "const",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "$ref",
+    ),
+    *("$defs", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$schema", "$vocabulary", "pattern"),
+    *(
+        "patternProperties",
+        "prefixItems",
+        "contains",
+        "minContains",
+        "uniqueItems",
+        "multipleOf",
+        "minimum",
+        "maxLength",
+    ),
+    *("dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "format", "definitions"),
+]
+HOSTILE = st.recursive(
+    ODD | REFERENCES | st.sampled_from(TYPES),
+    lambda inner: st.one_of(
+        st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=5),
+        st.dictionaries(NAMES | st.sampled_from(["\ud800", 1, None]), inner, max_size=2),
+        st.lists(inner, max_size=3),
+    ),
+    max_leaves=14,
+)

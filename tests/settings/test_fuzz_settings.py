@@ -1,0 +1,97 @@
+"""Whatever stands in a settings file, it gives settings or a ConfigError that names the file and tells no secret.
+
+FUZZ=50 runs fifty times as many examples.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzzing import TIMES, built, corpus, examples
+from hypothesis import given
+from settings_mutations import ENVIRON, files
+
+from mcp_bridge.building import from_settings
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.settings import Settings, load
+
+SLOW = 5.0
+"""Seconds of CPU, on a busy machine, that no file of this size may cost."""
+PIECE = 8
+"""Characters of a secret that are not told either, in a row."""
+
+
+def told(text: str) -> list[str]:
+    """The pieces of secrets in a text."""
+    pieces = [value[at : at + PIECE] for value in ENVIRON.values() for at in range(len(value) - PIECE + 1)]
+    return [piece for piece in pieces if piece in text or piece in text.replace("\\n", "\n")]
+
+
+def outcome(path: Path) -> ConfigError | Settings:
+    """The settings of a file, whose bridge can be made or is refused; or why there are none."""
+    began = time.process_time()
+    try:
+        settings = load(path, ENVIRON)
+        try:
+            from_settings(settings)
+        except ConfigError as error:
+            return _fine(error, path)
+        return settings
+    except ConfigError as error:
+        return _fine(error, path)
+    finally:
+        assert time.process_time() - began < SLOW
+
+
+def _fine(error: ConfigError, path: Path) -> ConfigError:
+    assert error.path == str(path)
+    assert str(error).startswith(str(path))
+    assert told(str(error).replace(str(path), "")) == []
+    assert error.__cause__ is None or told(repr(error.__cause__)) == []
+    return error
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples of a test."""
+    return tmp_path_factory.mktemp("settings")
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
+def test_any_file_gives_settings_or_one_error_that_names_it_and_tells_no_secret(place: Path, suffix: str) -> None:
+    path = place / f"mcp-bridge.{suffix}"
+
+    @examples(250)
+    @given(content=files(suffix))
+    def check(content: bytes) -> None:
+        path.write_bytes(content)
+        outcome(path)
+
+    check()
+
+
+@pytest.mark.parametrize("finding", corpus("settings"))
+def test_settings_that_once_failed_are_refused_in_plain_words(place: Path, finding: dict[str, Any]) -> None:
+    path = place / f"mcp-bridge.{finding['suffix']}"
+    path.write_text(built(finding["text"]))
+    refused = outcome(path)
+    assert isinstance(refused, ConfigError), finding["name"]
+    assert finding["expect"] in str(refused)
+
+
+@pytest.mark.parametrize("finding", corpus("settings")[:: 1 if TIMES > 1 else 4])
+def test_the_command_says_so_in_one_line_and_exits_with_two(place: Path, finding: dict[str, Any]) -> None:
+    path = place / f"mcp-bridge.{finding['suffix']}"
+    path.write_text(built(finding["text"]))
+    command = [sys.executable, "-m", "mcp_bridge", "validate", str(path)]
+    done = subprocess.run(command, env={**os.environ, **ENVIRON}, cwd=place, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"mcp-bridge: {path}")
+    assert "Traceback" not in done.stderr
+    assert told(done.stderr) == []

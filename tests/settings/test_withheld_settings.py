@@ -1,0 +1,72 @@
+"""What of the environment's values is kept from clients: all but what is for them, and ordinary words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_bridge.settings import Document, expand, parse
+from mcp_bridge.settings.environment import _FRAME
+from mcp_bridge.settings.model import SourceSettings
+
+KEY = "k" * 32
+
+
+def withheld(data: dict[str, Any], **environ: str) -> frozenset[str]:
+    """The values of settings that no client may see."""
+    return parse(Document(path="", data=data), environ).withheld
+
+
+def source(**keys: Any) -> dict[str, Any]:
+    """Settings with one source."""
+    return {"sources": [{"type": "python", "path": "tools.py", **keys}]}
+
+
+@pytest.mark.parametrize("place", ["name", "version", "title", "instructions"])
+def test_what_clients_are_told_is_not_kept_from_them(place: str) -> None:
+    assert withheld({place: "for ${WHOM}"}, WHOM="the team of 4b") == frozenset()
+
+
+@pytest.mark.parametrize("variable", ["API_KEY", "MY_TOKEN", "db_password", "Secret", "GITHUB_AUTH"])
+def test_a_variable_that_is_named_as_a_secret_is_one_wherever_it_stands(variable: str) -> None:
+    assert withheld({"title": f"${{{variable}}}"}, **{variable: "abcdef"}) == {"abcdef"}
+
+
+def test_names_and_filters_of_a_source_are_for_clients_and_its_options_are_not() -> None:
+    given = source(prefix="${WHOM}", tags=["${TAG}"], alias={"a": "${ALIAS}"})
+    assert withheld(given, WHOM="team_4b", TAG="tag-4b", ALIAS="alias-4b") == frozenset()
+    assert withheld(source(url="https://${PLACE}/"), PLACE="inner.example.org") == {"inner.example.org"}
+
+
+def test_what_stands_in_both_is_kept() -> None:
+    assert withheld({**source(tools=["${X}"]), "title": "${X}"}, X="value-4b") == {"value-4b"}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [("user", False), ("pgadmin", False), ("8080", False), ("postgres", True), ("hunter2", True), ("808080", True)],
+)
+def test_ordinary_words_and_numbers_are_not_kept(value: str, is_kept: bool) -> None:
+    assert withheld(source(tools=["${X}"]), X=value) == ({value} if is_kept else frozenset())
+    assert withheld(source(tools=["${X_PASS}"]), X_PASS=value) == {value}
+
+
+def test_keys_are_kept_however_they_come() -> None:
+    assert withheld({"state": {"keys": [KEY]}}) == {KEY}
+    assert withheld({"title": "${A}", "state": {"keys": ["${A}"]}}, A=KEY) == {KEY}
+
+
+def test_limits_and_addresses_are_no_secrets() -> None:
+    data = {"http": {"allowed_hosts": ["${HOST}"]}, "limits": {"result": "${MOST}"}}
+    assert withheld(data, HOST="tools.example.org", MOST="4194304") == frozenset()
+
+
+def test_what_is_told_is_among_the_secrets_of_the_log() -> None:
+    document = expand(Document(path="", data={"title": "${T}", "sources": [{"x": "${U}"}]}), {"T": "t1", "U": "u1-2"})
+    assert document.secrets == {"t1", "u1-2"}
+    assert document.told == {"t1"}
+
+
+def test_the_keys_that_are_for_clients_are_those_of_the_frame() -> None:
+    assert set(SourceSettings.model_fields) >= _FRAME

@@ -1,0 +1,232 @@
+"""Tools that end or wreck their own process, and what one needs to look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from mcp_bridge import CallContext, tool
+
+
+def spoken(word: str) -> None:
+    """Say it on stderr, which is the bridge's."""
+    print(word, file=sys.stderr, flush=True)
+
+
+@tool
+def pid() -> int:
+    """The process that this runs in."""
+    return os.getpid()
+
+
+@tool
+async def stays(token: str) -> str:
+    """Be in flight until there is a file of this name."""
+    spoken(f"begun {token} {os.getpid()}")
+    while not os.path.exists(token):  # noqa: ASYNC110, ASYNC240 - another process makes it
+        await anyio.sleep(0.02)
+    return f"stayed {token}"
+
+
+@tool
+async def invokes(ctx: CallContext, name: str, times: int = 1) -> list[str]:
+    """Call another tool, so many at once."""
+    said: list[str] = []
+
+    async def one() -> None:
+        result = await ctx.invoke(name, {})
+        said.append(str(result.output) if result.success else f"{result.code}")
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(times):
+            tasks.start_soon(one)
+    return [str(os.getpid()), *said]
+
+
+@tool
+async def recurses_through_bridge(ctx: CallContext) -> str:
+    """Call itself without end."""
+    spoken(f"level {os.getpid()}")
+    result = await ctx.invoke("recurses_through_bridge", {})
+    return str(result.output or result.code)
+
+
+@tool
+async def async_sleeps(token: str) -> str:
+    """Wait for long, and end when it is given up."""
+    spoken(f"begun {token} {os.getpid()}")
+    await anyio.sleep(600)
+    return "slept"
+
+
+@tool
+def sync_sleeps(token: str) -> str:
+    """Hold a thread for long."""
+    spoken(f"begun {token} {os.getpid()}")
+    time.sleep(600)
+    return "slept"
+
+
+@tool
+def environment() -> dict[str, str]:
+    """All variables."""
+    return dict(os.environ)
+
+
+@tool
+def wreck(kind: str) -> Any:
+    """Do it in a thread."""
+    return wrecks()[kind]()
+
+
+@tool
+async def wreck_async(kind: str) -> Any:
+    """Do it on the event loop."""
+    return wrecks()[kind]()
+
+
+@tool
+async def exits_in_child_task() -> str:
+    """SystemExit in a task that nobody awaits."""
+
+    async def ends() -> None:
+        raise SystemExit(3)
+
+    task = asyncio.create_task(ends())
+    await asyncio.wait([task])
+    return "answered"
+
+
+@tool
+def leaves_children(token: str, dies: bool) -> list[int]:
+    """Start processes that go on, of which some leave the group."""
+    program = [sys.executable, "-S", "-c", "import time; time.sleep(600)", f"child-{token}"]
+    daemon = f"import os, subprocess; os.fork() and os._exit(0); os.setsid(); subprocess.run({program!r})"
+    made = [
+        subprocess.Popen(program),
+        subprocess.Popen(program, start_new_session=True),
+        subprocess.Popen([sys.executable, "-S", "-c", daemon, f"child-{token}"]),
+    ]
+    if not (forked := os.fork()):
+        time.sleep(600)
+    made[2].wait()
+    numbers = [os.getpid(), made[0].pid, made[1].pid, forked]
+    spoken(f"begun {token} {' '.join(map(str, numbers))}")
+    if dies:
+        os._exit(9)
+    return numbers
+
+
+def wrecks() -> dict[str, Callable[[], Any]]:
+    """What a tool may do to its process."""
+    return {
+        "os._exit": lambda: os._exit(7),
+        "segfault": lambda: ctypes.string_at(0),
+        "abort": os.abort,
+        "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "SIGKILL of its group": lambda: os.killpg(0, signal.SIGKILL),
+        "SIGKILL of its parent": _kill_parent,
+        "memory": lambda: len(bytearray(1 << 30)),
+        "memory in small pieces": _pieces,
+        "cpu": _busy,
+        "every descriptor closed": lambda: (os.closerange(0, 256), time.sleep(600)),
+        "garbage in every descriptor": _garbage,
+        "half a line in every descriptor": lambda: (_write(b'{"say": "res'), os._exit(1)),
+        "an endless line in every descriptor": _endless,
+        "a stop of its own": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+        "a stop of its group": lambda: os.killpg(0, signal.SIGSTOP),
+        "a blocked loop": lambda: time.sleep(600),
+        "the GIL": lambda: re.match(r"(a+)+$", "a" * 60 + "!"),
+        "an endless print": _prints,
+        "200 MB": lambda: "x" * 200_000_000,
+        "too many files": _files,
+        "a large file": _large,
+        "recursion in C": _deep,
+        "signals": _signals,
+        "chdir": lambda: os.chdir("/"),
+        "environment": lambda: os.environ.clear(),
+        "threads": _threads,
+    }
+
+
+def _kill_parent() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def _pieces() -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(1 << 20))
+
+
+def _busy() -> None:
+    while True:
+        pass
+
+
+def _write(data: bytes) -> None:
+    for descriptor in range(3, 21):
+        try:
+            os.write(descriptor, data)
+        except OSError:
+            continue
+
+
+def _garbage() -> None:
+    _write(b'\xff\x00 garbage\n[1]\n"x"\n{}\n')
+    time.sleep(600)
+
+
+def _endless() -> None:
+    while True:
+        _write(b"x" * 65536)
+
+
+def _prints() -> None:
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        print("x" * 200)
+
+
+def _files() -> int:
+    kept = []
+    while True:
+        kept.append(open(os.devnull))  # noqa: SIM115
+
+
+def _large() -> None:
+    with open("large.bin", "wb") as file:
+        for _ in range(64):
+            file.write(b"x" * (1 << 20))
+
+
+def _deep() -> Any:
+    value: Any = []
+    for _ in range(1_000_000):
+        value = [value]
+    return repr(value)
+
+
+def _signals() -> str:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGXCPU):
+        ctypes.CDLL(None).signal(number, 1)  # ignored, from any thread
+    return "answered"
+
+
+def _threads() -> str:
+    for _ in range(20):
+        threading.Thread(target=time.sleep, args=(600,), daemon=False).start()
+    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

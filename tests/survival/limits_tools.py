@@ -1,0 +1,85 @@
+"""Tools that take too long, answer too much, or hold their places."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import anyio
+from pydantic import Field
+
+from mcp_bridge import Image, Text, ToolEntry, ToolResult, tool
+
+
+@tool
+async def sleep_long() -> str:
+    """Never answer."""
+    await anyio.sleep_forever()
+    return "woken"
+
+
+@tool
+async def other_sleep() -> str:
+    """Never answer either."""
+    await anyio.sleep_forever()
+    return "woken"
+
+
+@tool
+async def holds(token: str) -> str:
+    """Hold a place until its end is released."""
+    from survival_tools import RELEASED
+
+    print(f"held {token}", file=sys.stderr, flush=True)
+    await RELEASED[token].wait()
+    return token
+
+
+@tool
+def letters(count: int) -> str:
+    """So many characters, each place another."""
+    return "".join(f"{place:08d}" for place in range(0, count, 8))[:count]
+
+
+@tool
+def picture(size: int) -> Image:
+    """A picture of so many bytes."""
+    return Image(b"\x89PNG\r\n\x1a\n" + bytes(size - 8), "image/png")
+
+
+@tool
+def blocks(count: int, text: str) -> list[Any]:
+    """So many blocks."""
+    return [Text(text)] * count
+
+
+@tool
+def pictures(count: int) -> list[Any]:
+    """So many small pictures."""
+    return [Image(b"\x89PNG\r\n\x1a\n", "image/png")] * count
+
+
+@tool
+def takes(data: Any) -> str:
+    """Take anything."""
+    return type(data).__name__
+
+
+@tool
+def several(items: list[int], words: list[Annotated[str, Field(pattern=r"^(a+)+b$")]] | None = None) -> int:
+    """How many items there are."""
+    return len(items) + len(words or [])
+
+
+def beside(data: dict[str, Any]) -> ToolResult:
+    """Little text, and much beside it."""
+    much = "x" * data["size"]
+    given = {"structured": {"output": {"much": much}}, "meta": {"meta": {"much": much}, "output": {"a": 1}}}[
+        data["where"]
+    ]
+    return ToolResult(content=[Text("short")], **given)
+
+
+SCHEMA = {"type": "object", "properties": {"size": {"type": "integer"}, "where": {"type": "string"}}}
+BESIDE = ToolEntry("beside", "Much beside the text.", beside, SCHEMA)
+DECLARED = ToolEntry("declared", "The same, declared.", beside, SCHEMA, {"type": "object"})

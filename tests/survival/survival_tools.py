@@ -1,0 +1,40 @@
+"""The tools that every survival test's server has: a call that is in flight while something happens beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+
+import anyio
+
+from mcp_bridge import tool
+
+RELEASED: defaultdict[str, anyio.Event] = defaultdict(anyio.Event)
+
+
+@tool
+async def neighbour(token: str) -> str:
+    """Be in flight until `release` is called with the same token."""
+    print(f"begun {token}", file=sys.stderr, flush=True)
+    await RELEASED[token].wait()
+    return f"neighbour {token}"
+
+
+@tool
+async def release(token: str) -> str:
+    """Let a neighbour be answered."""
+    RELEASED[token].set()
+    return "released"
+
+
+@tool
+async def whoami() -> int:
+    """The process that serves."""
+    return os.getpid()
+
+
+@tool
+def echo(text: str) -> str:
+    """Say it again."""
+    return text

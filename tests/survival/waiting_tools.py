@@ -1,0 +1,179 @@
+"""Tools that hold, block, leave behind, or change what all share."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import locale
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from mcp_bridge import tool
+
+
+def given_up() -> dict[str, list[str]]:
+    """Who may go on (`free`), and who has ended; a module's own state, kept out of what it offers."""
+    state: dict[str, list[str]] = sys.__dict__.setdefault("_survival", {})
+    return state
+
+
+@tool
+async def blocks(seconds: float) -> str:
+    """Hold the event loop."""
+    time.sleep(seconds)  # noqa: ASYNC251 - that is the fault
+    return "slept"
+
+
+@tool
+def holds(token: str) -> str:
+    """Hold a thread until freed."""
+    while token not in given_up():
+        time.sleep(0.01)
+    return "freed"
+
+
+@tool
+async def free(token: str) -> str:
+    """Let those who hold go on."""
+    given_up()[token] = []
+    return "freed"
+
+
+@tool
+async def swallows(times: int) -> str:
+    """Swallow so many cancellations."""
+    for _ in range(times):
+        with contextlib.suppress(BaseException):
+            await anyio.sleep(60)
+    return "went on"
+
+
+@tool
+async def shields(token: str) -> str:
+    """Go on under a shield until freed."""
+    with anyio.CancelScope(shield=True):
+        while token not in given_up():  # noqa: ASYNC110 - it is cancelled all the while
+            await anyio.sleep(0.01)
+    return "went on"
+
+
+@tool
+async def never_gives_up(token: str) -> str:
+    """Swallow every cancellation until freed."""
+    while token not in given_up():
+        with contextlib.suppress(BaseException):
+            await asyncio.sleep(60)
+    return "went on"
+
+
+def left_behind() -> dict[str, Callable[[], Any]]:
+    """What a tool may leave behind."""
+    child = "import time, sys; sys.stderr.write('left %d\\n' % __import__('os').getpid()); time.sleep(8)"
+    return {
+        "a child": lambda: subprocess.Popen([sys.executable, "-c", child]),
+        "a child in a session of its own": lambda: subprocess.Popen(
+            [sys.executable, "-c", child], start_new_session=True, stdin=subprocess.DEVNULL
+        ),
+        "a forked child": _fork,
+        "a thread": lambda: threading.Thread(target=time.sleep, args=(8,)).start(),
+        "a daemon thread": lambda: threading.Thread(target=time.sleep, args=(8,), daemon=True).start(),
+        "an atexit handler that raises": lambda: atexit.register(_exit, "at exit"),
+        "an atexit handler that ends": lambda: atexit.register(os._exit, 0),
+    }
+
+
+def _fork() -> None:
+    if not os.fork():
+        time.sleep(8)
+        os._exit(0)
+
+
+@tool
+def leaves(kind: str) -> str:
+    """Leave it behind."""
+    left_behind()[kind]()
+    return "answered"
+
+
+@tool
+async def leaves_a_task(kind: str) -> str:
+    """Leave a task behind that never ends, or that swallows its cancellation."""
+
+    async def goes_on() -> None:
+        while True:
+            with contextlib.suppress(BaseException if kind == "stubborn" else ValueError):
+                await asyncio.sleep(60)
+
+    sys.__dict__["_survival_task"] = asyncio.create_task(goes_on())
+    await anyio.sleep(0.01)
+    return "answered"
+
+
+def changes() -> dict[str, Callable[[], Any]]:
+    """What a tool may do to what all share."""
+    return {
+        "a thread that raises": lambda: _in_thread(_exit, "in a thread", ValueError("in a thread")),
+        "a thread that exits": lambda: _in_thread(sys.exit, 3),
+        "a thread with a KeyboardInterrupt": lambda: _in_thread(_exit, "in a thread", KeyboardInterrupt()),
+        "the working directory": lambda: os.chdir("/"),
+        "the locale": lambda: locale.setlocale(locale.LC_ALL, "C"),
+        "a higher recursion limit": lambda: sys.setrecursionlimit(5000),
+        "warnings as errors": lambda: warnings.simplefilter("error"),
+        "an empty environment": os.environ.clear,
+        "no module path": lambda: sys.path.clear(),
+        "a trace function": lambda: sys.settrace(lambda *_: _exit("traced")),
+        "an excepthook that raises": lambda: setattr(sys, "excepthook", _exit),
+        "a threading.excepthook that raises": lambda: setattr(threading, "excepthook", _exit),
+    }
+
+
+def _exit(*given: Any) -> None:
+    raise given[1] if len(given) == 2 and isinstance(given[1], BaseException) else SystemExit(str(given[0]))
+
+
+def _in_thread(function: Callable[..., Any], *args: Any) -> None:
+    thread = threading.Thread(target=function, args=args)
+    thread.start()
+    thread.join()
+
+
+@tool
+async def alters(kind: str) -> str:
+    """Do it on the event loop."""
+    changes()[kind]()
+    return "answered"
+
+
+@tool
+async def on_the_loop(what: str) -> str:
+    """Do something to the event loop itself."""
+    loop = asyncio.get_running_loop()
+    if what == "stop":
+        loop.stop()
+    elif what == "close":
+        loop.close()
+    elif what == "a callback that exits":
+        loop.call_soon(_exit, "in a callback")
+    elif what == "a callback from a thread that exits":
+        threading.Thread(target=loop.call_soon_threadsafe, args=(_exit, "in a callback")).start()
+    elif what == "a reader that exits":
+        source, sink = os.pipe()
+        loop.add_reader(source, lambda: (loop.remove_reader(source), _exit("in a reader")))
+        os.write(sink, b"x")
+    elif what == "a task factory that raises":
+        loop.set_task_factory(lambda *_, **__: _exit("no task"))
+        loop.call_soon(loop.set_task_factory, None)
+    elif what == "a handler that raises":
+        loop.set_exception_handler(lambda *_: _exit("handled"))
+        loop.call_soon(lambda: 1 / 0)
+    await anyio.sleep(0.05)
+    return "answered"
