@@ -3,16 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test conformance check docs bench clean
+.PHONY: demo test conformance modules check docs bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: do not serve)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: .venv/.test       ## all tests, with coverage
-	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 2 --dist loadscope --cov --cov-report=term
+	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --cov --cov-report=term
 
 conformance: .venv/.test ## the official conformance suite against a server with everything, a line for each revision
 	$(BIN)/python tests/conformance/referee.py
+
+modules: .venv/.test    ## public Amplifier modules from git, unmodified, through the official client (CLONES=folder: from there)
+	$(BIN)/python tests/modules/public_modules.py $(if $(CLONES),--clones $(CLONES))
 
 check: .venv/.test      ## lint, formatting, types, import rules, generated pages
 	$(BIN)/ruff check .

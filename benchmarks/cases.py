@@ -10,7 +10,14 @@ TOOLS, MANY_TOOLS = 10, 1000
 SERVERS = ("bridge", "sdk", "fastmcp")
 TRANSPORTS = ("stdio", "http")
 KINDS = ("calls", "start")
-BRIDGE_FILE = "benchmarks/servers/tools.py"
+HOSTS = ("native", "core")
+HOOKS = (0, 1, 5)
+FILES = {
+    "bridge": "benchmarks/servers/tools.py",
+    "isolated": "benchmarks/servers/isolated.yaml",
+    **dict.fromkeys(HOSTS, "benchmarks/servers/hooks.yaml"),
+}
+"""What the bridge serves: tools in its own process, in workers, or under hooks of Amplifier modules on either host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,25 +29,28 @@ class Case:
     transport: str
     era: Era = Era.MODERN
     tools: int = TOOLS
+    hooks: int | None = None
 
     def __str__(self):
-        return f"{self.server} {self.transport} {self.era} {self.tools} tools"
+        what = f"{self.tools} tools" if self.hooks is None else f"{self.hooks} hooks"
+        return f"{self.server} {self.transport} {self.era} {what}"
 
     @property
     def words(self):
-        return (self.kind, self.server, self.transport, str(self.era), str(self.tools))
+        return (self.kind, self.server, self.transport, str(self.era), str(self.tools), f"{self.hooks or 0}-hooks")
 
     def command(self, *, json_replies=False):
         """How the server of this case is started."""
         http = self.transport == "http"
-        if self.server == "bridge":
+        env = {} if self.hooks is None else {"BENCH_HOST": self.server, "BENCH_HOOKS": str(self.hooks)}
+        if self.server in FILES:
             address = ("--http", "127.0.0.1:0") if http else ()
-            arguments = ("-m", "mcp_bridge", "serve", BRIDGE_FILE, *address)
+            arguments = ("-m", "mcp_bridge", "serve", FILES[self.server], *address)
         else:
             port = ("--http", "PORT") if http else ()
             json = ("--json-response",) if http and json_replies and self.server == "sdk" else ()
             arguments = ("-m", f"benchmarks.servers.{self.server}_server", *port, *json)
-        return Command(arguments=arguments, http=http, names_its_port=self.server == "bridge", tools=self.tools)
+        return Command(arguments=arguments, http=http, names_its_port=self.server in FILES, tools=self.tools, env=env)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +63,30 @@ class Goal:
     limit: float
     strict: bool = False
 
-    def met(self, ratio):
-        return ratio < self.limit if self.strict else ratio <= self.limit
+    def figures(self, own, base):
+        """What is judged, round by round: how many times the cost of `base`, which was measured seconds apart."""
+        return [one.cost / other.cost for one, other in zip(own, base, strict=False)]
+
+    def met(self, figure):
+        return figure < self.limit if self.strict else figure <= self.limit
 
     @property
     def condition(self):
         return f"{'<' if self.strict else '<='} {self.limit}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookGoal(Goal):
+    """One hook of those that `case` has more than `base` may cost at most `limit` microseconds of CPU per call."""
+
+    def figures(self, own, base):
+        """Round by round, the microseconds of one hook."""
+        more = self.case.hooks - self.base.hooks
+        return [(one.cost - other.cost) * 1e6 / more for one, other in zip(own, base, strict=False)]
+
+    @property
+    def condition(self):
+        return f"<= {self.limit} us"
 
 
 def all_cases():
@@ -68,7 +96,13 @@ def all_cases():
     many = [Case(server="bridge", transport=transport, tools=MANY_TOOLS) for transport in TRANSPORTS]
     starts = [Case(kind="start", server=server, transport="stdio") for server in SERVERS]
     start_many = Case(kind="start", server="bridge", transport="stdio", tools=MANY_TOOLS)
-    return [*calls, *many, *starts, start_many]
+    isolated = [Case(kind=kind, server="isolated", transport="stdio") for kind in KINDS]
+    return [*calls, *many, isolated[0], *hooked(), *starts, start_many, isolated[1]]
+
+
+def hooked():
+    """Calls under hooks, on each host."""
+    return [Case(server=host, transport="stdio", hooks=hooks) for host in HOSTS for hooks in HOOKS]
 
 
 def chosen(only):
@@ -87,7 +121,7 @@ def known_words():
 
 def base_of(case):
     """The case that `case` is set in relation to: the SDK's server in the same situation."""
-    return replace(case, server="sdk", tools=TOOLS)
+    return replace(case, server="sdk", tools=TOOLS, hooks=None)
 
 
 def all_goals():
@@ -107,3 +141,5 @@ def all_goals():
         many = replace(few, tools=MANY_TOOLS)
         name = f"{transport}: bridge with {MANY_TOOLS:,} tools / with {TOOLS}"
         yield Goal(name=name, case=many, base=few, limit=1.3)
+    _, one, most = (Case(server="native", transport="stdio", hooks=hooks) for hooks in HOOKS)
+    yield HookGoal(name="stdio: one more hook on native", case=most, base=one, limit=10.0)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -30,6 +30,7 @@ class Command:
     http: bool = False
     names_its_port: bool = False
     tools: int = 10
+    env: dict[str, str] = field(default_factory=dict)
 
 
 class ServerProcess:
@@ -48,7 +49,7 @@ class ServerProcess:
             stdout=pipe,
             stderr=self._stderr,
             cwd=ROOT,
-            env={**os.environ, "BENCH_TOOLS": str(command.tools), "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "BENCH_TOOLS": str(command.tools), "PYTHONWARNINGS": "ignore", **command.env},
             start_new_session=True,
         )
         self._handle = psutil.Process(self.popen.pid)

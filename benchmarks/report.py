@@ -105,7 +105,7 @@ def verdicts(results, failures):
     for goal in all_goals():
         pair = (goal.case, goal.base)
         if all(case in results for case in pair):
-            ratio = statistics.median(ratios(results[goal.case], results[goal.base]))
+            ratio = statistics.median(goal.figures(results[goal.case], results[goal.base]))
             yield goal, ratio, goal.met(ratio)
         elif any(case in failures for case in pair):
             yield goal, None, False

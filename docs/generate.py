@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from mcp_bridge.plugins import SOURCES, source_type
-from mcp_bridge.settings import json_schema, model
+from mcp_bridge.settings import json_schema, model, sections
 from mcp_bridge.wire.outcomes import MISSING_CAPABILITY, TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -46,11 +46,18 @@ def settings_page() -> str:
     parts = [SETTINGS_HEAD, _table(model.Settings, "")]
     parts += ["## sources\n\nA list. Every source has these keys, and the ones of its type.\n"]
     parts += [_table(model.SourceSettings, "sources[].")]
+    parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
     for name in SOURCES:
         parts.append(f"### type: {name}\n\n{source_type(name).__doc__}\n")
         parts.append(_table(source_type(name), "sources[]."))
-    limits = (("limits", model.LimitSettings), ("limits.tools.*", model.ToolLimitSettings))
-    for key, part in (*limits, ("http", model.HttpSettings), ("state", model.StateSettings)):
+    limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
+    for key, part in (
+        *limits,
+        ("http", sections.HttpSettings),
+        ("processes", sections.ProcessSettings),
+        ("state", sections.StateSettings),
+        ("approvals", sections.ApprovalSettings),
+    ):
         parts += [f"## {key}\n", _table(part, f"{key}.")]
     return "\n".join([*parts, SETTINGS_FOOT])
 
@@ -115,7 +122,7 @@ SETTINGS_FOOT = """## Exit codes
 | 0 | all went well |
 | 1 | a called tool failed, `validate` or `doctor` found something, or no source could be loaded |
 | 2 | wrong options, or settings that cannot be used |
-| 3 | there is no tool of that name |
+| 3 | there is no tool, or no decision, of that name |
 | 130 | stopped by Ctrl-C (not `serve`, which ends with 0) |
 """
 
