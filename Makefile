@@ -9,7 +9,7 @@ demo: .venv/.demo       ## call the demo's tools over stdio, then serve them ove
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: .venv/.test       ## all tests, with coverage
-	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --cov --cov-report=term
+	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
 
 conformance: .venv/.test ## the official conformance suite against a server with everything, a line for each revision
 	$(BIN)/python tests/conformance/referee.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import sys
 import tempfile
@@ -21,6 +23,20 @@ def pytest_configure() -> None:
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker that ends in the middle of a test leaves no word of its own: say how it ended."""
+    if error:
+        with contextlib.suppress(Exception):
+            print(f"\n{node.gateway.id} ended with {node.gateway._io.popen.wait(10)}", file=sys.stderr, flush=True)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Failures are named at once: a run that is cut off has no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid} ({report.when})", file=sys.stderr, flush=True)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
