@@ -105,7 +105,7 @@ class Pipeline:
             *([recheck_output] if admitters or deciders else []),
             *admitters,
             validate_input,
-            *([partial(_lend_check, tool, self._arguments)] if decide else []),
+            *([partial(_lend_check, partial(_check_input, tool, self._arguments))] if decide else []),
             *decide,
             *([self._name_errors] if decide else []),
             *attempt,
@@ -221,9 +221,9 @@ async def _validate_input(
     return await call_next(call, ctx)
 
 
-def _lend_check(tool: Prepared, most: Extent, call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
+def _lend_check(check: Callable[[ToolCall], None], call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
     """Whoever changes arguments may know whether they fit before a person is asked about them."""
-    ctx.check = partial(_check_input, tool, most)
+    ctx.check = check
     return call_next(call, ctx)
 
 

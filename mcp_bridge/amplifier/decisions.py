@@ -18,52 +18,45 @@ RESULT_KEYS = ("result", "tool_result", "tool_response")
 class Decision:
     """What has been decided so far. `data` is what the handlers have made of the event's data."""
 
+    __slots__ = ("_modified", "_said", "data", "denied")
+
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         self.denied: HookResult | None = None
-        self._asked: list[HookResult] = []
-        self._injected: list[ContextInjection] = []
-        self._messages: list[HookResult] = []
-        self._reasons: list[str] = []
-        self._modified = self._suppressed = False
+        self._said: list[HookResult] = []
+        self._modified = False
 
     def add(self, result: HookResult | None) -> None:
         """Take one handler's decision in."""
         if result is None:
             return
-        if result.user_message:
-            self._messages.append(result)
-        if result.reason:
-            self._reasons.append(result.reason)
-        self._suppressed = self._suppressed or result.suppress_output
+        self._said.append(result)
         if result.action == "deny":
             self.denied = result
-        elif result.action == "ask_user":
-            self._asked.append(result)
-        elif result.action == "inject_context":
-            self._injected += injections(result)
         elif result.action == "modify" and result.data is not None:
             self._modify(result.data)
 
     def result(self) -> HookResult:
         """All of it as one decision."""
+        if not self._said:
+            return HookResult(data=self.data)
         made: dict[str, Any] = {"data": self.data}
-        if self._messages:
-            made |= _said_to_the_user(self._messages)
-        if self._injected:
-            made |= _read_by_the_model(self._injected)
-        if self._suppressed:
-            made["suppress_output"] = True
+        if messages := [one for one in self._said if one.user_message]:
+            made |= _said_to_the_user(messages)
+        injected = [text for one in self._said if one.action == "inject_context" for text in injections(one)]
+        if injected:
+            made |= _read_by_the_model(injected)
+        asked = [one for one in self._said if one.action == "ask_user"]
         if self.denied is not None:
             made |= {"action": "deny", "reason": self.denied.reason}
-        elif self._asked:
-            made |= {"action": "ask_user", **_asked(self._asked)}
-        elif self._injected:
+        elif asked:
+            made |= {"action": "ask_user", **_asked(asked)}
+        elif injected:
             made["action"] = "inject_context"
         elif self._modified:
             made["action"] = "modify"
-        if self._reasons and "reason" not in made:
-            made["reason"] = "\n".join(self._reasons)
+        made.setdefault("reason", "\n".join(one.reason for one in self._said if one.reason) or None)
+        made["suppress_output"] = any(one.suppress_output for one in self._said)
         return HookResult(**made)
 
     def _modify(self, data: dict[str, Any]) -> None:
@@ -93,14 +86,14 @@ def as_result(answer: Any) -> HookResult | None:
 
     Raises ValueError for anything else.
     """
-    if answer is None or isinstance(answer, HookResult):
-        return answer
+    if answer is None:
+        return None
     if isinstance(answer, dict):
         return HookResult.model_validate(answer)
     if hasattr(answer, "action") and hasattr(answer, "model_dump"):
         if answer.action == "continue" and getattr(answer, "model_fields_set", None) == {"action"}:
             return None  # most answers of most hooks
-        return HookResult.model_validate(answer.model_dump())
+        return answer if isinstance(answer, HookResult) else HookResult.model_validate(answer.model_dump())
     raise ValueError(f"a hook answers with a HookResult, found {type(answer).__name__}")
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -52,6 +51,21 @@ class Case:
     kind: str = "tool"
 
 
+class During:
+    """The block in which a call is the one that hooks run for; a class, because every event enters one."""
+
+    __slots__ = ("_running", "_token")
+
+    def __init__(self, call: ToolCall, ctx: CallContext) -> None:
+        self._running = (call, ctx)
+
+    def __enter__(self) -> None:
+        self._token = _RUNNING.set(self._running)
+
+    def __exit__(self, *_: object) -> None:
+        _RUNNING.reset(self._token)
+
+
 class Asking:
     """Finds out whether calls may run, as its `policy` says; without one, by asking the person at the client."""
 
@@ -76,14 +90,9 @@ class Asking:
         )
         return (await self.settle(case, ctx)).allowed
 
-    @contextmanager
-    def during(self, call: ToolCall, ctx: CallContext) -> Iterator[None]:
+    def during(self, call: ToolCall, ctx: CallContext) -> During:
         """Let what runs in the block, such as a hook, ask about this call: see `running`."""
-        token = _RUNNING.set((call, ctx))
-        try:
-            yield
-        finally:
-            _RUNNING.reset(token)
+        return During(call, ctx)
 
     def running(self) -> tuple[ToolCall, CallContext] | None:
         """The call whose hooks run, if any do."""
