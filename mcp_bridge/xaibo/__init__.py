@@ -1,0 +1,1 @@
+"""Xaibo's Tools Protocol, needing no xaibo."""
