@@ -141,5 +141,6 @@ def all_goals():
         many = replace(few, tools=MANY_TOOLS)
         name = f"{transport}: bridge with {MANY_TOOLS:,} tools / with {TOOLS}"
         yield Goal(name=name, case=many, base=few, limit=1.3)
-    _, one, most = (Case(server="native", transport="stdio", hooks=hooks) for hooks in HOOKS)
+    none, one, most = (Case(server="native", transport="stdio", hooks=hooks) for hooks in HOOKS)
+    yield HookGoal(name="stdio: a hook of five on native", case=most, base=none, limit=10.0)
     yield HookGoal(name="stdio: one more hook on native", case=most, base=one, limit=10.0)

@@ -172,6 +172,7 @@ def test_the_end_of_a_bridge_is_no_hang_up_for_its_group_where_another_is_stoppe
     assert (done.returncode, done.stdout) == (0, "still here 0\n")
 
 
+@pytest.mark.timeout(600)
 def test_twenty_servers_leave_nothing(tmp_path: Path) -> None:
     token = a_token()
     (tmp_path / "tools.py").write_text(

@@ -112,7 +112,7 @@ def test_what_does_not_end_is_killed_at_the_time_out(kind: str, tmp_path: Path) 
 
 
 def test_a_stuck_thread_is_gone_soon_after_the_time_out(way: Way, tmp_path: Path) -> None:
-    limits = {"tools": {"sync_sleeps": {"timeout": "1s"}}}
+    limits = {"tools": {"sync_sleeps": {"timeout": "4s"}}}
     with isolated(way, tmp_path, {**SMALL, "workers": 3}, limits=limits) as server, beside(server, tmp_path):
         result = server.result("sync_sleeps", token="stuck")
         assert code_of(result) == "timeout"
@@ -122,7 +122,7 @@ def test_a_stuck_thread_is_gone_soon_after_the_time_out(way: Way, tmp_path: Path
 
 
 def test_a_call_that_ends_when_it_is_asked_to_keeps_its_worker(tmp_path: Path) -> None:
-    limits = {"tools": {"async_sleeps": {"timeout": "1s"}}}
+    limits = {"tools": {"async_sleeps": {"timeout": "4s"}}}
     with isolated(ONE, tmp_path, {**SMALL, "workers": 1}, limits=limits) as server:
         assert code_of(server.result("async_sleeps", token="polite")) == "timeout"
         (worker,) = pids_of(server, "polite")
