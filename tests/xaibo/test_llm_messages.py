@@ -1,0 +1,83 @@
+"""Messages, options and answers of a language model are Xaibo's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mcp_bridge.xaibo import (
+    LLMFunctionCall,
+    LLMMessage,
+    LLMMessageContent,
+    LLMMessageContentType,
+    LLMOptions,
+    LLMResponse,
+    LLMRole,
+    LLMUsage,
+)
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant"])
+def test_a_message_of_text_says_who_speaks(role: str) -> None:
+    message = getattr(LLMMessage, role)("Hello", name="Ada")
+    part = LLMMessageContent(type=LLMMessageContentType.TEXT, text="Hello")
+    assert (message.role, message.content, message.name) == (LLMRole(role), [part], "Ada")
+
+
+def test_a_call_and_its_result_are_messages_with_one_id() -> None:
+    call = LLMMessage.function("c1", "add", {"a": 1})
+    result = LLMMessage.function_result("c1", "add", "2")
+    assert call.role is result.role is LLMRole.FUNCTION
+    assert (call.content, call.tool_calls) == ([], [LLMFunctionCall(id="c1", name="add", arguments={"a": 1})])
+    assert [part.model_dump() for part in result.tool_results or []] == [{"id": "c1", "name": "add", "content": "2"}]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.png", "image/png"), ("a.txt", "image/jpeg"), ("a", "image/jpeg")])
+def test_a_picture_is_carried_as_a_data_uri(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_bytes(b"\x00\xff")
+    (part,) = LLMMessage.user_image(str(tmp_path / name)).content
+    assert (part.type, part.image) == (LLMMessageContentType.IMAGE, f"data:{kind};base64,AP8=")
+
+
+def test_a_picture_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        LLMMessage.user_image(str(tmp_path / "none.png"))
+
+
+@pytest.mark.parametrize("given", [{"temperature": 2.1}, {"temperature": -1}, {"top_p": 1.1}, {"top_p": -0.1}])
+def test_options_out_of_their_range_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        LLMOptions(**given)
+
+
+def test_options_may_be_left_to_the_model() -> None:
+    options = LLMOptions(temperature=None, top_p=None)
+    assert (options.temperature, options.top_p, options.functions) == (None, None, None)
+    assert (LLMOptions().temperature, LLMOptions().top_p) == (1.0, 1.0)
+
+
+def test_answers_are_merged_in_order_and_their_tokens_added_up() -> None:
+    call = LLMFunctionCall(id="1", name="add", arguments={})
+    usage = LLMUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3)
+    first = LLMResponse(content="a", tool_calls=[call], usage=usage, vendor_specific={"x": 1, "y": 1})
+    merged = LLMResponse.merge(first, LLMResponse(content="b", usage=usage, vendor_specific={"x": 2}))
+    assert (merged.content, merged.tool_calls, merged.vendor_specific) == ("a\nb", [call], {"x": 2, "y": 1})
+    assert merged.usage == LLMUsage(prompt_tokens=2, completion_tokens=4, total_tokens=6)
+    assert usage.total_tokens == 3
+    plain = LLMResponse.merge(LLMResponse(content="a", vendor_specific=None))
+    assert (plain.tool_calls, plain.usage, plain.vendor_specific) == (None, None, {})
+
+
+def test_merging_agrees_with_the_real_one() -> None:
+    from xaibo.core.models import llm
+
+    given: list[dict[str, Any]] = [
+        {"content": "a", "tool_calls": [{"id": "1", "name": "n", "arguments": {}}], "vendor_specific": {"k": 1}},
+        {"content": "b", "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}},
+    ]
+    ours = LLMResponse.merge(*(LLMResponse(**each) for each in given))
+    real = llm.LLMResponse.merge(*(llm.LLMResponse(**each) for each in given))
+    assert ours.model_dump() == real.model_dump()

@@ -1,0 +1,134 @@
+"""Whatever parameters there are, their schema is one; and there and back is where it began."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge.schema.validator import Validator
+from mcp_bridge.xaibo import Tool, ToolParameter
+from mcp_bridge.xaibo.schemas import arguments_of, parameters_of, schema_of, schema_of_tool, tool_of
+
+ALIASES = ["str", "int", "float", "bool", "list", "dict", "None"]
+KINDS = ["string", "integer", "number", "boolean", "object", "array", "null"]
+TEXTS = st.text(max_size=5)
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+MEMBERS = TEXTS | st.sampled_from(["1", "1.0", "2.5", "true", "False", "null", "[]", "-0", "1e400"])
+SPARSE = st.fixed_dictionaries(
+    {"type": st.sampled_from([*KINDS, *ALIASES, "any", "Thing"]) | TEXTS},
+    optional={
+        "description": st.none() | TEXTS,
+        "required": st.none() | st.booleans(),
+        "default": DATA,
+        "enum": st.none() | st.lists(MEMBERS, max_size=4),
+    },
+)
+PARAMETERS = st.dictionaries(TEXTS, SPARSE.map(ToolParameter.model_validate), max_size=4)
+WORDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(KINDS) | st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True),
+        "description": st.text(min_size=1, max_size=5),
+        "default": DATA,
+        "enum": st.lists(DATA, min_size=1, max_size=3),
+        "items": st.just({})
+        | st.just({"type": "string"})
+        | st.fixed_dictionaries({"enum": st.lists(TEXTS, min_size=1)}),
+        "minimum": st.integers(),
+        "title": TEXTS,
+    },
+)
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> dict[str, Any]:
+    """Schemas of objects with some keywords, most of which parameters can say."""
+    properties = draw(st.dictionaries(TEXTS, WORDS, max_size=4))
+    required = [name for name in properties if draw(st.booleans())]
+    extra: dict[str, Any] = draw(st.sampled_from([{}, {}, {"additionalProperties": False}, {"title": "T"}]))
+    return {"type": "object", "properties": properties, **({"required": required} if required else {}), **extra}
+
+
+@given(PARAMETERS)
+def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> None:
+    schema = schema_of(parameters)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft7Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema, allow_nan=False)) == schema
+    assert list(schema["properties"]) == list(parameters)
+
+
+@given(PARAMETERS)
+def test_every_enum_of_a_schema_has_something_to_choose(parameters: dict[str, ToolParameter]) -> None:
+    for part in schema_of(parameters)["properties"].values():
+        for member in part.get("enum", ()):
+            jsonschema.validate(member, part)
+
+
+@given(PARAMETERS)
+def test_there_and_back_is_the_same_schema(parameters: dict[str, ToolParameter]) -> None:
+    schema = schema_of(parameters)
+    again, losses = parameters_of(schema)
+    assert schema_of(again) == schema
+    assert losses == []
+    assert schema_of_tool(tool_of("t", "d", schema)) == schema
+
+
+@given(schemas())
+def test_what_is_lost_is_reported_and_the_schema_kept(schema: dict[str, Any]) -> None:
+    parameters, losses = parameters_of(schema)
+    if not losses:
+        said = schema_of(parameters)
+        for part in said["properties"].values():
+            if part.get("items") == {}:
+                part.pop("items")
+        for part in schema["properties"].values():
+            if part.get("items") == {}:
+                part.pop("items")
+        assert said == schema
+    tool = tool_of("t", "d", schema)
+    assert json.dumps(schema_of_tool(tool)) == json.dumps(schema)
+    assert all(line.startswith("$.") and ": " in line and "\n" not in repr(line) for line in losses)
+
+
+@given(PARAMETERS)
+def test_a_tool_of_ours_comes_back_as_it_was(parameters: dict[str, ToolParameter]) -> None:
+    tool = Tool(name="t", description="d", parameters=parameters)
+    again = Tool.model_validate(tool.model_dump(exclude_unset=True))
+    assert repr(again) == repr(tool)
+    assert schema_of_tool(again) == schema_of_tool(tool)
+
+
+@given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=4))
+def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParameter], given: dict[str, Any]) -> None:
+    made = arguments_of(parameters, given)
+    assert list(made) == list(given)
+    for name, value in given.items():
+        if made[name] is not value:
+            assert isinstance(value, int | float)
+            assert made[name] in (parameters[name].enum or [])
+
+
+@given(PARAMETERS)
+def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: dict[str, ToolParameter]) -> None:
+    for name, part in schema_of(parameters)["properties"].items():
+        for member in part.get("enum", ()):
+            assert arguments_of(parameters, {name: member})[name] in (parameters[name].enum or [])
+
+
+@given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=3))
+def test_the_bridge_validates_as_the_reference_does(
+    parameters: dict[str, ToolParameter], given: dict[str, Any]
+) -> None:
+    schema = schema_of(parameters)
+    if json.loads(json.dumps(given)) == given:  # no NaN
+        expected = jsonschema.Draft202012Validator(schema).is_valid(given)
+        assert Validator(schema).is_valid(given) == expected
