@@ -137,6 +137,29 @@ def call(
 
 
 @app.command()
+def export(
+    form: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", help="openai, openai-responses, anthropic, gemini, bedrock or ollama."),
+    ],
+    file: File = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="For OpenAI's strict mode, the tools that it can have.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="This tool alone; may be repeated.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of stdout.")] = None,
+    log_level: Level = "critical",
+) -> None:
+    """Print the tools in the format of a language model, as JSON."""
+    from mcp_bridge.cli import exporting, logs
+
+    logs.configure(log_level)
+    exporting.export(form, file, exporting.Wishes(strict=strict, only=only or []), output)
+
+
+@app.command()
 def validate(file: File = None, as_json: AsJson = False, log_level: Level = "critical") -> None:
     """Check settings and sources without serving; exit code 1 when something is wrong."""
     from mcp_bridge.cli import logs, showing

@@ -1,1 +1,31 @@
-"""Registered tools in the formats of language models, their calls, and the results of these."""
+"""Registered tools in the formats of language models, their calls, and the results of these.
+
+`Export` is the door. Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_bridge._lazy import lazily
+
+if TYPE_CHECKING:
+    from mcp_bridge.export.calls import ModelCall
+    from mcp_bridge.export.exporting import Export
+    from mcp_bridge.export.formats import FORMATS
+    from mcp_bridge.export.problems import Problem
+
+_WHERE = {
+    "mcp_bridge.export.calls": ("ModelCall",),
+    "mcp_bridge.export.exporting": ("Export",),
+    "mcp_bridge.export.formats": ("FORMATS",),
+    "mcp_bridge.export.problems": ("Problem",),
+}
+
+__all__ = ["FORMATS", "Export", "ModelCall", "Problem"]
+
+__getattr__ = lazily(__name__, _WHERE)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -24,6 +24,7 @@ EXPECTED = {
     "names.yaml": ["first__count", "first__shout", "how_warm"],
     "python.yaml": ["count", "shout", "temperature"],
     "state.yaml": ["count", "shout", "temperature"],
+    "xaibo.yaml": ["temperature"],
     "settings.toml": ["toml__count", "toml__shout", "toml__temperature"],
 }
 

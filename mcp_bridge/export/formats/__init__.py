@@ -1,0 +1,17 @@
+"""The formats, by the names that they have on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mcp_bridge.export.format import Format
+from mcp_bridge.export.formats.anthropic import Anthropic
+from mcp_bridge.export.formats.bedrock import Bedrock
+from mcp_bridge.export.formats.gemini import Gemini
+from mcp_bridge.export.formats.ollama import Ollama
+from mcp_bridge.export.formats.openai_chat import OpenAIChat
+from mcp_bridge.export.formats.openai_responses import OpenAIResponses
+
+FORMATS: Mapping[str, Format] = {
+    made.name: made for made in (OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini(), Bedrock(), Ollama())
+}

@@ -1,0 +1,172 @@
+"""Models of six vendors that want calls, and read what comes of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mcp_bridge import Image, Text, ToolEntry, ToolError, ToolRegistry, tool
+
+ALL = ("openai", "openai-responses", "anthropic", "gemini", "bedrock", "ollama")
+WITH_IDS = ("openai", "openai-responses", "anthropic", "bedrock")
+PNG = b"\x89PNG\r\n\x1a\n0123"
+
+TREE = {
+    "type": "object",
+    "properties": {
+        "root": {"$ref": "#/$defs/node"},
+        "unit": {"type": "string", "enum": ["c", "f"], "default": "c", "description": "Of what."},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "spot": {
+            "type": "object",
+            "properties": {"x": {"type": "number"}, "y": {"type": "number", "default": 0}},
+            "required": ["x"],
+        },
+    },
+    "required": ["root"],
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "next": {"$ref": "#/$defs/node"}},
+            "required": ["name"],
+        }
+    },
+}
+"""Everything that an export has to keep."""
+
+
+@tool
+def weather(city: str, unit: str = "c", days: int | None = None) -> dict[str, Any]:
+    """The weather somewhere."""
+    return {"city": city, "unit": unit, "days": days}
+
+
+@tool
+def nowhere(city: str) -> str:
+    """Always fails."""
+    raise ToolError(f"no such city: {city}\n  try again", code="unknown_city")
+
+
+@tool
+def breaks() -> str:
+    """Raises what nobody expects."""
+    raise ValueError("the secret is 12345")
+
+
+@tool
+def painting() -> Any:
+    """Text and a picture."""
+    return [Text("a dot"), Image(PNG, "image/png")]
+
+
+@tool
+def silent() -> None:
+    """Answers nothing."""
+
+
+@tool
+def words() -> str:
+    """Some text."""
+    return ' verbatim "text"\n'
+
+
+double = ToolEntry("sums.double", "Twice as much.", lambda number: number * 2, {"type": "integer"})
+tree = ToolEntry("tree", "", lambda data: data, TREE)
+FUNCTIONS = (weather, nowhere, breaks, painting, silent, words)
+
+
+def registry() -> ToolRegistry:
+    """The tools above."""
+    made = ToolRegistry()
+    for function in FUNCTIONS:
+        made.register(function.tool_entry)
+    made.register(double)
+    made.register(tree)
+    return made
+
+
+def response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
+    """What a vendor's API answers where its model calls these; text in place of arguments is sent as it is."""
+    numbered = [(f"id-{number}", name, arguments) for number, (name, arguments) in enumerate(calls)]
+    match form:
+        case "openai":
+            made = [
+                {"id": id, "type": "function", "function": {"name": name, "arguments": _text(arguments)}}
+                for id, name, arguments in numbered
+            ]
+            message = {"role": "assistant", "content": None, "refusal": None, "tool_calls": made}
+            choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": message}
+            return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+        case "openai-responses":
+            items = [
+                {"type": "function_call", "id": f"fc-{id}", "call_id": id, "name": name, "arguments": _text(arguments)}
+                for id, name, arguments in numbered
+            ]
+            return {"id": "x", "output": [{"type": "reasoning", "id": "r", "summary": []}, *items]}
+        case "anthropic":
+            blocks = [{"type": "tool_use", "id": id, "name": name, "input": given} for id, name, given in numbered]
+            return {"id": "x", "role": "assistant", "content": [{"type": "text", "text": "Let me see."}, *blocks]}
+        case "gemini":
+            parts = [{"functionCall": {"name": name, "args": given}} for _, name, given in numbered]
+            content = {"role": "model", "parts": [{"text": "Let me see."}, *parts]}
+            return {"candidates": [{"content": content, "finishReason": "STOP"}]}
+        case "bedrock":
+            uses = [{"toolUse": {"toolUseId": id, "name": name, "input": given}} for id, name, given in numbered]
+            return {"output": {"message": {"role": "assistant", "content": [{"text": "Let me see."}, *uses]}}}
+        case _:
+            functions = [{"function": {"name": name, "arguments": given}} for _, name, given in numbered]
+            return {"model": "m", "message": {"role": "assistant", "content": "", "tool_calls": functions}}
+
+
+def _text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def results(form: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The single results in what is appended to a conversation."""
+    match form:
+        case "anthropic":
+            return [block for message in messages for block in message["content"]]
+        case "gemini":
+            return [part["functionResponse"] for message in messages for part in message["parts"]]
+        case "bedrock":
+            return [block["toolResult"] for message in messages for block in message["content"]]
+    return messages
+
+
+def text(form: str, result: dict[str, Any]) -> str:
+    """The text of a result; an object as JSON."""
+    match form:
+        case "openai-responses":
+            return str(result["output"])
+        case "gemini":
+            value = result["response"].get("error") or result["response"]["output"]
+            return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        case "bedrock":
+            (block,) = result["content"]
+            return str(block["text"]) if "text" in block else json.dumps(block["json"], separators=(",", ":"))
+    return str(result["content"])
+
+
+def reference(form: str, result: dict[str, Any]) -> str:
+    """What a result says which call it is of: an id, or a name where the vendor has no ids."""
+    keys = {"openai": "tool_call_id", "openai-responses": "call_id", "anthropic": "tool_use_id"}
+    keys |= {"gemini": "name", "bedrock": "toolUseId", "ollama": "tool_name"}
+    return str(result[keys[form]])
+
+
+def functions(form: str, tools: list[dict[str, Any]]) -> dict[str, tuple[str | None, dict[str, Any]]]:
+    """The exported tools of any format: description and schema by name."""
+    schema = {"openai": "parameters", "ollama": "parameters", "openai-responses": "parameters"}
+    schema |= {"anthropic": "input_schema", "gemini": "parametersJsonSchema", "bedrock": "inputSchema"}
+    match form:
+        case "openai" | "ollama":
+            flat = [one["function"] for one in tools]
+        case "gemini":
+            flat = [one for given in tools for one in given["functionDeclarations"]]
+        case "bedrock":
+            flat = [one["toolSpec"] for one in tools]
+        case _:
+            flat = tools
+    made = {one["name"]: (one.get("description"), one[schema[form]]) for one in flat}
+    return {name: (told, given["json"] if form == "bedrock" else given) for name, (told, given) in made.items()}

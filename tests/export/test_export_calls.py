@@ -1,0 +1,312 @@
+"""Calls of models come back into the registry, and their results go out in the model's format."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from export_kit import ALL, PNG, WITH_IDS, double, reference, registry, response, results, text
+
+from mcp_bridge import (
+    Audio,
+    CallContext,
+    EmbeddedResource,
+    Image,
+    Pipeline,
+    ResourceLink,
+    Stage,
+    Text,
+    ToolEntry,
+    ToolRegistry,
+    ToolResult,
+)
+from mcp_bridge.export import Export
+
+JSON_TEXT = ("openai", "openai-responses")
+
+
+async def said(form: str, *calls: tuple[str, Any], strict: bool = False) -> list[str]:
+    """The texts of the results of calls, made by a model of this format."""
+    export = Export(registry(), form, strict=strict)
+    return [text(form, one) for one in results(form, await export.run(response(form, *calls)))]
+
+
+@pytest.mark.parametrize("form", ALL)
+async def test_results_come_in_the_order_of_the_calls_and_say_of_which_they_are(form: str) -> None:
+    export = Export(registry(), form)
+    name = next(exported for exported, own in export.names.items() if own == "sums.double")
+    calls = [("weather", {"city": "Rom"}), (name, {"input": 4}), ("weather", {"city": "Ulm", "days": 2})]
+    made = results(form, await export.run(response(form, *calls)))
+    assert [text(form, one) for one in made] == [
+        '{"city":"Rom","unit":"c","days":null}',
+        "8",
+        '{"city":"Ulm","unit":"c","days":2}',
+    ]
+    ids = ["id-0", "id-1", "id-2"] if form in WITH_IDS else ["weather", name, "weather"]
+    assert [reference(form, one) for one in made] == ids
+
+
+@pytest.mark.parametrize("form", ALL)
+async def test_an_answer_without_calls_asks_for_nothing_to_be_appended(form: str) -> None:
+    assert await Export(registry(), form).run(response(form)) == []
+    for nothing in ({}, None, [], {"choices": [], "candidates": [], "content": "Hello."}, "Hello."):
+        assert await Export(registry(), form).run(nothing) == []
+
+
+@pytest.mark.parametrize("form", ALL)
+async def test_text_is_verbatim(form: str) -> None:
+    assert await said(form, ("words", {})) == [' verbatim "text"\n']
+
+
+@pytest.mark.parametrize("form", ALL)
+async def test_what_a_tool_says_went_wrong_is_told_verbatim(form: str) -> None:
+    export = Export(registry(), form)
+    (made,) = results(form, await export.run(response(form, ("nowhere", {"city": "X"}))))
+    assert text(form, made) == "no such city: X\n  try again"
+    flags = {"anthropic": ("is_error", True), "bedrock": ("status", "error")}
+    assert form not in flags or made[flags[form][0]] == flags[form][1]
+    assert form != "gemini" or made["response"].keys() == {"error"}
+
+
+@pytest.mark.parametrize("form", ALL)
+async def test_what_nobody_expected_is_not_told(form: str, caplog: pytest.LogCaptureFixture) -> None:
+    (told,) = await said(form, ("breaks", {}))
+    assert "internal error" in told
+    assert "12345" not in told
+
+
+@pytest.mark.parametrize("form", ALL)
+async def test_arguments_that_do_not_fit_are_told_with_their_place(form: str) -> None:
+    (told,) = await said(form, ("weather", {"city": 5}))
+    assert "$.city: expected type string, got int" in told
+
+
+@pytest.mark.parametrize("form", ALL)
+async def test_an_unknown_tool_takes_no_other_call_with_it(form: str) -> None:
+    told, other = await said(form, ("wether", {}), ("words", {}))
+    assert "Unknown tool: wether. Did you mean 'weather'" in told
+    assert "verbatim" in other
+
+
+@pytest.mark.parametrize("form", JSON_TEXT)
+@pytest.mark.parametrize(
+    ("sent", "problem"),
+    [
+        ('{"city": "Rom"', "not JSON"),
+        ('{"city": NaN}', "NaN is no JSON value"),
+        ("[1]", "expected an object, got list"),
+        ('"Rom"', "expected an object, got str"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+async def test_arguments_that_are_no_json_take_no_other_call_with_them(form: str, sent: str, problem: str) -> None:
+    told, other = await said(form, ("weather", sent), ("words", ""))
+    assert "Input validation failed for tool 'weather'" in told
+    assert problem in told
+    assert "verbatim" in other
+
+
+@pytest.mark.parametrize("form", JSON_TEXT)
+@pytest.mark.parametrize("sent", ["", " ", "null", "{}"])
+async def test_no_arguments_are_none(form: str, sent: str) -> None:
+    assert await said(form, ("words", sent)) == [' verbatim "text"\n']
+
+
+@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("arguments", [{}, {"input": 1, "more": 2}])
+async def test_the_one_argument_input_is_asked_for(form: str, arguments: Any) -> None:
+    export = Export([double], form)
+    (name,) = export.names
+    (made,) = results(form, await export.run(response(form, (name, arguments))))
+    assert "$." in text(form, made)
+
+
+async def test_a_tool_that_was_not_exported_cannot_be_called() -> None:
+    export = Export(registry(), "anthropic", only=["words"])
+    (made,) = results("anthropic", await export.run(response("anthropic", ("weather", {"city": "Rom"}))))
+    assert made["is_error"] is True
+    assert "Unknown tool: weather." in made["content"]
+
+
+async def test_a_tool_that_has_gone_is_told() -> None:
+    tools = registry()
+    export = Export(tools, "anthropic")
+    tools.unregister("words")
+    (made,) = results("anthropic", await export.run(response("anthropic", ("words", {}))))
+    assert made == {"type": "tool_result", "tool_use_id": "id-0", "is_error": True, "content": "Unknown tool: words."}
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_any_part_of_an_answer_will_do(form: str) -> None:
+    export = Export(registry(), form)
+    part: Any = response(form, ("words", {}))
+    parts = [part]
+    for step in {
+        "openai": ("choices", 0, "message", "tool_calls", 0),
+        "openai-responses": ("output", 1),
+        "anthropic": ("content", 1),
+        "gemini": ("candidates", 0, "content", "parts", 1),
+        "bedrock": ("output", "message", "content", 1),
+        "ollama": ("message", "tool_calls", 0),
+    }[form]:
+        part = part[step]
+        if step not in ("choices", "candidates"):
+            parts.append(part)
+    assert [[call.name for call in export.calls(one)] for one in parts] == [["words"]] * len(parts)
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_objects_with_attributes_will_do(form: str) -> None:
+    answer = json.loads(json.dumps(response(form, ("weather", "{}"))), object_hook=lambda made: SimpleNamespace(**made))
+    assert [call.name for call in Export(registry(), form).calls(answer)] == ["weather"]
+
+
+def test_an_id_of_gemini_comes_back_and_none_is_invented() -> None:
+    export = Export(registry(), "gemini")
+    with_id, without = export.calls(
+        [{"functionCall": {"id": "7", "name": "words", "args": {}}}, {"functionCall": {"name": "words"}}]
+    )
+    done = ToolResult(success=True, output="x")
+    assert export.result(with_id, done)["functionResponse"]["id"] == "7"
+    assert "id" not in export.result(without, done)["functionResponse"]
+    assert without.id
+
+
+async def test_a_custom_tool_of_openai_is_none_of_ours_and_is_answered() -> None:
+    call = {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    (made,) = await Export(registry(), "openai").run({"tool_calls": [call]})
+    assert made["tool_call_id"] == "c"
+    assert "Unknown tool: shell." in made["content"]
+
+
+def shown(form: str, *content: Any, **more: Any) -> Any:
+    """One result with this content, as the format has it."""
+    export = Export(registry(), form)
+    (call,) = export.calls(response(form, ("words", {})))
+    made = export.result(call, ToolResult(**{"success": True, "content": content, **more}))
+    return next(iter(made.values())) if form in ("gemini", "bedrock") else made
+
+
+DATA = "iVBORw0KGgowMTIz"
+
+
+def test_pictures_go_where_a_format_takes_them() -> None:
+    content = (Text("a dot"), Image(PNG, "image/png"))
+    assert shown("anthropic", *content)["content"] == [
+        {"type": "text", "text": "a dot"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}},
+    ]
+    assert shown("openai-responses", *content)["output"] == [
+        {"type": "input_text", "text": "a dot"},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{DATA}", "detail": "auto"},
+    ]
+    assert shown("bedrock", *content)["content"] == [
+        {"text": "a dot"},
+        {"image": {"format": "png", "source": {"bytes": PNG}}},
+    ]
+
+
+@pytest.mark.parametrize("form", ["openai", "gemini", "ollama"])
+def test_pictures_are_told_in_words_elsewhere(form: str) -> None:
+    told = text(form, shown(form, Text("a dot"), Image(PNG, "image/png")))
+    assert told == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_what_no_format_takes_is_told_in_words(form: str) -> None:
+    content = [
+        Image(b"<svg/>", "image/svg+xml"),
+        Audio(b"1234", "audio/wav"),
+        EmbeddedResource("memo:1", "the memo", "text/plain"),
+        EmbeddedResource("memo:2", b"12345", "application/zip"),
+        ResourceLink("file:///a.txt", "a", description="All of it"),
+    ]
+    told = [
+        "[image, image/svg+xml, 6 bytes, which cannot be shown here]",
+        "[audio, audio/wav, 4 bytes, which cannot be shown here]",
+        "the memo",
+        "[resource memo:2, application/zip, 5 bytes, which cannot be shown here]",
+        "a: file:///a.txt (All of it)",
+    ]
+    assert [text(form, shown(form, one)) for one in content] == told
+
+
+def test_papers_go_where_a_format_takes_them() -> None:
+    paper = EmbeddedResource("memo:1", b"%PDF-1.7", "application/pdf")
+    assert shown("anthropic", paper)["content"][0]["source"]["media_type"] == "application/pdf"
+    assert shown("openai-responses", paper)["output"][0]["file_data"].startswith("data:application/pdf;base64,JVBE")
+    assert shown("bedrock", paper)["content"][0]["document"]["source"]["bytes"] == b"%PDF-1.7"
+    assert "memo:1" in text("openai", shown("openai", paper))
+
+
+def test_nothing_is_told_as_each_format_can() -> None:
+    assert "content" not in shown("anthropic", content=None)
+    assert "content" not in shown("anthropic", Text(" "))
+    assert shown("bedrock", content=None)["content"] == [{"text": "The tool answered nothing."}]
+    assert shown("openai", content=None)["content"] == ""
+    assert shown("gemini", content=None)["response"] == {"output": ""}
+
+
+def test_a_result_that_is_no_json_yet_is_made_so() -> None:
+    assert shown("openai", content=None, output={"days": {1}, "at": date(2026, 7, 28)})["content"] == (
+        '{"days":[1],"at":"2026-07-28"}'
+    )
+
+
+def test_a_failure_keeps_what_the_tool_had_said() -> None:
+    made = shown("anthropic", Text("half of it"), success=False, error="then it broke")
+    assert made["is_error"] is True
+    assert [block["text"] for block in made["content"]] == ["then it broke", "half of it"]
+    assert shown("gemini", Text("half"), success=False, error="broke")["response"] == {"error": "broke\nhalf"}
+
+
+class Watching:
+    """A middleware that notes who called what."""
+
+    stage = Stage.DECIDE
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    async def __call__(self, call: Any, ctx: CallContext, call_next: Any) -> Any:
+        self.seen.append((call.name, call.arguments, ctx.principal))
+        return await call_next(call, ctx)
+
+
+async def test_calls_go_through_the_pipeline_with_the_context_that_is_given() -> None:
+    watching = Watching()
+    tools = ToolRegistry(pipeline=Pipeline([watching]))
+    tools.register(ToolEntry("a.b", "", lambda data: data, {"type": "integer"}))
+    export = Export(tools, "anthropic")
+    (name,) = export.names
+    answer = response("anthropic", (name, {"input": 3}))
+    await export.run(answer, lambda call: CallContext(principal=f"model {call.exported}"))
+    await export.run(answer)
+    assert watching.seen == [("a.b", 3, f"model {name}"), ("a.b", 3, None)]
+
+
+async def test_a_tool_may_run_a_model_whose_calls_are_nested_in_its_own() -> None:
+    tools = registry()
+
+    async def agent(data: Any, ctx: CallContext) -> Any:
+        return await Export(tools, "openai", only=["words"]).run(response("openai", ("words", {}), ("words", {})), ctx)
+
+    tools.register(ToolEntry("agent", "", agent, {"type": "object"}))
+    export = Export(tools, "gemini")
+    (made,) = results("gemini", await export.run(response("gemini", ("agent", {}))))
+    assert [one["content"] for one in json.loads(made["response"]["output"])] == [' verbatim "text"\n'] * 2
+
+
+@pytest.mark.parametrize("form", JSON_TEXT)
+async def test_null_for_what_was_optional_is_as_if_it_were_left_out(form: str) -> None:
+    told = await said(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
+    assert told == ['{"city":"Rom","unit":"c","days":null}']
+
+
+@pytest.mark.parametrize("form", JSON_TEXT)
+async def test_null_is_a_mistake_where_the_export_is_not_strict(form: str) -> None:
+    (told,) = await said(form, ("weather", {"city": "Rom", "unit": None}))
+    assert "$.unit: expected type string, got NoneType" in told

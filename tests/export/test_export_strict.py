@@ -1,0 +1,393 @@
+"""OpenAI's strict mode: what it says is what the tool takes, and what it cannot say is told and stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from export_kit import TREE, functions, response
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge import ToolEntry
+from mcp_bridge.export import Export
+
+CLOSED = {"additionalProperties": False}
+TEXT = {"type": "string"}
+NULL = {"type": "null"}
+ONE = {"const": 1, "type": "integer"}
+FORM = "openai-responses"
+
+
+def exporting(schema: Any) -> Export:
+    return Export([ToolEntry("t", "", lambda data: data, schema)], FORM, strict=True)
+
+
+def strict(schema: Any) -> Any:
+    """The strict form of a schema that has one."""
+    export = exporting(schema)
+    assert [str(problem) for problem in export.problems] == []
+    assert export.tools[0]["strict"] is True
+    return functions(FORM, export.tools)["t"][1]
+
+
+def of(part: Any, **more: Any) -> dict[str, Any]:
+    """An object with one required property."""
+    return {"type": "object", "properties": {"a": part}, "required": ["a"], **more}
+
+
+def optional(part: Any) -> Any:
+    """What becomes of an optional property."""
+    made = strict({"type": "object", "properties": {"a": part}})
+    assert made["required"] == ["a"]
+    return made["properties"]["a"]
+
+
+def arguments(schema: Any, sent: Any) -> Any:
+    """What the tool gets of what a model has sent."""
+    (call,) = exporting(schema).calls(response(FORM, ("t", sent)))
+    return call.arguments
+
+
+def test_every_object_is_closed_and_every_property_required() -> None:
+    assert strict(TREE) == {
+        "type": "object",
+        "properties": {
+            "root": {"$ref": "#/$defs/node"},
+            "unit": {
+                "type": ["string", "null"],
+                "enum": ["c", "f", None],
+                "description": 'Of what.\nDefault: "c"\nnull: the default',
+            },
+            "tags": {
+                "anyOf": [{"type": "array", "items": TEXT}, {"type": "null"}],
+                "description": "null: as if it were left out",
+            },
+            "spot": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {
+                            "x": {"type": "number"},
+                            "y": {"type": ["number", "null"], "description": "Default: 0\nnull: the default"},
+                        },
+                        "required": ["x", "y"],
+                        **CLOSED,
+                    },
+                    {"type": "null"},
+                ],
+                "description": "null: as if it were left out",
+            },
+        },
+        "required": ["root", "unit", "tags", "spot"],
+        **CLOSED,
+        "$defs": {
+            "node": {
+                "type": "object",
+                "properties": {
+                    "name": TEXT,
+                    "next": {
+                        "anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}],
+                        "description": "null: as if it were left out",
+                    },
+                },
+                "required": ["name", "next"],
+                **CLOSED,
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "made"),
+    [
+        (TEXT, TEXT),
+        ({"type": "string", "pattern": "^a", "format": "date"}, {"type": "string", "pattern": "^a", "format": "date"}),
+        ({"type": "array", "items": TEXT, "minItems": 1}, {"type": "array", "items": TEXT, "minItems": 1}),
+        ({"const": 1}, {"const": 1, "type": "integer"}),
+        ({"enum": ["a", 1, None]}, {"enum": ["a", 1, None], "type": ["integer", "null", "string"]}),
+        ({"anyOf": [TEXT, {"type": "null"}]}, {"anyOf": [TEXT, {"type": "null"}]}),
+        ({"allOf": [TEXT], "title": "A"}, {"anyOf": [TEXT], "title": "A"}),
+        ({"oneOf": [TEXT, {"type": "integer"}]}, {"anyOf": [TEXT, {"type": "integer"}]}),
+        ({"type": "string", "deprecated": True, "$comment": "x"}, TEXT),
+        ({"type": "string", "examples": ["é"]}, {"type": "string", "description": 'Examples: ["é"]'}),
+        (
+            {"$ref": "#", "description": "Once more."},
+            {"anyOf": [{"$ref": "#"}], "description": "Once more."},
+        ),
+    ],
+)
+def test_what_strict_mode_can_say(part: Any, made: Any) -> None:
+    assert strict(of(part))["properties"]["a"] == made
+
+
+@pytest.mark.parametrize(
+    ("part", "made"),
+    [
+        (TEXT, {"type": ["string", "null"], "description": "null: as if it were left out"}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+        ({"const": 1, "default": 1}, {"anyOf": [ONE, NULL], "description": "Default: 1\nnull: the default"}),
+        ({"anyOf": [TEXT], "default": 1}, {"anyOf": [TEXT, NULL], "description": "Default: 1\nnull: the default"}),
+        ({"type": ["string", "null"], "default": "x"}, {"type": ["string", "null"], "description": 'Default: "x"'}),
+    ],
+)  # fmt: skip
+def test_what_may_be_left_out_may_be_null(part: Any, made: Any) -> None:
+    assert optional(part) == made
+
+
+def test_branches_that_a_fixed_value_tells_apart_are_alternatives() -> None:
+    cat = {
+        "type": "object",
+        "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}},
+        "required": ["kind"],
+    }
+    dog = {"type": "object", "properties": {"kind": {"enum": ["dog", "wolf"]}}, "required": ["kind"]}
+    schema = of(
+        {"oneOf": [{"$ref": "#/$defs/cat"}, dog], "discriminator": {"propertyName": "kind"}}, **{"$defs": {"cat": cat}}
+    )
+    assert len(strict(schema)["properties"]["a"]["anyOf"]) == 2
+    assert arguments(schema, {"a": {"kind": "cat", "lives": None}}) == {"a": {"kind": "cat"}}
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        ({"type": "string", "minLength": 1}, "$.properties.a.minLength"),
+        ({"type": "string", "format": "uri"}, "$.properties.a.format"),
+        ({"type": "strange"}, "$.properties.a.type"),
+        ({}, "$.properties.a"),
+        (True, "$.properties.a"),
+        ({"enum": [[1]]}, "$.properties.a"),
+        ({"type": "array"}, "$.properties.a"),
+        ({"type": "array", "items": {}}, "$.properties.a.items"),
+        ({"type": "array", "items": TEXT, "uniqueItems": True}, "$.properties.a.uniqueItems"),
+        ({"type": "object"}, "$.properties.a"),
+        ({"type": "object", "properties": {}, "additionalProperties": True}, "$.properties.a.additionalProperties"),
+        ({"type": "object", "additionalProperties": TEXT}, "$.properties.a.additionalProperties"),
+        ({"type": "object", "properties": {}, "patternProperties": {}}, "$.properties.a.patternProperties"),
+        ({"type": "object", "properties": {}, "required": ["b"]}, "$.properties.a.required"),
+        ({"allOf": [TEXT, {"type": "string", "pattern": "x"}]}, "$.properties.a.allOf"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "$.properties.a.oneOf"),
+        ({"oneOf": [of(TEXT), of({"const": 1})]}, "$.properties.a.oneOf"),
+        ({"type": "string", "anyOf": [TEXT]}, "$.properties.a.type"),
+        ({"$ref": "#/properties/b"}, "$.properties.a.$ref"),
+        ({"$ref": "other.json"}, "$.properties.a.$ref"),
+        ({"type": "string", "not": {"const": "x"}}, "$.properties.a.not"),
+        ({"anyOf": [TEXT, {"type": "string", "maxLength": 3}]}, "$.properties.a.anyOf[1].maxLength"),
+        ({"type": "object", "properties": {"a b": {}}}, '$.properties.a.properties["a b"]'),
+    ],
+)
+def test_what_it_cannot_say_is_told_and_the_tool_stays_as_it_is(part: Any, path: str) -> None:
+    schema = of(part)
+    export = exporting(schema)
+    assert [problem.path for problem in export.problems] == [path]
+    assert export.tools[0]["strict"] is False
+    assert functions(FORM, export.tools)["t"][1] == schema
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "object"}])
+def test_a_tool_that_takes_anything_is_not_strict(schema: Any) -> None:
+    export = exporting(schema)
+    assert [problem.path for problem in export.problems] == ["$"]
+    assert export.tools[0]["strict"] is False
+
+
+def test_a_tool_without_arguments_is_strict() -> None:
+    assert strict({"type": "object", "properties": {}}) == {
+        "type": "object",
+        "properties": {},
+        "required": [],
+        **CLOSED,
+    }
+
+
+def nested(levels: int) -> dict[str, Any]:
+    return of(nested(levels - 1)) if levels else TEXT
+
+
+def many(count: int) -> dict[str, Any]:
+    return {"type": "object", "properties": {f"p{number}": TEXT for number in range(count)}}
+
+
+def enum(count: int, width: int) -> dict[str, Any]:
+    return of({"type": "string", "enum": [str(number).zfill(width) for number in range(count)]})
+
+
+@pytest.mark.parametrize(
+    ("fits", "exceeds", "text"),
+    [
+        (nested(10), nested(11), "11 levels of objects"),
+        (many(5_000), many(5_001), "5001 properties"),
+        (enum(1_000, 3), enum(1_001, 4), "1001 values of enums"),
+        (enum(300, 50), enum(300, 51), "15300 characters in an enum of more than 250 values"),
+        (enum(10, 11_999), enum(10, 12_001), "120011 characters of names and values"),
+    ],
+)  # fmt: skip
+def test_what_is_too_large_is_told(fits: Any, exceeds: Any, text: str) -> None:
+    assert exporting(fits).problems == ()
+    export = exporting(exceeds)
+    (problem,) = export.problems
+    assert problem.text.startswith(f"it has {text}, and strict mode takes ")
+    assert export.tools[0]["strict"] is False
+
+
+@pytest.mark.parametrize(
+    ("part", "sent", "got"),
+    [
+        (TEXT, {"a": None}, {}),
+        ({"type": ["string", "null"]}, {"a": None}, {"a": None}),
+        ({"type": "object", "properties": {"b": TEXT}}, {"a": {"b": None}}, {"a": {}}),
+        ({"type": "array", "items": {"$ref": "#"}}, {"a": [{"a": None}]}, {"a": [{}]}),
+        ({"anyOf": [of(TEXT), {"type": "object", "properties": {"b": TEXT}}]}, {"a": {"b": None}}, {"a": {}}),
+    ],
+)
+def test_null_comes_back_as_what_it_stands_for(part: Any, sent: Any, got: Any) -> None:
+    assert arguments({"type": "object", "properties": {"a": part}}, sent) == got
+
+
+def test_null_for_what_is_required_stays_and_is_the_tools_to_refuse() -> None:
+    assert arguments(of(TEXT), {"a": None}) == {"a": None}
+
+
+def test_arguments_that_are_nested_without_end_are_refused() -> None:
+    deep: Any = None
+    for _ in range(100_000):
+        deep = {"a": deep}
+    schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+    (call,) = exporting(schema).calls({"type": "function_call", "name": "t", "arguments": deep, "call_id": "1"})
+    assert "nested too deeply" in str(call.refusal and call.refusal.text)
+
+
+def test_alternatives_at_the_root_can_be_strict_inside_the_one_argument() -> None:
+    schema = {"anyOf": [of(TEXT), {"type": "object", "properties": {"b": TEXT}}]}
+    export = exporting({"type": "object", "properties": {}, **schema})
+    assert export.tools[0]["strict"] is False  # `properties` beside `anyOf`
+    export = exporting(schema)
+    assert export.tools[0]["strict"] is True
+    (call,) = export.calls(response(FORM, ("t", {"input": {"b": None}})))
+    assert call.arguments == {}
+
+
+def test_alternatives_that_lead_to_each_other_cost_no_more_than_they_are_long() -> None:
+    kinds = [
+        {
+            "type": "object",
+            "properties": {"next": {"$ref": "#/$defs/any"}, "kind": {"const": kind}},
+            "required": ["kind"],
+        }
+        for kind in "ab"
+    ]
+    schema = of({"$ref": "#/$defs/any"}, **{"$defs": {"any": {"oneOf": kinds}}})
+    sent: Any = None
+    for _ in range(60):
+        sent = {"next": sent, "kind": "b"}
+    got = arguments(schema, {"a": sent})
+    assert str(got).count("kind") == 60
+    assert "None" not in str(got)
+    doubled = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(60)} | {"d60": TEXT}
+    assert strict({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": doubled})
+
+
+PARTS = st.recursive(
+    st.sampled_from(
+        [
+            TEXT,
+            {"type": "integer"},
+            {"type": ["number", "null"]},
+            {"enum": ["a", 1]},
+            {"const": "c"},
+            {"type": "boolean", "default": True},
+            {"$ref": "#/$defs/node"},
+            {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}], "description": "Or none."},
+            {"oneOf": [{"$ref": "#/$defs/node"}, of({"const": 2})]},
+        ]
+    ),
+    lambda parts: (
+        st.builds(lambda items: {"type": "array", "items": items}, parts)
+        | st.dictionaries(st.sampled_from("abc"), parts, min_size=1, max_size=3).flatmap(
+            lambda properties: st.sets(st.sampled_from(sorted(properties))).map(
+                lambda required: {"type": "object", "properties": properties, "required": sorted(required)}
+            )
+        )
+    ),
+    max_leaves=8,
+)
+NODE = {"type": "object", "properties": {"a": {"const": 1}, "next": {"$ref": "#/$defs/node"}}, "required": ["a"]}
+SCHEMAS = st.builds(
+    lambda properties: {"type": "object", "properties": properties, "$defs": {"node": NODE}},
+    st.dictionaries(st.sampled_from("abc"), PARTS, max_size=3),
+)
+
+
+def pair(draw: Any, schema: Any, depth: int = 0) -> tuple[Any, Any]:
+    """A value that fits, as a strict model sends it and as the tool has to get it."""
+    if "$ref" in schema:
+        return pair(draw, NODE, depth)
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            return pair(draw, draw(st.sampled_from(schema[word])), depth)
+    if "enum" in schema or "const" in schema:
+        value = draw(st.sampled_from(schema.get("enum") or [schema["const"]]))
+        return value, value
+    kind = schema["type"] if isinstance(schema["type"], str) else draw(st.sampled_from(schema["type"]))
+    if kind == "array":
+        items = [pair(draw, schema["items"], depth + 1) for _ in range(draw(st.integers(0, 2)))]
+        return [sent for sent, _ in items], [got for _, got in items]
+    if kind == "object":
+        return pairs(draw, schema, depth)
+    value = {"string": "x", "integer": 3, "number": 1.5, "null": None, "boolean": False}[kind]
+    return value, value
+
+
+def pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
+    sent, got = {}, {}
+    for name, part in schema["properties"].items():
+        takes_null = part.get("type") == ["number", "null"] or "anyOf" in part
+        if name in schema.get("required", ()) or takes_null or (depth < 4 and draw(st.booleans())):
+            sent[name], got[name] = pair(draw, part, depth + 1)
+        else:
+            sent[name] = None
+    return sent, got
+
+
+@given(SCHEMAS, st.data())
+def test_what_a_tool_takes_fits_its_strict_form_and_comes_back_as_it_was(schema: Any, data: Any) -> None:
+    made = strict(schema)
+    sent, got = pair(data.draw, schema)
+    jsonschema.Draft202012Validator.check_schema(made)
+    jsonschema.Draft202012Validator(schema).validate(got)
+    jsonschema.Draft202012Validator(made).validate(sent)
+    assert arguments(schema, sent) == got
+
+
+VALUES = st.recursive(
+    st.sampled_from([None, "c", "a", 1, 2, True, 1.5]),
+    lambda parts: st.lists(parts, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "next"]), parts, max_size=2),
+    max_leaves=6,
+)
+
+
+@given(SCHEMAS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
+def test_what_fits_the_strict_form_fits_the_tool(schema: Any, value: dict[str, Any]) -> None:
+    made = strict(schema)
+    value = {**dict.fromkeys(made["properties"]), **value}
+    if jsonschema.Draft202012Validator(made).is_valid(value):
+        jsonschema.Draft202012Validator(schema).validate(arguments(schema, value))
+
+
+def objects(schema: Any) -> list[dict[str, Any]]:
+    """All objects in a schema."""
+    if isinstance(schema, list):
+        return [found for part in schema for found in objects(part)]
+    if not isinstance(schema, dict):
+        return []
+    own = [schema] if "object" in str(schema.get("type")) else []
+    return own + [found for part in schema.values() for found in objects(part)]
+
+
+@given(SCHEMAS)
+def test_no_object_is_open_and_nothing_is_optional(schema: Any) -> None:
+    for found in objects(strict(schema)):
+        assert found["additionalProperties"] is False
+        assert sorted(found["required"]) == sorted(found["properties"])

@@ -1,0 +1,218 @@
+"""Each format against the types of the vendor's own SDK: what goes out is theirs, what they make comes in."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import anthropic.types
+import botocore.session
+import ollama
+import openai
+import openai.types.chat
+import openai.types.responses
+import pytest
+from botocore.validate import ParamValidator
+from export_kit import TREE, functions, registry, response, results, text
+from google.genai import types as gemini
+from openai.types.responses.response_input_param import FunctionCallOutput
+from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
+
+from mcp_bridge import EmbeddedResource, Image, Text, ToolEntry, ToolResult
+from mcp_bridge.export import Export
+
+CALLS = (("weather", {"city": "Rom"}), ("nowhere", {"city": "X"}), ("painting", {}), ("silent", {}), ("words", {}))
+
+
+@functools.cache
+def converse() -> Any:
+    """The Converse operation as boto3 knows it."""
+    return botocore.session.get_session().get_service_model("bedrock-runtime").operation_model("Converse")
+
+
+def closed(kind: Any) -> TypeAdapter[Any]:
+    """A vendor's TypedDict that takes no field but its own."""
+    return TypeAdapter(with_config(ConfigDict(extra="forbid"))(kind))
+
+
+@pytest.fixture(params=[False, True], ids=["loose", "strict"])
+def strict(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_chat_completions_take_the_tools(strict: bool) -> None:
+    tools = Export(registry(), "openai", strict=strict).tools
+    adapter = TypeAdapter(list[openai.types.chat.ChatCompletionFunctionToolParam])
+    assert adapter.validate_python(tools) == tools
+
+
+def test_responses_take_the_tools(strict: bool) -> None:
+    for tool in Export(registry(), "openai-responses", strict=strict).tools:
+        assert closed(openai.types.responses.FunctionToolParam).validate_python(tool) == tool
+        assert openai.types.responses.FunctionTool.model_validate(tool, strict=True).strict is tool["strict"]
+
+
+def test_anthropic_takes_the_tools() -> None:
+    for tool in Export(registry(), "anthropic").tools:
+        assert TypeAdapter(anthropic.types.ToolParam).validate_python(tool) == tool
+
+
+def test_gemini_takes_the_tools() -> None:
+    export = Export(registry(), "gemini")
+    (tool,) = gemini.GenerateContentConfig(tools=export.tools).tools or []
+    assert isinstance(tool, gemini.Tool)
+    declared = {one.name: one for one in tool.function_declarations or []}
+    assert set(declared) == set(export.names)
+    assert declared["tree"].parameters_json_schema == TREE
+    assert declared["tree"].description is None
+
+
+def test_bedrock_takes_the_tools() -> None:
+    given = {"modelId": "m", "toolConfig": {"tools": Export(registry(), "bedrock").tools}}
+    report = ParamValidator().validate(given, converse().input_shape)
+    assert report.generate_report() == ""
+
+
+def test_ollama_takes_the_tools() -> None:
+    export = Export(registry(), "ollama")
+    made = {one.function.name: one.function for one in map(ollama.Tool.model_validate, export.tools)}
+    assert set(made) == set(export.names)
+    assert made["tree"].parameters.required == ["root"]
+    assert made["tree"].parameters.defs == TREE["$defs"]
+    assert made["tree"].parameters.properties["unit"].enum == ["c", "f"]
+    assert made["tree"].parameters.properties["tags"].items == {"type": "string"}
+
+
+def parsed(form: str) -> Any:
+    """A vendor's answer as its SDK hands it out."""
+    given = response(form, *CALLS)
+    match form:
+        case "openai":
+            return openai.types.chat.ChatCompletion.model_validate(given)
+        case "openai-responses":
+            more = {"object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True}
+            return openai.types.responses.Response.model_validate({**given, **more, "tool_choice": "auto", "tools": []})
+        case "anthropic":
+            usage = {"input_tokens": 1, "output_tokens": 1}
+            more = {"type": "message", "model": "m", "stop_reason": "tool_use", "stop_sequence": None, "usage": usage}
+            return anthropic.types.Message.model_validate({**given, **more})
+        case "gemini":
+            return gemini.GenerateContentResponse.model_validate(given)
+        case "ollama":
+            return ollama.ChatResponse.model_validate(given)
+    return given  # boto3 hands out plain data
+
+
+async def messages(form: str) -> list[dict[str, Any]]:
+    """What comes of the calls in an answer of the vendor's SDK."""
+    export = Export(registry(), form)
+    assert [call.name for call in export.calls(parsed(form))] == [name for name, _ in CALLS]
+    made = await export.run(parsed(form))
+    assert len(results(form, made)) == len(CALLS)
+    return made
+
+
+async def test_chat_completions_take_the_results() -> None:
+    made = await messages("openai")
+    assert TypeAdapter(list[openai.types.chat.ChatCompletionToolMessageParam]).validate_python(made) == made
+
+
+async def test_responses_take_the_results() -> None:
+    for item in await messages("openai-responses"):
+        taken = closed(FunctionCallOutput).validate_python(item)
+        assert taken == item
+        assert {part["type"] for part in taken["output"] if isinstance(part, dict)} <= {"input_text", "input_image"}
+
+
+ANTHROPIC = {
+    "text": anthropic.types.TextBlockParam,
+    "image": anthropic.types.ImageBlockParam,
+    "document": anthropic.types.DocumentBlockParam,
+}
+
+
+def check_block(block: dict[str, Any]) -> list[str]:
+    """The kinds of content in a tool_result that is as Anthropic has it.
+
+    Its parts are checked by themselves: pydantic reads an `Iterable` only when it is iterated over.
+    """
+    parts = block.get("content")
+    plain = {**block, "content": "in parts"} if isinstance(parts, list) else block
+    assert closed(anthropic.types.ToolResultBlockParam).validate_python(plain) == plain
+    for part in parts if isinstance(parts, list) else ():
+        assert closed(ANTHROPIC[part["type"]]).validate_python(part) == part
+    return [part["type"] for part in parts] if isinstance(parts, list) else []
+
+
+async def test_anthropic_takes_the_results() -> None:
+    (message,) = await messages("anthropic")
+    assert message.keys() == {"role", "content"}
+    assert message["role"] == "user"
+    assert [check_block(block) for block in message["content"]] == [[], [], ["text", "image"], [], []]
+    assert [block.get("is_error", False) for block in message["content"]] == [False, True, False, False, False]
+
+
+async def test_gemini_takes_the_results() -> None:
+    (content,) = await messages("gemini")
+    taken = gemini.Content.model_validate(content)
+    assert [part.function_response.name for part in taken.parts] == [name for name, _ in CALLS]
+    assert taken.parts[0].function_response.response == {"output": {"city": "Rom", "unit": "c", "days": None}}
+    assert taken.parts[1].function_response.response == {"error": "no such city: X\n  try again"}
+
+
+async def test_bedrock_takes_the_results() -> None:
+    made = await messages("bedrock")
+    report = ParamValidator().validate({"modelId": "m", "messages": made}, converse().input_shape)
+    assert report.generate_report() == ""
+
+
+async def test_ollama_takes_the_results() -> None:
+    made = [ollama.Message.model_validate(message) for message in await messages("ollama")]
+    assert [message.tool_name for message in made] == [name for name, _ in CALLS]
+    assert made[-1].content == ' verbatim "text"\n'
+
+
+def shown(form: str) -> dict[str, Any]:
+    """One result with text, a picture and a PDF."""
+    export = Export(registry(), form)
+    call = export.calls(parsed(form))[0]
+    paper = EmbeddedResource("memo:1", b"%PDF-1.7", "application/pdf")
+    return export.result(call, ToolResult(success=True, content=[Text("a"), Image(b"GIF89a", "image/gif"), paper]))
+
+
+def test_vendors_take_pictures_and_papers() -> None:
+    closed(FunctionCallOutput).validate_python(shown("openai-responses"))
+    assert check_block(shown("anthropic")) == ["text", "image", "document"]
+    message = {"role": "user", "content": [shown("bedrock")]}
+    report = ParamValidator().validate({"modelId": "m", "messages": [message]}, converse().input_shape)
+    assert report.generate_report() == ""
+
+
+@pytest.mark.parametrize("form", ["openai", "openai-responses", "anthropic", "gemini", "ollama"])
+async def test_results_tell_what_the_tools_answered(form: str) -> None:
+    first, second, *_ = results(form, await messages(form))
+    assert text(form, first) == '{"city":"Rom","unit":"c","days":null}'
+    assert text(form, second) == "no such city: X\n  try again"
+
+
+def test_the_sdks_own_strict_form_of_a_model_is_ours() -> None:
+    """The openai package makes strict schemas of pydantic models: for what both can say they say the same."""
+
+    class Spot(BaseModel):
+        x: float
+        y: float | None
+
+    class Trip(BaseModel):
+        """Where to."""
+
+        spots: list[Spot]
+        name: str | None
+        after: Trip | None
+
+    entry = ToolEntry("trip", "", lambda data: data, Trip.model_json_schema())
+    export = Export([entry], "openai", strict=True)
+    theirs = openai.pydantic_function_tool(Trip)["function"]["parameters"]
+    ours = functions("openai", export.tools)["trip"][1]
+    assert export.problems == ()
+    assert ours["$defs"]["Spot"] == theirs["$defs"]["Spot"]
+    assert ours["$defs"]["Trip"] == theirs["$defs"]["Trip"]
