@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test conformance modules check docs bench clean
+.PHONY: demo test test-frameworks conformance modules check docs bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: do not serve)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: .venv/.test       ## all tests, with coverage
 	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
+
+test-frameworks: .venv/.test ## frameworks that have an environment of their own, each in it (FRAMEWORKS="fastmcp": only these)
+	$(BIN)/python tests/frameworks/environments.py $(FRAMEWORKS)
 
 conformance: .venv/.test ## the official conformance suite against a server with everything, a line for each revision
 	$(BIN)/python tests/conformance/referee.py
@@ -31,7 +34,7 @@ bench: .venv/.bench     ## measure against the SDK's server and FastMCP, in one 
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:
-	rm -rf .venv .node .coverage* build dist
+	rm -rf .venv .venv-frameworks .node .coverage* build dist
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mcp-bridge needs Python 3.11 or newer: make PYTHON=python3.12")'

@@ -83,13 +83,10 @@ class ServerProcess:
         return total
 
     def peak_rss(self):
-        """The largest resident size so far in bytes (the present size where no peak is kept)."""
-        try:
-            status = Path(f"/proc/{self.popen.pid}/status").read_text()
-            return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
-        except (OSError, TypeError):
-            memory = self._handle.memory_info()
-            return getattr(memory, "peak_wset", memory.rss)
+        """The largest resident size so far in bytes, of all its processes together (now, where no peak is kept)."""
+        with contextlib.suppress(psutil.Error):
+            return sum(_peak(member) for member in (self._handle, *self._handle.children(recursive=True)))
+        return _peak(self._handle)
 
     def end(self):
         """End the process and its children: politely, then not. Never raises."""
@@ -127,3 +124,14 @@ async def accepts(port):
         return False
     writer.close()
     return True
+
+
+def _peak(process):
+    try:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+    except (OSError, TypeError):
+        with contextlib.suppress(psutil.Error):
+            memory = process.memory_info()
+            return getattr(memory, "peak_wset", memory.rss)
+        return 0

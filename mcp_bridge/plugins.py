@@ -11,7 +11,9 @@ from mcp_bridge.contracts.store import Store
 
 SOURCES: dict[str, str] = {
     "amplifier": "mcp_bridge.sources.amplifier.options:AmplifierOptions",
+    "framework": "mcp_bridge.sources.framework.options:FrameworkOptions",
     "python": "mcp_bridge.sources.python.options:PythonOptions",
+    "xaibo": "mcp_bridge.sources.xaibo.options:XaiboOptions",
 }
 """Source types by name. Each is a pydantic model of the source's options with a `build` method."""
 

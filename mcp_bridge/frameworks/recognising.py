@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.frameworks.shapes import package_of
 from mcp_bridge.frameworks.toolbox import Toolbox
 
 
@@ -37,6 +39,18 @@ class ToolboxShape(Protocol):
 TOOLS = ("langchain", "llamaindex", "crewai", "smolagents", "openai_agents", "pydantic_tool", "llm")
 """The files of single tools; the first that fits is taken."""
 TOOLBOXES = ("pydantic_toolset", "fastmcp", "utcp", "toolkits")
+KNOWN = (
+    "tools of LangChain, LlamaIndex, CrewAI, smolagents, OpenAI Agents, pydantic-ai and llm, and sets of tools: "
+    "toolkits of these, toolboxes of llm, toolsets of pydantic-ai, FastMCP servers, UTCP manuals"
+)
+"""What is known, in words for people."""
+_OURS = __name__.partition(".")[0]
+
+
+def is_foreign(thing: object) -> bool:
+    """Whether an object may be a framework's at all: neither Python's own nor ours. Costs next to nothing."""
+    package = package_of(type(thing))
+    return package != _OURS and package not in sys.stdlib_module_names
 
 
 def entry_of(thing: object) -> ToolEntry | None:

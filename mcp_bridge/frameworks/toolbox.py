@@ -10,7 +10,10 @@ from mcp_bridge.contracts.tool import ToolEntry
 
 
 class Toolbox(Protocol):
-    """Entered once, in one task; its tools can be listed and called until it is left."""
+    """Entered once, in one task; its tools can be listed and called until it is left.
+
+    One that can list some of its tools but not others has `problems` as well, a line for each of the others.
+    """
 
     async def __aenter__(self) -> Self:
         """Open what it holds: connections, processes."""

@@ -1,4 +1,4 @@
-"""Importing somebody's Python: files and modules, with errors that name file and line, and again after an edit."""
+"""Importing somebody's Python files, and again after an edit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import contextlib
 import importlib
 import importlib.util
 import sys
-import traceback
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.frameworks.importing import is_below, reported
 
 _OURS = __name__.partition(".")[0]
 
@@ -38,7 +38,7 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _reported(path, path.parent):
+        with reported(path, path.parent):
             spec.loader.exec_module(module)
     except SourceError:
         del sys.modules[name]
@@ -53,20 +53,12 @@ def _module_name(path: Path) -> str:
     return f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}" if taken else path.stem
 
 
-def load_module(name: str, directory: Path) -> ModuleType:
-    """Import a module by its dotted name; `directory` is importable. Raises SourceError with file and line."""
-    if str(directory) not in sys.path:
-        sys.path.insert(0, str(directory))
-    with _reported(name, directory):
-        return importlib.import_module(name)
-
-
 def forget(root: Path) -> None:
     """Forget every module under `root`, so that it is read again; this package and installed ones stay."""
     importlib.invalidate_caches()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and _is_below(file, root) and name.partition(".")[0] not in ("__main__", _OURS):
+        if file and is_below(file, root) and name.partition(".")[0] not in ("__main__", _OURS):
             del sys.modules[name]
 
 
@@ -78,36 +70,3 @@ def fresh() -> Iterator[None]:
         yield
     finally:
         sys.dont_write_bytecode = before
-
-
-@contextlib.contextmanager
-def _reported(what: Path | str, root: Path) -> Iterator[None]:
-    """Run somebody's module: what it prints goes to stderr, what it raises becomes a SourceError."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    except (Exception, SystemExit) as error:
-        place = _place(error, root) or str(what)
-        raise SourceError(f"{place}: {type(error).__name__}: {_text(error)}") from error
-
-
-def _text(error: BaseException) -> str:
-    return (error.msg if isinstance(error, SyntaxError) else str(error)) or "no message"
-
-
-def _place(error: BaseException, root: Path) -> str:
-    """File and line: where the syntax is wrong, else the innermost line of their own, else of anybody's."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and frame.filename != __file__
-    ]
-    own = [frame for frame in frames if _is_below(frame.filename, root)] or frames
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
-
-
-def _is_below(file: str, root: Path) -> bool:
-    """Whether a file is somebody's own under `root`, rather than installed there."""
-    return "site-packages" not in file and Path(file).is_relative_to(root)

@@ -20,7 +20,11 @@ class PythonOptions(Frame):
         description="A Python file or a folder of them; relative paths start at the folder of the settings.",
     )
     module: str | None = Field(None, min_length=1, description="A module by its dotted name, instead of a path.")
-    tools: tuple[str, ...] = Field((), description="Functions to publish though nothing marks them as tools.")
+    tools: tuple[str, ...] = Field(
+        (),
+        description="Functions to publish though nothing marks them as tools, and sets of tools of other frameworks, "
+        "such as a FastMCP server, which are kept open.",
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

@@ -1,7 +1,8 @@
 """What a module offers. Tools are found by their shape, so that nobody has to inherit from us or import us.
 
-Entries, registries, chains, functions marked with `tool_entry`, and functions that carry codomyrmex's
-`_mcp_tool_meta`. Resources and prompts are entries of ours, functions marked with one, and what a registry has.
+Entries, registries, chains, functions marked with `tool_entry`, functions that carry codomyrmex's `_mcp_tool_meta`, and
+single tools of other frameworks. Resources and prompts are entries of ours, functions marked with one, and what a
+registry has.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.frameworks.finding import Finds
+from mcp_bridge.frameworks.recognising import is_foreign
 
 T = TypeVar("T")
 
@@ -41,6 +44,27 @@ def find(module: ModuleType, named: Iterable[str] = ()) -> Offer:
         templates=[entry for entry in others if isinstance(entry, ResourceTemplate)],
         prompts=[entry for entry in others if isinstance(entry, PromptEntry)],
     )
+
+
+def find_foreign(module: ModuleType, named: Iterable[str], finds: Finds) -> list[str]:
+    """Take in what is of another framework: single tools wherever they stand, sets of tools where they are `named`.
+
+    Opening a set may start a process or connect somewhere, so nobody's is opened unasked. The names that are left.
+    """
+    here = f"{module.__name__}:"
+    left = []
+    for name in named:
+        value = getattr(module, name, None)
+        if not (_may_be_foreign(value) and finds.add(here + name, value)):
+            left.append(name)
+    for name, value in vars(module).items():
+        if not name.startswith("_") and is_foreign(value) and not issubclass(type(value), type):
+            finds.add_tool(here + name, value)
+    return left
+
+
+def _may_be_foreign(value: Any) -> bool:
+    return type(value) in (list, tuple, dict) or is_foreign(value)
 
 
 def joined(offers: Sequence[Offer], problems: Sequence[str]) -> Offer:

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import anyio
+from anyio.abc import TaskStatus
+
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.sources.python.loading import files, forget, fresh, load_file, load_module
-from mcp_bridge.sources.python.shapes import find, joined
+from mcp_bridge.frameworks.finding import Finds, distinct
+from mcp_bridge.frameworks.importing import load_module
+from mcp_bridge.frameworks.keeping import Keeper, kept
+from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.sources.python.loading import files, forget, fresh, load_file
+from mcp_bridge.sources.python.shapes import find, find_foreign, joined
 
 logger = logging.getLogger("mcp_bridge.sources.python")
+_RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
 
 
 class PythonSource:
     """Tools, resources and prompts from a file or folder (`path`) or from a module (importable from `directory`).
 
-    `tools` names functions that become tools by their signature. With `watch`, an edited file is imported
-    again; an edit that cannot be imported is reported and leaves the tools as they were.
+    `tools` names functions that become tools by their signature, and sets of tools of other frameworks, which are kept
+    open. With `watch`, an edited file is imported again; an edit that cannot be imported is reported and leaves the
+    tools as they were.
     """
 
     def __init__(
@@ -45,29 +55,46 @@ class PythonSource:
         self._watch = watch
 
     async def run(self, publish: Publish) -> None:
-        """Publish what is found; then wait for edits, if asked to. Raises SourceError when nothing can be imported."""
+        """Publish what is found; then wait for edits, if asked to, and for changes of what is kept open.
+
+        Raises SourceError when nothing can be had.
+        """
         read = self._stamps()
-        offer = self.load()
-        if offer.problems and not _all_of(offer) and not self._watch:
-            raise SourceError("\n".join(offer.problems))
-        publish(offer)
-        if self._watch:
-            await self._follow(publish, read)
+        loaded = self._load()
+        serving = _Serving(publish)
+        if not self._watch:
+            await serving.serve(loaded)
+            return
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(serving.serve_or_wait, loaded)
+            async for again in self._loaded_again(read):
+                await tasks.start(serving.serve_or_wait, again)
 
     def load(self) -> Offer:
-        """Import everything and find what it offers; what cannot be imported is among the problems."""
+        """Import everything and find what it offers; what cannot be imported is among the problems.
+
+        What only opening a set of tools would tell is not in it.
+        """
+        return self._load().offer
+
+    def _load(self) -> _Loaded:
+        finds = Finds()
         problems: list[str] = []
         found: list[Offer] = []
         with fresh():
             for module in self._modules(problems):
                 try:
-                    found.append(find(module, self._named(module)))
+                    found.append(find(module, find_foreign(module, self._named(module), finds)))
                 except SourceError as error:
                     problems.append(str(error))
-        if not problems and not any(map(_all_of, found)):
+        offer = joined(found, ())
+        foreign, doubles = distinct(finds.tools, _names(offer))
+        away = [*finds.problems, *doubles]
+        offer = replace(offer, tools=[*offer.tools, *foreign])
+        if not (problems or away or finds.boxes or _all_of(offer)):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
-        return joined(found, problems)
+        return _Loaded(offer=replace(offer, problems=[*problems, *away]), boxes=finds.boxes, failed=problems)
 
     def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
@@ -93,27 +120,18 @@ class PythonSource:
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
 
-    async def _follow(self, publish: Publish, read: Mapping[Path, int]) -> None:
-        """Load again after every edit; `read` tells which edits came before the watcher was there."""
+    async def _loaded_again(self, read: Mapping[Path, int]) -> AsyncIterator[_Loaded]:
+        """What is there after every edit; `read` tells which edits came before the watcher was there."""
         async for edited in _edits(self._root()):
             if edited or self._stamps() != read:
-                self._reload(publish)
+                forget(self._root())
+                loaded = self._load()
+                for problem in loaded.failed:
+                    logger.error("%s: the tools stay as they were", problem)
+                if not loaded.failed:
+                    yield loaded
+                    logger.info(_RELOADED, self.name, *_counts(loaded.offer))
             read = self._stamps()
-
-    def _reload(self, publish: Publish) -> None:
-        forget(self._root())
-        offer = self.load()
-        for problem in offer.problems:
-            logger.error("%s: the tools stay as they were", problem)
-        if not offer.problems:
-            publish(offer)
-            logger.info(
-                "source %r reloaded: %d tools, %d resources and templates, %d prompts",
-                self.name,
-                len(offer.tools),
-                len(offer.resources) + len(offer.templates),
-                len(offer.prompts),
-            )
 
     def _stamps(self) -> dict[Path, int]:
         """When each of this source's own files was written last, in nanoseconds."""
@@ -125,6 +143,70 @@ class PythonSource:
         if self._path is not None:
             return self._path if self._path.is_dir() else self._path.parent
         return self._directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """What importing everything came to; `failed` are those of the problems for which an edit does not count."""
+
+    offer: Offer
+    boxes: Mapping[str, Toolbox]
+    failed: Sequence[str]
+
+
+class _Serving:
+    """What is published now: what was loaded last, and what the sets of tools in it offer."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._last = anyio.CancelScope()
+
+    async def serve(self, loaded: _Loaded) -> None:
+        """Publish it, and again after every change of the sets. Raises SourceError when there is nothing any more."""
+        failed: Sequence[str] = ()
+        async with kept(loaded.boxes) as keeper:
+            while not failed:
+                offer = _with(loaded.offer, keeper)
+                if keeper.is_open or _all_of(offer) or not offer.problems:
+                    self._publish(offer)
+                else:
+                    failed = offer.problems
+                if not keeper.is_open:
+                    break
+                await keeper.changed()
+        if failed:
+            raise SourceError("\n".join(failed))
+
+    async def serve_or_wait(
+        self, loaded: _Loaded, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Publish it in the place of what was served before, which is closed then; started when that is done.
+
+        Where there is nothing, the next edit may bring something.
+        """
+        with anyio.CancelScope() as scope:
+            async with kept(loaded.boxes) as keeper:
+                self._last.cancel()
+                self._last = scope
+                self._publish(_with(loaded.offer, keeper))
+                task_status.started()
+                while keeper.is_open:
+                    await keeper.changed()
+                    self._publish(_with(loaded.offer, keeper))
+
+
+def _with(offer: Offer, keeper: Keeper) -> Offer:
+    tools, doubles = distinct(keeper.tools, _names(offer))
+    return replace(offer, tools=[*offer.tools, *tools], problems=[*offer.problems, *keeper.problems, *doubles])
+
+
+def _names(offer: Offer) -> dict[str, str]:
+    """The names that are taken, and what by."""
+    return {entry.name: "the file itself" for entry in offer.tools}
+
+
+def _counts(offer: Offer) -> tuple[int, int, int]:
+    return len(offer.tools), len(offer.resources) + len(offer.templates), len(offer.prompts)
 
 
 def _all_of(offer: Offer) -> Sequence[Any]:

@@ -1,0 +1,60 @@
+"""Code that knows asyncio alone, called from any loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from anyio import to_thread
+
+T = TypeVar("T")
+
+
+async def on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What the coroutine of `call` comes to: here where asyncio runs, else in a thread with a loop of its own.
+
+    Cancelling this cancels that.
+    """
+    if _is_here():
+        return await call()
+    elsewhere = _Elsewhere(call)
+    try:
+        return await to_thread.run_sync(elsewhere.run, abandon_on_cancel=True)
+    finally:
+        elsewhere.cancel()
+
+
+def _is_here() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class _Elsewhere(Generic[T]):
+    """One coroutine in a loop of its own."""
+
+    def __init__(self, call: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._call = call
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    def run(self) -> T:
+        return asyncio.run(self._main())
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        loop, task = self._loop, self._task
+        if loop is not None and task is not None:
+            with suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(task.cancel)
+
+    async def _main(self) -> T:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        if self._cancelled:
+            raise asyncio.CancelledError
+        return await self._call()

@@ -1,0 +1,74 @@
+"""What `module:attribute` in the settings stands for: an object, or what a function without arguments makes."""
+
+from __future__ import annotations
+
+import inspect
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from mcp_bridge.amplifier.strangers import described, passes
+from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.frameworks.importing import load_module
+
+
+def resolve(reference: str, directory: Path) -> object:
+    """The object at `module:attribute`, where the attribute may be a path with dots; `directory` is importable.
+
+    Raises SourceError saying which half is wrong.
+    """
+    name, _, path = reference.partition(":")
+    if not name or not path:
+        raise SourceError(f"'{reference}': write it as module:attribute")
+    thing: Any = load_module(name, directory)
+    where = f"module '{name}'"
+    for part in path.split("."):
+        try:
+            thing = getattr(thing, part)
+        except AttributeError:
+            near = get_close_matches(part, [each for each in dir(thing) if not each.startswith("_")], n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else "Mend the name"
+            raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None
+        except BaseException as error:  # a stranger's property
+            if passes(error):
+                raise
+            raise SourceError(f"'{reference}': '{part}' of {where} cannot be read: {described(error)}") from error
+        where = f"'{part}'"
+    return thing
+
+
+def is_factory(thing: object) -> bool:
+    """Whether this is a function, or a class, that can be called without arguments."""
+    if not callable(thing):
+        return False
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(item.default is not item.empty or item.kind in free for item in parameters)
+
+
+async def made_by(factory: Any, reference: str, patience: float | None) -> object:
+    """What a function without arguments makes: in a thread, or on the loop where it is asynchronous.
+
+    Raises SourceError when it fails or takes longer than `patience` seconds.
+    """
+    try:
+        with anyio.fail_after(patience):
+            thing = factory() if inspect.iscoroutinefunction(factory) else await _in_thread(factory)
+            return await thing if inspect.isawaitable(thing) else thing
+    except TimeoutError as error:
+        said = f"has made nothing within {patience:g} seconds" if patience is not None else f"failed: {error}"
+        raise SourceError(f"'{reference}' {said}. Have it do less, or raise open_timeout") from error
+    except BaseException as error:
+        if passes(error):
+            raise
+        raise SourceError(f"'{reference}' failed when it was called: {described(error)}") from error
+
+
+async def _in_thread(factory: Any) -> Any:
+    return await to_thread.run_sync(factory, abandon_on_cancel=True)

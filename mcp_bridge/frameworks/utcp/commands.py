@@ -1,0 +1,110 @@
+"""Command line call templates that need no shell: the program is run as it stands, with arguments as single words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+import anyio
+
+from mcp_bridge.contracts.errors import ToolUnavailable
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.frameworks.shapes import Json
+from mcp_bridge.wire.values import as_text
+
+EXIT_CODE = "utcp/exit_code"
+"""The key in `_meta` for how a program ended."""
+_PLACEHOLDER = re.compile(r"UTCP_ARG_(.+?)_UTCP_END")
+_SHELL = re.compile(r"[|&;<>()$`\\\n*?\[\]{}~!#]|^\s*\w+=")
+"""What only a shell can read."""
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "USER", "LOGNAME", "SHELL", "TZ", "TERM")
+"""What programs get of this process's environment unless their template says otherwise, as UTCP's own client has it."""
+
+
+def words_of(template: Json) -> list[str] | None:
+    """The words of a template's one command; None where it takes a shell to run."""
+    if isinstance(template.get("command_name"), str):  # before version 1
+        return shlex.split(template["command_name"])
+    commands = template.get("commands")
+    if os.name == "nt" or not isinstance(commands, list) or len(commands) != 1 or not isinstance(commands[0], dict):
+        return None
+    command = str(commands[0].get("command") or "")
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    plain = not _SHELL.search(_PLACEHOLDER.sub("", command))
+    return words if plain and words and shutil.which(words[0]) is not None else None
+
+
+class Command:
+    """Calls of one program."""
+
+    def __init__(self, words: list[str], template: Json, folder: Path | None) -> None:
+        self._words = words
+        self._options = "command_name" in template
+        self._template = template
+        self._folder = _folder(template.get("working_dir"), folder)
+
+    async def handler(self, data: Json) -> ToolResult:
+        """Run it once: what it has written, or, where it ends with anything but 0, its complaint as an error."""
+        arguments = dict(data or {})
+        words = [*self._words, *_options(arguments)] if self._options else list(_filled(self._words, arguments))
+        try:
+            done = await anyio.run_process(
+                words, stdin=DEVNULL, check=False, cwd=self._folder, env=_environment(self._template)
+            )
+        except OSError as error:
+            raise ToolUnavailable(f"The program '{words[0]}' cannot be run here: {error.strerror}.") from error
+        said, complaint = (text.decode(errors="replace").strip() for text in (done.stdout, done.stderr))
+        if done.returncode:
+            text = complaint or said or f"The program ended with exit code {done.returncode}."
+            return ToolResult(success=False, error=text, code="tool_error", meta={EXIT_CODE: done.returncode})
+        return ToolResult(success=True, output=read(said))
+
+
+def read(text: str) -> Any:
+    """What a program has written: JSON where it is an object or a list, else the text."""
+    if text.startswith(("{", "[")):
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _folder(stated: Any, base: Path | None) -> Path | None:
+    """Where a program runs: what the template says, from the manual's own folder on."""
+    if not isinstance(stated, str) or not stated:
+        return None
+    return (base or Path()) / stated
+
+
+def _environment(template: Json) -> dict[str, str]:
+    stated = template.get("inherit_env_vars")
+    names = _INHERITED if stated is None else stated
+    given = {name: os.environ[name] for name in names if name in os.environ}
+    return {**given, **{name: str(value) for name, value in (template.get("env_vars") or {}).items()}}
+
+
+def _filled(words: list[str], arguments: Json) -> Iterator[str]:
+    """The words with their arguments; one that is nothing but an argument that was not given is left out."""
+    for word in words:
+        alone = _PLACEHOLDER.fullmatch(word)
+        if alone is None or alone[1] in arguments:
+            yield _PLACEHOLDER.sub(lambda found: as_text(arguments.get(found[1], "")), word)
+
+
+def _options(arguments: Json) -> Iterator[str]:
+    """Arguments as options, as manuals before version 1 have them: `--name value`, and `--name` alone for a yes."""
+    for name, value in arguments.items():
+        for item in value if isinstance(value, list) else [value]:
+            if item is not False and item is not None:
+                yield from (f"--{name}",) if item is True else (f"--{name}", as_text(item))

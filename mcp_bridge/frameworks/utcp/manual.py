@@ -1,0 +1,117 @@
+"""A UTCP manual as data: of version 1, and of the versions before it, whose keys had other names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge.contracts.errors import ConfigError, SourceError
+from mcp_bridge.frameworks.shapes import Json
+from mcp_bridge.settings.document import Document, read
+
+_TEMPLATES = ("tool_call_template", "tool_transport", "tool_provider")
+_TYPES = ("call_template_type", "transport_type", "provider_type", "type")
+_RENAMED = {"http_stream": "streamable_http"}
+"""Kinds of calls that were called otherwise before version 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManualTool:
+    """One tool as its manual has it; `kind` is the type of its call template, `template` all else of that."""
+
+    name: str
+    description: str = ""
+    inputs: Json = field(default_factory=dict)
+    outputs: Json = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    kind: str
+    template: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manual:
+    """The tools of a manual; `problems` has a line for each that could not be read, `folder` is where its file is."""
+
+    name: str
+    folder: Path | None = None
+    tools: tuple[ManualTool, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def read_manual(path: str | Path) -> Manual:
+    """A manual from a JSON or YAML file. Raises SourceError with file, line and key path."""
+    place = Path(path)
+    try:
+        return _manual(read(place), re.sub(r"\W", "_", place.stem), place.resolve().parent)
+    except ConfigError as error:
+        raise SourceError(str(error)) from error
+
+
+def manual_of(thing: Any) -> Manual:
+    """A manual from one of the package utcp, or from a mapping. Raises SourceError."""
+    data = thing if isinstance(thing, Mapping) else _stated(thing.model_dump(mode="json", by_alias=True))
+    try:
+        return _manual(Document(path="", data=dict(data)), "manual", None)
+    except ConfigError as error:
+        raise SourceError(f"a UTCP manual: {error}") from error
+
+
+def _manual(document: Document, name: str, folder: Path | None) -> Manual:
+    data = document.data
+    if "tools" not in data:
+        raise document.error(
+            (), "a UTCP manual has a list 'tools', found none", f"It has {', '.join(data) or 'nothing'}."
+        )
+    if not isinstance(data["tools"], list):
+        raise document.error(("tools",), "expected a list of tools")
+    tools, problems = [], []
+    for place, tool in enumerate(data["tools"]):
+        try:
+            tools.append(_tool(document, ("tools", place), tool))
+        except ConfigError as error:
+            problems.append(str(error))
+    return Manual(name=name, folder=folder, tools=tuple(tools), problems=tuple(problems))
+
+
+def _tool(document: Document, where: tuple[str | int, ...], tool: Any) -> ManualTool:
+    if not isinstance(tool, dict):
+        raise document.error(where, "expected a tool, which is a mapping")
+    if not isinstance(tool.get("name"), str) or not tool["name"]:
+        raise document.error((*where, "name"), "a tool has a name")
+    for key in ("inputs", "outputs"):
+        if not isinstance(tool.get(key), dict | None):
+            raise document.error((*where, key), "expected a JSON Schema, which is a mapping")
+    named = next((key for key in _TEMPLATES if key in tool), None)
+    if named is None:
+        raise document.error(where, f"the tool '{tool['name']}' has no tool_call_template, which says how to call it")
+    kind, template = _template(document, (*where, named), tool[named])
+    tags = tool.get("tags")
+    return ManualTool(
+        name=tool["name"],
+        description=str(tool.get("description") or ""),
+        inputs=dict(tool.get("inputs") or {}),
+        outputs=dict(tool.get("outputs") or {}),
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        kind=kind,
+        template=template,
+    )
+
+
+def _template(document: Document, where: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
+    if not isinstance(template, dict):
+        raise document.error(where, "expected a call template, which is a mapping")
+    kind = next((template[key] for key in _TYPES if isinstance(template.get(key), str)), None)
+    if kind is None:
+        raise document.error((*where, _TYPES[0]), "a call template has a type, such as 'http' or 'cli'")
+    rest = {key: value for key, value in template.items() if key not in _TYPES and value is not None}
+    return _RENAMED.get(kind, kind), rest
+
+
+def _stated(value: Any) -> Any:
+    """What is said: the package utcp writes null for all that is not."""
+    if isinstance(value, Mapping):
+        return {key: _stated(item) for key, item in value.items() if item is not None}
+    return [_stated(item) for item in value] if isinstance(value, list) else value

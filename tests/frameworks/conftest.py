@@ -1,0 +1,8 @@
+"""Tests of frameworks say which they need, at the top of the file and before its import:
+
+    from environments import needs
+
+    needs("langchain")
+
+`environments.py` has the names, and decides what a package that is not installed means.
+"""

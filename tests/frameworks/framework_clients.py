@@ -1,0 +1,60 @@
+"""What the tests of frameworks share: objects of a framework, served as they are, and an official client at them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.client import Client
+from mcp_types import ElicitResult
+
+from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.frameworks.finding import Finds, distinct
+from mcp_bridge.frameworks.keeping import kept
+from mcp_bridge.testing import connect
+
+
+class Objects:
+    """A source that has them at hand."""
+
+    name = "objects"
+
+    def __init__(self, *things: Any) -> None:
+        self._things = things
+
+    async def run(self, publish: Publish) -> None:
+        finds = Finds()
+        for place, thing in enumerate(self._things):
+            assert finds.add(f"thing {place}", thing), f"nobody knows {thing!r}"
+        async with kept(finds.boxes) as keeper:
+            while True:
+                tools, _ = distinct([*finds.tools, *keeper.tools])
+                publish(Offer(tools=tools, problems=[*finds.problems, *keeper.problems]))
+                await keeper.changed()
+
+
+def bridge_of(*things: Any) -> Bridge:
+    """A bridge that serves these objects."""
+    return Bridge(sources=[Attached(source=Objects(*things))])
+
+
+@asynccontextmanager
+async def opened(*things: Any, says: str | None = None, **options: Any) -> AsyncIterator[Client]:
+    """A client of a bridge that serves these; `says` is what a person at it answers, and None that nobody is asked."""
+
+    async def person(*_: Any) -> ElicitResult:
+        return ElicitResult(action=says, content={} if says == "accept" else None)
+
+    if says is not None:
+        options["elicitation_callback"] = person
+    async with connect(bridge_of(*things), **options) as client:
+        yield client
+
+
+async def answered(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]:
+    """The text that a tool answers with, and whether that is an error."""
+    found = await client.call_tool(tool, arguments)
+    return "\n".join(block.text for block in found.content if block.type == "text"), bool(found.is_error)

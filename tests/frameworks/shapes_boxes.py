@@ -1,0 +1,61 @@
+"""Sets of tools with a life, for the tests: they say when they are opened and closed, change when told, and fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import anyio
+
+from mcp_bridge import ToolEntry
+
+
+def entry(name: str, answer: str = "") -> ToolEntry:
+    """A tool that says its name, or something else."""
+    return ToolEntry(name, f"Says {name}.", lambda data: answer or name)
+
+
+class Box:
+    """A toolbox with tools. `fails` says what does not work (`open`, `list`, `close`), `hangs` what never ends."""
+
+    def __init__(self, *names: str, fails: str = "", hangs: str = "") -> None:
+        self.names: Sequence[str] = names
+        self.log: list[str] = []
+        self.fails = fails
+        self.hangs = hangs
+        self._change = anyio.Event()
+
+    async def __aenter__(self) -> Self:
+        await self._do("open")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.log.append("close")
+        if self.fails == "close":
+            raise RuntimeError("cannot close")
+
+    async def entries(self) -> Sequence[ToolEntry]:
+        await self._do("list")
+        return [entry(name) for name in self.names]
+
+    async def changed(self) -> None:
+        await self._change.wait()
+        self._change = anyio.Event()
+        if self.fails == "end":
+            raise RuntimeError("the server has gone")
+
+    def change(self, *names: str, fails: str = "") -> None:
+        self.names, self.fails = names, fails
+        self._change.set()
+
+    async def _do(self, what: str) -> None:
+        self.log.append(what)
+        if self.hangs == what:
+            await anyio.sleep_forever()
+        if self.fails == what:
+            raise RuntimeError(f"cannot {what}")
+
+
+def recognised(thing: Any) -> Any:
+    """In the place of `recognising.toolbox_of`: such a set."""
+    return thing if isinstance(thing, Box) else None

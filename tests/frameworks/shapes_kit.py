@@ -1,0 +1,44 @@
+"""What the tests of frameworks share: tools behind a bridge, and the official client before it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp.client import Client
+
+from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge.testing import connect
+
+PATIENCE = 20
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@asynccontextmanager
+async def served(*entries: ToolEntry) -> AsyncIterator[Client]:
+    """The official client, connected to a bridge with these tools."""
+    registry = ToolRegistry()
+    for entry in entries:
+        registry.register(entry)
+    with anyio.fail_after(PATIENCE):
+        async with connect(registry) as client:
+            yield client
+
+
+async def schema(client: Client, name: str) -> dict[str, Any]:
+    """The input schema of a tool, as the client sees it."""
+    (found,) = [tool for tool in (await client.list_tools()).tools if tool.name == name]
+    return dict(found.input_schema)
+
+
+async def said(client: Client, name: str, **arguments: Any) -> str:
+    """The texts of a tool's answer, a line each; an error begins with its code."""
+    answer = await client.call_tool(name, arguments)
+    text = "\n".join(block.text for block in answer.content if block.type == "text")
+    code = (answer.meta or {}).get("mcp-bridge/code")
+    return f"{code}: {text}" if answer.is_error else text

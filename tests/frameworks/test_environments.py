@@ -1,0 +1,49 @@
+"""The environments of frameworks and what pyproject.toml says of them agree, and nothing is left out in silence."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import environments
+import pytest
+
+EXTRAS = tomllib.loads((environments.ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+
+
+def test_each_environment_has_an_extra_and_each_extra_an_environment() -> None:
+    assert {name.removeprefix("test-") for name in EXTRAS if name.startswith("test-")} == set(environments.ENVIRONMENTS)
+
+
+def test_each_environment_has_tests() -> None:
+    for name, frameworks in environments.ENVIRONMENTS.items():
+        assert environments.tests_of(frameworks), name
+
+
+def test_what_files_need_is_known() -> None:
+    needed = {
+        name
+        for path in (environments.ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r'^needs\("(\w+)"\)$', path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert needed <= set(environments.MODULES)
+
+
+def test_a_framework_that_should_be_here_and_is_not_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(environments.MODULES, "nowhere", "no_such_package_anywhere.at_all")
+    monkeypatch.setenv(environments.CLAIMED, "langchain,nowhere")
+    with pytest.raises(RuntimeError, match="nowhere is not installed, and this environment should have it"):
+        environments.needs("nowhere")
+
+
+def test_one_that_is_at_home_elsewhere_is_left_out_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(environments.MODULES, "nowhere", "no_such_package_anywhere")
+    monkeypatch.setenv(environments.CLAIMED, "langchain")
+    with pytest.raises(pytest.skip.Exception, match="make test-frameworks"):
+        environments.needs("nowhere")
+
+
+def test_without_a_word_from_outside_those_of_the_extra_test_are_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(environments.CLAIMED, raising=False)
+    assert {"langchain", "openai_agents", "pydantic_ai", "smolagents", "utcp"} <= environments.claimed()
+    assert "fastmcp" not in environments.claimed()

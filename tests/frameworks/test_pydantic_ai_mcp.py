@@ -1,0 +1,54 @@
+"""Servers of MCP that pydantic-ai has as toolsets, served on by the bridge."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from environments import needs
+from framework_clients import answered, opened
+
+needs("fastmcp")
+needs("pydantic_ai")
+
+from fastmcp import FastMCP
+from fastmcp.utilities.types import Image
+from mcp_types import ToolAnnotations
+from pydantic_ai.mcp import MCPToolset
+
+PIXEL = b"\x89PNG\r\n\x1a\n0000"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_server_behind_a_toolset_keeps_schemas_structure_pictures_and_errors() -> None:
+    server = FastMCP("behind")
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def twice(number: int) -> int:
+        """Doubles."""
+        return 2 * number
+
+    @server.tool
+    def picture() -> Image:
+        return Image(data=PIXEL, format="png")
+
+    @server.tool
+    def breaks() -> None:
+        raise ValueError("no such mountain")
+
+    async with opened(MCPToolset(server).prefixed("far")) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(listed) == {"far_twice", "far_picture", "far_breaks"}
+        assert listed["far_twice"].description == "Doubles."
+        assert listed["far_twice"].annotations.read_only_hint is True
+        found = await client.call_tool("far_twice", {"number": 4})
+        assert (found.structured_content, found.content[0].text) == ({"result": 8}, "8")
+        (block,) = (await client.call_tool("far_picture", {})).content
+        assert base64.b64decode(block.data) == PIXEL
+        text, failed = await answered(client, "far_breaks")
+    assert failed
+    assert "no such mountain" in text
