@@ -10,27 +10,29 @@ from mcp_bridge.amplifier.strangers import copied
 
 OPTIONS = ("Allow", "Deny")
 """What a person may say where hooks do not tell, or not the same."""
+SILENCE = HookResult()
+"""What is decided where nobody has said anything; shared, so nobody changes it."""
 _LEVELS = ("info", "warning", "error")
 RESULT_KEYS = ("result", "tool_result", "tool_response")
 """What tool:post has the result under: the real package's name, the contract's, and that of shell hooks."""
 
 
 class Decision:
-    """What has been decided so far. `data` is what the handlers have made of the event's data."""
+    """What has been decided so far, by those who have `said` something; `data` as they have made it."""
 
-    __slots__ = ("_modified", "_said", "data", "denied")
+    __slots__ = ("_modified", "data", "denied", "said")
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         self.denied: HookResult | None = None
-        self._said: list[HookResult] = []
+        self.said: list[HookResult] = []
         self._modified = False
 
     def add(self, result: HookResult | None) -> None:
         """Take one handler's decision in."""
         if result is None:
             return
-        self._said.append(result)
+        self.said.append(result)
         if result.action == "deny":
             self.denied = result
         elif result.action == "modify" and result.data is not None:
@@ -38,15 +40,15 @@ class Decision:
 
     def result(self) -> HookResult:
         """All of it as one decision."""
-        if not self._said:
+        if not self.said:
             return HookResult(data=self.data)
         made: dict[str, Any] = {"data": self.data}
-        if messages := [one for one in self._said if one.user_message]:
+        if messages := [one for one in self.said if one.user_message]:
             made |= _said_to_the_user(messages)
-        injected = [text for one in self._said if one.action == "inject_context" for text in injections(one)]
+        injected = [text for one in self.said if one.action == "inject_context" for text in injections(one)]
         if injected:
             made |= _read_by_the_model(injected)
-        asked = [one for one in self._said if one.action == "ask_user"]
+        asked = [one for one in self.said if one.action == "ask_user"]
         if self.denied is not None:
             made |= {"action": "deny", "reason": self.denied.reason}
         elif asked:
@@ -55,8 +57,8 @@ class Decision:
             made["action"] = "inject_context"
         elif self._modified:
             made["action"] = "modify"
-        made.setdefault("reason", "\n".join(one.reason for one in self._said if one.reason) or None)
-        made["suppress_output"] = any(one.suppress_output for one in self._said)
+        made.setdefault("reason", "\n".join(one.reason for one in self.said if one.reason) or None)
+        made["suppress_output"] = any(one.suppress_output for one in self.said)
         return HookResult(**made)
 
     def _modify(self, data: dict[str, Any]) -> None:

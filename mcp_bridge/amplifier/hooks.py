@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.clocks import Clock, TooLateError
-from mcp_bridge.amplifier.decisions import Decision, as_result
+from mcp_bridge.amplifier.decisions import SILENCE, Decision, as_result
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.amplifier.strangers import copied, described, passes
 
@@ -114,13 +114,21 @@ class HookRegistry:
         A denial ends it. Of the other decisions ask_user comes before inject_context, before modify, before continue.
         `data` of the answer is what they have made of the data. Raises nothing but the caller's own cancellation.
         """
+        return (await self._decided(event, data)).result()
+
+    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
+        """The same for whoever governs a call; where nobody says anything it is `SILENCE`, which costs nothing."""
+        decision = await self._decided(event, data)
+        return decision.result() if decision.said else SILENCE
+
+    async def _decided(self, event: str, data: dict[str, Any] | None) -> Decision:
         decision = Decision(self._complete(data))
         closed = event in self._fail_closed
         for registration in self._registered.get(event, ()):
             decision.add(await self._answer(registration, event, decision.data, self._timeout, closed=closed))
             if decision.denied is not None:
                 break
-        return decision.result()
+        return decision
 
     async def emit_and_collect(
         self, event: str, data: dict[str, Any] | None = None, timeout: float | None = 1.0

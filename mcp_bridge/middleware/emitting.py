@@ -22,8 +22,8 @@ class Hooked(Protocol):
         """Whether anybody hears an event."""
         ...
 
-    async def emit(self, event: str, data: dict[str, Any]) -> HookResult:
-        """What all who hear it decide together."""
+    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
+        """What all who hear it decide together; `data` is None where nobody has changed it."""
         ...
 
 
@@ -60,12 +60,12 @@ class Emitting:
     async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
         """What hooks decide; what they want the user to read goes to the client's log, whatever that is."""
         with self._approvals.during(self._call, self._ctx):
-            decided = await self._hooks.emit(event, data)
+            decided = await self._hooks.decide(event, data)
         self._read += injections(decided)
         if decided.user_message:
             await self._tell(decided)
             if self._hooks.hears(USER_NOTIFICATION):
-                said = await self._hooks.emit(USER_NOTIFICATION, self._said(decided))
+                said = await self._hooks.decide(USER_NOTIFICATION, self._said(decided))
                 await self._tell(said)  # which is not told again: it might never end
         return decided
 

@@ -18,6 +18,7 @@ EXPECTED = {
     "approvals.yaml": ["count", "greet", "shout", "temperature"],
     "demo.yaml": ["count", "shout", "temperature"],
     "environment.yaml": ["count", "shout", "temperature"],
+    "frameworks.yaml": ["count", "echo", "initials", "shout", "temperature", "turn"],
     "http.yaml": ["count", "shout", "temperature"],
     "isolation.yaml": ["count", "shout", "temperature"],
     "limits.yaml": ["count", "shout", "temperature"],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environments import needs
 from shapes_kit import PNG, said, schema, served
 
 from mcp_bridge.bridge import Attached, Bridge
@@ -16,7 +17,7 @@ from mcp_bridge.frameworks.llm import entry_of, fits
 from mcp_bridge.sources.framework import FrameworkSource
 from mcp_bridge.testing import connect
 
-pytest.importorskip("llm", reason="llm is not installed: make test-frameworks")
+needs("llm")
 
 import llm
 

@@ -19,7 +19,7 @@ class Refusing:
         """Only what can still be denied."""
         return event in {TOOL_PRE, PROMPT_SUBMIT}
 
-    async def emit(self, event: str, data: dict[str, Any]) -> HookResult:
+    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
         """Deny it."""
         named = ", ".join(f"'{module}'" for module in self._modules)
         return HookResult(action="deny", reason=f"the hooks of {named} are not in place, and nothing runs without them")
