@@ -243,3 +243,18 @@ async def test_settings_name_a_file_beside_them_whose_modules_are_beside_it(tmp_
     async with connect(bridge) as client:
         assert sorted(await listed(client)) == ["one", "seedlike"]
     assert bridge.problems == {"full": []}
+
+
+async def test_modules_that_need_each_other_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    text = """
+    id: round
+    modules:
+      - {id: a, module: parts.Stored, config: {name: a}}
+      - {id: b, module: parts.Stored, config: {name: b}}
+    exchange:
+      - {module: a, protocol: Database, provider: b}
+      - {module: b, protocol: Database, provider: a}
+    """
+    written(tmp_path, parts=PARTS, round_yaml=text)
+    with pytest.raises(SourceError, match=r"round\.yaml: exchange: '(a' needs 'b' needs 'a|b' needs 'a' needs 'b)'\. "):
+        await Served(tmp_path, agent=tmp_path / "round.yaml").source.run(lambda _: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,13 @@ def read(path: Path, directory: Path) -> Any:
         raise
     with reported(f"{path} cannot be read as an agent"):
         try:
-            return AgentConfig.from_yaml(text)
+            config = AgentConfig.from_yaml(text)
         except Exception as error:
             if (found := _found(error)) is not None:
                 raise SourceError(f"{path}{found}") from None
             raise
+    _refuse_circles(config, path)
+    return config
 
 
 def providers(config: Any) -> list[str]:
@@ -197,6 +200,19 @@ def _flat(config: Any, module_id: str, collected: Mapping[str, list[str]], seen:
         return
     for each in reversed(collected.get(module_id, [])):
         yield from _flat(config, each, collected, seen | {module_id})
+
+
+def _refuse_circles(config: Any, path: Path) -> None:
+    """Raises SourceError for modules that wait for each other: Xaibo would look for their order for ever."""
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for one in config.exchange:
+        if one.module is not None:
+            order.add(one.module, *_listed(one.provider))
+    try:
+        order.prepare()
+    except CycleError as error:
+        circle = " needs ".join(f"'{module}'" for module in reversed(error.args[1]))
+        raise SourceError(f"{path}: exchange: {circle}. Have one of them do without") from None
 
 
 def _needed(config: Any, module_id: str, kept: Mapping[str, Any]) -> set[str]:
