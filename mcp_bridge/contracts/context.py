@@ -47,7 +47,7 @@ class CallContext:
     `pipeline` is the policy that calls made by this call are under too. `started`, `needs` and `holds` are the
     pipeline's: whether the handler has begun, what it waits for between two runs, and what the call gives back while
     a person is asked. `check` raises InvalidArguments for a call of this tool whose arguments do not fit;
-    it is there where a policy decides.
+    it is there where a policy decides. `agreed` is the call that a person was asked about, as they have seen it.
     """
 
     __slots__ = (
@@ -55,6 +55,7 @@ class CallContext:
         "_calls",
         "_capabilities",
         "_paused",
+        "agreed",
         "answers",
         "caller",
         "check",
@@ -97,6 +98,7 @@ class CallContext:
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self.check: Callable[[ToolCall], None] | None = None
+        self.agreed: ToolCall | None = None
         self._asked = 0
         self._calls = 0
         self._paused: list[Hold] = []

@@ -88,6 +88,7 @@ class Emitting:
         await self._notify(APPROVAL_REQUIRED, about)
         allowed = await self._approvals.decide(self._call, self._ctx, asked)
         await self._notify(APPROVAL_GRANTED if allowed else APPROVAL_DENIED, about)
+        self._ctx.agreed = self._call
         if not allowed:
             raise ApprovalDeclined(f"{declined}: {decided.reason}" if decided.reason else f"{declined}.")
 

@@ -29,6 +29,7 @@ Lends = Callable[[CallContext], AbstractAsyncContextManager[Hooked]]
 Ended = Callable[[CallContext, ToolResult], None]
 
 
+_AGREED = "a hook has changed the arguments that a person had agreed to, and nobody was asked again"
 _ADVICE = "A hook has changed the arguments; whoever runs this server has to mend that."
 
 
@@ -85,7 +86,9 @@ class Governed(Emitting):
             raise Denied(f"Tool '{name}' was denied: {decided.reason or 'a policy refuses this call'}")
         changed = (decided.data or about).get("tool_input")
         if changed is not about["tool_input"]:
-            self._call = replace(self._call, arguments=_arguments(changed, name))
+            given, self._call = self._call, replace(self._call, arguments=_arguments(changed, name))
+            if self._ctx.agreed is given and decided.action != "ask_user" and changed != about["tool_input"]:
+                raise Denied(f"Tool '{name}' was denied: {_AGREED}")
             self._check()
         await self._approve(decided, TOOL_PRE, f"Allow the tool '{name}' to run?", f"Tool '{name}' was not approved")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hooked_sources import OF_ALL, written
+from hooked_sources import OF_ALL, TOOLS, written
 from hooks_kit import EVERY_ERA, Someone, code_of, texts
 
 from mcp_bridge.building import from_settings
@@ -114,3 +115,46 @@ async def test_a_plan_without_hooks_that_mounts_nothing_keeps_no_other_tool_from
         assert texts(await client.call_tool("own", {})) == ["ran"]
     assert "nowhere" in str(bridge.problems["amplifier"])
     assert "far" in str(bridge.problems["git"])
+
+
+BEFORE = """
+from {package} import HookResult
+
+async def before(event, data):
+    {does}
+
+async def mount(coordinator, config):
+    coordinator.hooks.register("tool:pre", before)
+"""
+ASKS = "return HookResult(action='ask_user', approval_prompt=data['tool_input']['word'])"
+CHANGES = "return HookResult(action='modify', data={**data, 'tool_input': {'word': %r}})"
+ASKS_ABOUT_MORE = "return HookResult(action='ask_user', data=data, approval_prompt='again?')"
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(
+    ("does", "code", "asked"),
+    [
+        (CHANGES % "other", "denied", ["word"]),
+        (CHANGES % "word", None, ["word"]),
+        (ASKS_ABOUT_MORE, None, ["word", "again?"]),
+    ],
+)
+async def test_what_a_person_has_agreed_to_is_what_runs_whatever_hooks_of_another_source_do(
+    mode: str, host: str, does: str, code: str | None, asked: list[str], tmp_path: Path
+) -> None:
+    package = "amplifier_core" if host == "core" else "mcp_bridge.amplifier"
+    (tmp_path / "own.py").write_text(TOOLS.format(name="own"))
+    for name, what in (("asks_first", ASKS), ("comes_later", does)):
+        (tmp_path / f"{name}.py").write_text(BEFORE.replace("{package}", package).replace("{does}", what))
+    sources = [
+        {"type": "amplifier", "name": name, "host": host, "plan": {"hooks": [{"module": name, "source": f"{name}.py"}]}}
+        for name in ("asks_first", "comes_later")
+    ]
+    (tmp_path / "bridge.json").write_text(json.dumps({"sources": [*sources, {"type": "python", "path": "own.py"}]}))
+    person = Someone("Allow once")
+    bridge = from_settings(load(tmp_path / "bridge.json", {}))
+    async with connect(bridge, mode=mode, elicitation_callback=person) as client:
+        answer = await client.call_tool("own", {"word": "word"})
+    assert (code_of(answer), person.prompts) == (code, asked)
+    assert code is None or "a person had agreed to" in texts(answer)[0]
