@@ -110,7 +110,7 @@ class Governed(Emitting):
         return result if isinstance(result, ToolResult) else to_result(result)
 
     async def _after(self, result: ToolResult) -> ToolResult:
-        """The result, as hooks have changed it. Raises Denied, ApprovalDeclined."""
+        """The result, as hooks have changed it. Raises Denied, ApprovalDeclined, InvalidOutput."""
         result = to_result(result)
         name, seen = self._call.name, shown(result)
         decided = await self._emit(TOOL_POST, {**self._about(), **dict.fromkeys(RESULT_KEYS, seen)})
@@ -120,7 +120,13 @@ class Governed(Emitting):
         await self._approve(decided, TOOL_POST, f"Pass on what the tool '{name}' has answered?", what)
         data = decided.data or {}
         changed = next((data[key] for key in RESULT_KEYS if key in data and data[key] != seen), None)
-        return result if changed is None else taken(changed, result, seen)
+        if changed is None:
+            return result
+        try:
+            return taken(changed, result, seen)
+        except Unreadable as error:
+            wrong = f"$: a hook has made of it what cannot be told: {error}"
+            raise InvalidOutput([wrong], tool=name, output=None) from error
 
     async def _failed(self, result: ToolResult) -> None:
         error = {"message": result.error_text, "type": result.code or "tool_error"}

@@ -303,3 +303,20 @@ async def test_a_call_that_is_given_up_is_cancelled_and_no_hook_hears_of_its_end
             with anyio.CancelScope(shield=True):
                 await ended.wait()
     assert house.heard == []
+
+
+def _of_itself() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    made["it"] = made
+    return made
+
+
+@EVERY_ERA
+async def test_an_answer_that_a_hook_has_made_unreadable_is_withheld_and_says_why(mode: str) -> None:
+    house = house_of({"sum": 3})
+    house.on("tool:post", modify(tool_result=_of_itself()))
+    house.on("tool:error", HookResult())
+    result = await called(house, mode)
+    assert code_of(result) == "invalid_output"
+    assert "a hook has made of it what cannot be told" in texts(result)[0]
+    assert [heard["error"]["type"] for heard in house.of("tool:error")] == ["invalid_output"]
