@@ -204,7 +204,8 @@ async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> N
         finally:
             stopped.append(True)
 
-    registry = under(Pipeline(timeout=0.01), entry_of(slow), entry_of(lambda data: "fine", "u"))
+    pipeline = Pipeline(timeout=0.01, tools={"u": ToolLimits(timeout=60)})
+    registry = under(pipeline, entry_of(slow), entry_of(lambda data: "fine", "u"))
     async with connect(registry, mode=mode) as client:
         result = await call(client)
         assert words(await call(client, "u")) == "fine"
