@@ -17,6 +17,7 @@ from speaking import ERAS, call, entry_of, raising, registry_of, words
 
 from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolEntry, ToolError, ToolRegistry, ToolResult
 from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.pipeline import ToolLimits
 from mcp_bridge.testing import connect
 
 PATIENCE = 10
@@ -242,7 +243,7 @@ async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_
         seen.append(ctx.deadline)
         return await ctx.invoke("inner")
 
-    registry = under(Pipeline(timeout=0.05), entry_of(inner, "inner"), entry_of(outer, "outer"))
+    registry = under(Pipeline(timeout=0.5), entry_of(inner, "inner"), entry_of(outer, "outer"))
     result = await dispatch(registry, "outer")
     assert result.code == "timeout"
     assert "'outer'" in result.error_text

@@ -184,9 +184,9 @@ async def test_nothing_at_all_is_an_error_with_every_reason(tmp_path: Path) -> N
 
 async def test_a_function_that_makes_nothing_in_its_time_is_given_up(tmp_path: Path) -> None:
     text = "import anyio\nasync def slow(): await anyio.sleep_forever()"
-    offer = await offer_of(written(tmp_path, text), "theirs:slow", "theirs:one", open_timeout=0.05)
+    offer = await offer_of(written(tmp_path, text), "theirs:slow", "theirs:one", open_timeout=0.5)
     assert names(offer) == ["turn"]
-    assert "'theirs:slow' has made nothing within 0.05 seconds" in offer.problems[0]
+    assert "'theirs:slow' has made nothing within 0.5 seconds" in offer.problems[0]
 
 
 async def test_what_a_module_prints_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,10 +246,10 @@ async def test_a_set_that_fails_takes_only_itself_away(tmp_path: Path, what: str
 async def test_a_set_that_hangs_is_given_up(tmp_path: Path, what: str) -> None:
     box, other = Box("a", hangs=what), Box("x")
     held = module(tmp_path, box=box, other=other)
-    async with running(held, "held:box", "held:other", open_timeout=0.05) as published:
+    async with running(held, "held:box", "held:other", open_timeout=0.5) as published:
         offer = await published()
         assert names(offer) == ["x"]
-        assert "'held:box' was not opened and listed within 0.05 seconds" in offer.problems[0]
+        assert "'held:box' was not opened and listed within 0.5 seconds" in offer.problems[0]
 
 
 @pytest.mark.usefixtures("boxes")
