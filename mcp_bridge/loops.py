@@ -66,6 +66,15 @@ class Lasting(asyncio.AbstractEventLoop):
         self.stop()
 
 
+def on_asyncio() -> bool:
+    """Whether this runs in a loop of asyncio, rather than in trio's or in none."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def being_cancelled(error: BaseException) -> bool:
     """Whether the surroundings of what raised this are being cancelled, rather than it raising such a thing itself."""
     cancelled = anyio.get_cancelled_exc_class()

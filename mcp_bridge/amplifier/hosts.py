@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import logging
 import sys
@@ -19,6 +18,7 @@ from mcp_bridge.amplifier.needing import needs_core
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.loops import on_asyncio
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -41,7 +41,7 @@ async def chosen(wanted: Literal["auto"] | Host, plan: Plan, resolver: Any, fold
             raise SourceError(f"host: amplifier-core is to mount the modules, but is not installed. {INSTALL}")
         logger.warning("%s: written against %s, which is not installed. %s", ", ".join(needing), CORE, INSTALL)
         return "native"
-    if not _on_asyncio():
+    if not on_asyncio():
         who = f"for {', '.join(needing)}" if needing else "as the settings say"
         raise SourceError(
             f"host: amplifier-core, {who}, runs on asyncio alone. Run the bridge there, or set `host: native`"
@@ -90,11 +90,3 @@ async def _needing(plan: Plan, resolver: Any, folders: Sequence[Path]) -> list[s
         if needs_core(where, spec.module):
             found.append(spec.module)
     return found
-
-
-def _on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -5,7 +5,6 @@ Resources and prompts of the server stay behind, and its tools cannot ask the pe
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
@@ -20,6 +19,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.shapes import Json, is_a
 from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.loops import on_asyncio
 from mcp_bridge.wire.blocks import from_block
 from mcp_bridge.wire.values import as_text
 
@@ -50,10 +50,8 @@ class _Server:
         self._news = anyio.Event()
 
     async def __aenter__(self) -> Self:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise SourceError(f"the FastMCP server '{self._server.name}' runs on asyncio alone. Use it there") from None
+        if not on_asyncio():
+            raise SourceError(f"the FastMCP server '{self._server.name}' runs on asyncio alone. Use it there")
         made = import_module(PACKAGE).Client(self._server, mode="legacy", message_handler=self._heard)
         self._client = await made.__aenter__()
         return self

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from anyio import to_thread
 
+from mcp_bridge import loops
+
 T = TypeVar("T")
 
 
@@ -17,21 +19,13 @@ async def on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     Cancelling this cancels that.
     """
-    if _is_here():
+    if loops.on_asyncio():
         return await call()
     elsewhere = _Elsewhere(call)
     try:
         return await to_thread.run_sync(elsewhere.run, abandon_on_cancel=True)
     finally:
         elsewhere.cancel()
-
-
-def _is_here() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 class _Elsewhere(Generic[T]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import inf
@@ -15,6 +14,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.loops import on_asyncio
 from mcp_bridge.sources.xaibo import real
 from mcp_bridge.sources.xaibo.agents import entries_of
 from mcp_bridge.sources.xaibo.importing import importable, named, reported
@@ -90,7 +90,7 @@ class XaiboSource:
 
     def _from_agent(self, path: Path) -> None:
         wants_agent = self._wanted != "tools"
-        if wants_agent and not _on_asyncio():
+        if wants_agent and not on_asyncio():
             raise SourceError(f"{path}: Xaibo's agents run on asyncio alone, and this event loop is trio's")
         config = real.read(path, self._directory)
         kept = real.host(config)
@@ -160,11 +160,3 @@ class XaiboSource:
 
     def _wake(self) -> None:
         self._again.set()
-
-
-def _on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
