@@ -11,14 +11,17 @@ import inspect
 import itertools
 import logging
 import math
+import time
 from bisect import insort
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+import anyio
+
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.clocks import Clock, TooLateError
+from mcp_bridge.amplifier.clocks import Clock
 from mcp_bridge.amplifier.decisions import SILENCE, Decision, as_result
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.amplifier.strangers import copied, described, passes
@@ -30,6 +33,8 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
 TIMEOUT = 30.0
 """Seconds that a handler may take to decide."""
+_SLACK = 0.01
+"""The share of its time that a handler may lose to those before it: a new deadline for each would cost more than it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -121,25 +126,18 @@ class HookRegistry:
         decision = await self._decided(event, data)
         return decision.result() if decision.said else SILENCE
 
-    async def _decided(self, event: str, data: dict[str, Any] | None) -> Decision:
-        decision = Decision(self._complete(data))
-        closed = event in self._fail_closed
-        for registration in self._registered.get(event, ()):
-            decision.add(await self._answer(registration, event, decision.data, self._timeout, closed=closed))
-            if decision.denied is not None:
-                break
-        return decision
-
     async def emit_and_collect(
         self, event: str, data: dict[str, Any] | None = None, timeout: float | None = 1.0
     ) -> list[dict[str, Any]]:
         """The data that each handler of an event answers with; without those that fail, or take `timeout` seconds."""
         complete, found = self._complete(data), []
-        seconds = math.inf if timeout is None else timeout
         for registration in self._registered.get(event, ()):
-            result = await self._answer(registration, event, complete, seconds, closed=False)
-            if result is not None and result.data is not None:
-                found.append(result.data)
+            with anyio.move_on_after(timeout) as scope:
+                result = await self._answer(registration, event, complete, closed=False)
+                if result is not None and result.data is not None:
+                    found.append(result.data)
+            if scope.cancelled_caught:
+                self._fail(registration, event, "it did not answer in time", closed=False)
         return found
 
     def _keep(self, event: str, wanted: Callable[[Registration], bool]) -> None:
@@ -152,15 +150,41 @@ class HookRegistry:
     def _complete(self, data: dict[str, Any] | None) -> dict[str, Any]:
         return {**self._defaults, "timestamp": datetime.now(UTC).isoformat(), **(data or {})}
 
+    async def _decided(self, event: str, data: dict[str, Any] | None) -> Decision:
+        decision = Decision(self._complete(data))
+        registered = self._registered.get(event)
+        if registered:
+            waiting = iter(registered)
+            while not await self._decide(waiting, event, decision):
+                pass
+        return decision
+
+    async def _decide(self, waiting: Iterator[Registration], event: str, decision: Decision) -> bool:
+        """Hear the handlers that wait until one is too slow; whether that is all. One scope for all costs a third."""
+        closed = event in self._fail_closed
+        registration: Registration | None = None
+        since = time.monotonic()
+        with anyio.move_on_after(self._timeout) as scope, Clock(scope):
+            for registration in waiting:
+                if (now := time.monotonic()) - since > self._timeout * _SLACK:
+                    scope.deadline, since = anyio.current_time() + self._timeout, now
+                decision.add(await self._answer(registration, event, decision.data, closed=closed))
+                if decision.denied is not None:
+                    return True
+                if scope.cancel_called:  # an answer after all, so it counts; but nobody else can wait in here
+                    return False
+            return True
+        if registration is not None:
+            decision.add(self._fail(registration, event, "it did not decide in time", closed=closed))
+        return decision.denied is not None
+
     async def _answer(
-        self, registration: Registration, event: str, data: dict[str, Any], seconds: float, *, closed: bool
+        self, registration: Registration, event: str, data: dict[str, Any], *, closed: bool
     ) -> HookResult | None:
         """What one handler decides; what it does wrong is a denial, or nothing."""
         try:
             answer = registration.handler(event, copied(data))
-            return as_result(await Clock(seconds).run(answer) if inspect.isawaitable(answer) else answer)
-        except TooLateError:
-            return self._fail(registration, event, "it did not decide in time", closed=closed)
+            return as_result(await answer if inspect.isawaitable(answer) else answer)
         except BaseException as error:
             if passes(error):
                 raise

@@ -9,7 +9,7 @@ from mcp_bridge.contracts.errors import ApprovalDeclined, Denied, MissingCapabil
 from mcp_bridge.wire.values import as_text
 
 LONGEST = 500
-"""Characters of the arguments that a question shows."""
+"""Characters of each argument that a question shows: all are shown, so that none hides behind another."""
 
 
 async def agreed(ctx: CallContext, name: str, arguments: Any) -> None:
@@ -17,8 +17,7 @@ async def agreed(ctx: CallContext, name: str, arguments: Any) -> None:
 
     Raises ApprovalDeclined where the person does not, Denied where the client cannot ask one.
     """
-    shown = as_text(arguments or {})
-    shown = f"{shown[:LONGEST]}…" if len(shown) > LONGEST else shown
+    shown = as_text({key: _short(value) for key, value in dict(arguments or {}).items()})
     try:
         answer = await ctx.ask(f"The tool '{name}' runs only when you agree. Run it with {shown}?")
     except MissingCapability as error:
@@ -28,3 +27,8 @@ async def agreed(ctx: CallContext, name: str, arguments: Any) -> None:
         ) from error
     if not answer.accepted:
         raise ApprovalDeclined(f"The person who was asked did not agree to run '{name}': nothing was run.")
+
+
+def _short(value: Any) -> Any:
+    text = as_text(value)
+    return value if len(text) <= LONGEST else f"{text[:LONGEST]} … and {len(text) - LONGEST} more characters"

@@ -58,16 +58,15 @@ async def made_by(factory: Any, reference: str, patience: float | None) -> objec
     Raises SourceError when it fails or takes longer than `patience` seconds.
     """
     try:
-        with anyio.fail_after(patience):
+        with anyio.move_on_after(patience):
             thing = factory() if inspect.iscoroutinefunction(factory) else await _in_thread(factory)
             return await thing if inspect.isawaitable(thing) else thing
-    except TimeoutError as error:
-        said = f"has made nothing within {patience:g} seconds" if patience is not None else f"failed: {error}"
-        raise SourceError(f"'{reference}' {said}. Have it do less, or raise open_timeout") from error
     except BaseException as error:
         if passes(error):
             raise
         raise SourceError(f"'{reference}' failed when it was called: {described(error)}") from error
+    late = f"'{reference}' has made nothing within {patience:g} seconds"
+    raise SourceError(f"{late}. Have it do less, or raise open_timeout")
 
 
 async def _in_thread(factory: Any) -> Any:

@@ -50,7 +50,8 @@ def _schema(name: str, inputs: Mapping[str, Any]) -> Json:
         properties[key] = _property({**given, "type": known if len(known) != 1 else known[0]})
         if not optional:
             required.append(key)
-    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+    made: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**made, "required": required} if required else made
 
 
 def _property(given: Mapping[str, Any]) -> Json:

@@ -9,7 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
+from mcp_bridge.amplifier.clocks import unhurried
 from mcp_bridge.amplifier.testing import EventRecorder
 
 
@@ -206,3 +208,57 @@ async def test_what_is_not_awaited_to_its_end_is_no_failure_of_a_handler(caplog:
     emitting.send(None)
     emitting.close()
     assert caplog.messages == []
+
+
+async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -> None:
+    registry = ToolRegistry()
+
+    async def slow(data: Any) -> None:
+        await anyio.sleep_forever()
+
+    registry.register(ToolEntry("slow", "Sleeps.", slow, {"type": "object"}))
+    hooks = HookRegistry(timeout=0.1)
+
+    async def asks_until_it_knows(event: str, data: dict[str, Any]) -> None:
+        while not (await registry.dispatch(ToolCall(id="1", name="slow", arguments={}), CallContext())).success:
+            pass
+
+    hooks.register("tool:pre", asks_until_it_knows)
+    with anyio.fail_after(10):
+        assert (await hooks.emit("tool:pre")).action == "deny"
+
+
+async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> None:
+    hooks, finished = HookRegistry(timeout=0.05), list[str]()
+
+    async def commits(event: str, data: dict[str, Any]) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.2)
+                finished.append("commit")
+
+    hooks.register("tool:pre", commits)
+    assert (await hooks.emit("tool:pre")).action == "deny"
+    assert finished == ["commit"]
+
+
+async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() -> None:
+    hooks, released = HookRegistry(timeout=0.1), anyio.Event()
+
+    async def asks() -> None:
+        with unhurried():
+            await released.wait()
+
+    async with anyio.create_task_group() as tasks:
+
+        async def begins(event: str, data: dict[str, Any]) -> None:
+            tasks.start_soon(asks)
+            await anyio.lowlevel.checkpoint()
+
+        hooks.register("tool:pre", begins)
+        assert (await hooks.emit("tool:pre")).action == "continue"
+        await anyio.lowlevel.checkpoint()
+        released.set()
+        await anyio.sleep(0.3)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
 from environments import needs
 from framework_clients import answered, opened
 
+from mcp_bridge import CallContext
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import openai_agents, recognising
+from mcp_bridge.frameworks.consent import agreed
 
 needs("openai_agents")
 
@@ -155,6 +158,20 @@ async def test_a_tool_that_needs_approval_runs_only_when_a_person_agrees() -> No
     async with opened(delete, says="accept") as at:
         assert await answered(at, "delete", path="/c") == ("gone", False)
     assert ran == ["/c"]
+
+
+async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
+    asked: list[str] = []
+
+    class Shown(CallContext):
+        async def ask(self, message: str, *more: Any, **options: Any) -> Any:
+            asked.append(message)
+            return SimpleNamespace(accepted=True)
+
+    await agreed(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /"})
+    assert "rm -rf /" in asked[0]
+    assert "and 4500 more characters" in asked[0]
+    assert len(asked[0]) < 1000
 
 
 async def test_a_policy_says_which_calls_need_approval_and_never_overlooks_defaults() -> None:

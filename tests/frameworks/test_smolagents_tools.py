@@ -57,6 +57,7 @@ async def test_a_decorated_function_is_listed_with_its_inputs_and_called_with_th
         assert await said(client, "search", query="a") == "a None None"
         assert await said(client, "search", query="a", limit=None, words=["b"]) == "a None ['b']"
         assert (await said(client, "search", query="a", limit="x")).startswith("invalid_arguments")
+        assert (await said(client, "search", query="a", sanitize_inputs_outputs=True)).startswith("invalid_arguments")
 
 
 @pytest.mark.parametrize("how", ["pil", "agent", "path", "bytes"])

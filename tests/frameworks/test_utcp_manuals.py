@@ -214,3 +214,26 @@ def test_strangers_are_no_manuals() -> None:
             return name
 
     assert not any(utcp.fits(thing) for thing in (Answering(), len, {}, {"tools": []}, None))
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        (command("no-such-program --now"), "there is no program 'no-such-program' on PATH"),
+        ({"name": "run", "tool_call_template": {"call_template_type": "cli", "commands": []}}, "has no commands"),
+    ],
+)
+async def test_a_command_that_cannot_be_run_is_a_problem_and_no_tool(
+    tool: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    box = utcp.toolbox_of(utcp.read_manual(written(tmp_path, tool)))
+    assert list(await box.entries()) == []
+    assert words in str(getattr(box, "problems", ()))
+
+
+async def test_a_null_character_is_no_argument_of_a_program(tmp_path: Path) -> None:
+    tool = {**command(f"{script(tmp_path, ECHO)} UTCP_ARG_x_UTCP_END"), "inputs": {"properties": {"x": {}}}}
+    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+        text, failed = await answered(client, "run", x="a\0b")
+        assert failed
+        assert "null characters" in text

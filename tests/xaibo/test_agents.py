@@ -231,6 +231,11 @@ async def test_both_are_offered_and_share_what_lives_as_long_as_the_agent(tmp_pa
         assert await told(client, "recall") == '["this"]'
 
 
+async def test_with_both_what_lives_for_one_call_is_not_shared_between_calls(tmp_path: Path) -> None:
+    async with served(tmp_path, REMEMBERS % "instance", "both").client() as client:
+        assert [await told(client, "it", message="x") for _ in range(3)] == ["1", "1", "1"]
+
+
 async def test_an_agent_may_ask_for_the_xaibo_that_it_runs_in(tmp_path: Path) -> None:
     async with served(tmp_path, SIMPLE % ("it", "Knows")).client() as client:
         assert await told(client, "it", message="x") == "it"

@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.contracts.errors import ToolUnavailable
+from mcp_bridge.contracts.errors import InvalidArguments, SourceError, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.frameworks.shapes import Json
 from mcp_bridge.wire.values import as_text
@@ -29,10 +29,16 @@ _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "USER", "LOGNAME", "
 
 
 def words_of(template: Json) -> list[str] | None:
-    """The words of a template's one command; None where it takes a shell to run."""
+    """The words of a template's one command; None where it takes a shell to run.
+
+    Raises SourceError where there is none, or a program that this machine does not have: a shell would call that a
+    success.
+    """
     if isinstance(template.get("command_name"), str):  # before version 1
         return shlex.split(template["command_name"])
     commands = template.get("commands")
+    if not commands:
+        raise SourceError("its call template has no commands")
     if os.name == "nt" or not isinstance(commands, list) or len(commands) != 1 or not isinstance(commands[0], dict):
         return None
     command = str(commands[0].get("command") or "")
@@ -40,8 +46,11 @@ def words_of(template: Json) -> list[str] | None:
         words = shlex.split(command)
     except ValueError:
         return None
-    plain = not _SHELL.search(_PLACEHOLDER.sub("", command))
-    return words if plain and words and shutil.which(words[0]) is not None else None
+    if not words or _SHELL.search(_PLACEHOLDER.sub("", command)):
+        return None
+    if os.sep not in words[0] and shutil.which(words[0]) is None:
+        raise SourceError(f"there is no program '{words[0]}' on PATH. Install it, or give its whole path")
+    return words
 
 
 class Command:
@@ -57,6 +66,8 @@ class Command:
         """Run it once: what it has written, or, where it ends with anything but 0, its complaint as an error."""
         arguments = dict(data or {})
         words = [*self._words, *_options(arguments)] if self._options else list(_filled(self._words, arguments))
+        if any("\0" in word for word in words):
+            raise InvalidArguments(["$: a program takes no null characters"], tool=words[0])
         try:
             done = await anyio.run_process(
                 words, stdin=DEVNULL, check=False, cwd=self._folder, env=_environment(self._template)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
+
+import anyio
+from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.redaction import Redactor
 from mcp_bridge.schema.secrets import names_secret
 from mcp_bridge.sources.xaibo.importing import reported
 
+PATIENCE = 30.0
+"""How many seconds a provider may take to be made."""
 _METHODS = ("list_tools", "execute_tool")
 
 
@@ -24,11 +30,24 @@ def is_provider(thing: Any) -> bool:
         return False
 
 
-def make(found: Any, name: str, config: Mapping[str, Any]) -> Any:
-    """A provider: `found` itself where it is one, else what the class or function makes of `config`.
+async def made(found: Any, name: str, config: Mapping[str, Any]) -> Any:
+    """A provider: `found` itself where it is one, else what the class or function makes of `config`, in a thread.
 
-    Raises SourceError for what needs more than config, for what fails, and for what makes no provider.
+    Raises SourceError for what needs more than config, for what fails or takes longer than `PATIENCE`, and for what
+    makes no provider.
     """
+    with anyio.move_on_after(PATIENCE):
+        thing = await to_thread.run_sync(_make, found, name, config, abandon_on_cancel=True)
+        if inspect.isawaitable(thing):
+            with _hidden(config), reported(f"provider '{name}' cannot be made"):
+                thing = await thing
+        if not is_provider(thing):
+            raise SourceError(f"'{name}' makes no provider but {_kind(thing)}: it has no {' and '.join(_METHODS)}")
+        return thing
+    raise SourceError(f"provider '{name}' was not made within {PATIENCE:g} seconds. See what it waits for")
+
+
+def _make(found: Any, name: str, config: Mapping[str, Any]) -> Any:
     if not isinstance(found, type) and is_provider(found):
         if config:
             raise SourceError(f"provider '{name}' is made already and takes no config. Leave it out, or name its class")
@@ -36,14 +55,17 @@ def make(found: Any, name: str, config: Mapping[str, Any]) -> Any:
     if not callable(found):
         raise SourceError(f"provider '{name}' is no provider but {_kind(found)}: it has no {' and '.join(_METHODS)}")
     arguments = _arguments(found, name, config)
+    with _hidden(config), reported(f"provider '{name}' cannot be made"):
+        return found(**arguments)
+
+
+@contextmanager
+def _hidden(config: Mapping[str, Any]) -> Iterator[None]:
+    """What goes wrong in the block is told without the secrets of the configuration."""
     try:
-        with reported(f"provider '{name}' cannot be made"):
-            made = found(**arguments)
+        yield
     except SourceError as error:
         raise SourceError(hiding(config).text(str(error))) from None
-    if not is_provider(made):
-        raise SourceError(f"'{name}' makes no provider but {_kind(made)}: it has no {' and '.join(_METHODS)}")
-    return made
 
 
 def hiding(config: Any) -> Redactor:

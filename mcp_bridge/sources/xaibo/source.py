@@ -19,7 +19,7 @@ from mcp_bridge.sources.xaibo import real
 from mcp_bridge.sources.xaibo.agents import entries_of
 from mcp_bridge.sources.xaibo.importing import importable, named, reported
 from mcp_bridge.sources.xaibo.listing import Listed
-from mcp_bridge.sources.xaibo.making import hiding, is_provider, make
+from mcp_bridge.sources.xaibo.making import hiding, is_provider, made
 from mcp_bridge.sources.xaibo.python_tools import without_faults
 from mcp_bridge.threads import Soon, from_any_thread
 
@@ -61,7 +61,7 @@ class XaiboSource:
     async def run(self, publish: Publish) -> None:
         """Publish until cancelled. Raises SourceError when there is nothing to publish, and never will be."""
         self._soon = from_any_thread()
-        self._make()
+        await self._make()
         published: Offer | None = None
         while True:
             self._again = anyio.Event()  # before listing: what is reported meanwhile is a reason to list again
@@ -77,16 +77,17 @@ class XaiboSource:
             with anyio.move_on_after(self._refresh or inf):
                 await self._again.wait()
 
-    def _make(self) -> None:
+    async def _make(self) -> None:
         """Make what there is to ask. Raises SourceError where that is nothing."""
         self._listed, self._agents, self._problems = [], [], []
         if self._agent is not None:
             self._from_agent(self._agent)
         else:
             importable(self._directory)
-            name = self._provider if isinstance(self._provider, str) else type(self._provider).__name__
-            found = named(name, self._directory) if isinstance(self._provider, str) else self._provider
-            self._add(name, make(found, name, self._config))
+            given = self._provider
+            name = given if isinstance(given, str) else (given if isinstance(given, type) else type(given)).__name__
+            found = named(name, self._directory) if isinstance(given, str) else given
+            self._add(name, await made(found, name, self._config))
 
     def _from_agent(self, path: Path) -> None:
         wants_agent = self._wanted != "tools"
@@ -98,7 +99,7 @@ class XaiboSource:
             try:
                 with reported(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
                     real.keep_lasting(config, kept)
-                self._agents = entries_of(config, kept)
+                self._agents = entries_of(config, dict(kept))  # not with the providers that are made below
             except SourceError as error:
                 said = hiding(real.settings_of(config)).text(str(error))
                 self._problems.append(said + real.causes(config))
