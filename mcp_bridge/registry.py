@@ -183,9 +183,7 @@ class ToolRegistry:
         """
         tool = self.prepared(call.name)
         if tool is None:
-            near = difflib.get_close_matches(call.name, self.list_names(), n=3)
-            hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-            raise ToolNotFound(f"Unknown tool: {call.name}.{hint}")
+            raise unknown(call.name, self.list_names())
         return await self.carry_out(tool, call, ctx)
 
     async def carry_out(self, prepared: Prepared, call: ToolCall, ctx: CallContext) -> ToolResult:
@@ -278,3 +276,10 @@ def _in_own_thread(function: Callable[[], Any]) -> Any:
     if error is not None:
         raise error
     return answer
+
+
+def unknown(name: str, known: Iterable[str]) -> ToolNotFound:
+    """The error for a tool that is not there, with the names that are near."""
+    near = difflib.get_close_matches(name, list(known), n=3)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return ToolNotFound(f"Unknown tool: {name}.{hint}")

@@ -155,11 +155,11 @@ class HookRegistry:
         registered = self._registered.get(event)
         if registered:
             waiting = iter(registered)
-            while not await self._decide(waiting, event, decision):
+            while not await self._hear(waiting, event, decision):
                 pass
         return decision
 
-    async def _decide(self, waiting: Iterator[Registration], event: str, decision: Decision) -> bool:
+    async def _hear(self, waiting: Iterator[Registration], event: str, decision: Decision) -> bool:
         """Hear the handlers that wait until one is too slow; whether that is all. One scope for all costs a third."""
         closed = event in self._fail_closed
         registration: Registration | None = None

@@ -22,3 +22,8 @@ class Offer:
     templates: Sequence[ResourceTemplate] = ()
     prompts: Sequence[PromptEntry] = ()
     problems: Sequence[str] = ()
+
+    @property
+    def everything(self) -> Sequence[ToolEntry | ResourceEntry | ResourceTemplate | PromptEntry]:
+        """All entries of every kind."""
+        return [*self.tools, *self.resources, *self.templates, *self.prompts]

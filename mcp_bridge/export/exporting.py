@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +10,7 @@ from uuid import uuid4
 import anyio
 
 from mcp_bridge.contracts.context import CallContext, Caller
-from mcp_bridge.contracts.errors import CallError, ConfigError, ToolNotFound
+from mcp_bridge.contracts.errors import CallError, ConfigError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.export.answers import told
 from mcp_bridge.export.calls import ModelCall
@@ -21,7 +20,7 @@ from mcp_bridge.export.naming import exported_names
 from mcp_bridge.export.problems import Problem
 from mcp_bridge.export.reading import Wanted, as_arguments
 from mcp_bridge.export.tools import ExportedTool, made_ready
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry import ToolRegistry, unknown
 from mcp_bridge.wire.outcomes import failure
 
 Contexts = CallContext | Callable[[ModelCall], CallContext]
@@ -100,7 +99,7 @@ class Export:
         refusal: CallError | None = None
         try:
             if tool is None:
-                raise ToolNotFound(f"Unknown tool: {wanted.name}.{_near(wanted.name, self._tools)}")
+                raise unknown(wanted.name, self._tools)
             arguments = tool.arguments(as_arguments(wanted.arguments, wanted.name))
         except CallError as error:
             refusal = error
@@ -136,13 +135,8 @@ def _chosen(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[ToolEntry
     names = [entry.name for entry in entries]
     for name in only:
         if name not in names:
-            raise ToolNotFound(f"Unknown tool: {name}.{_near(name, names)}")
+            raise unknown(name, names)
     return [entry for entry in entries if not only or entry.name in only]
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=3)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _context(call: ModelCall, ctx: Contexts | None) -> CallContext:

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -33,7 +33,7 @@ def reported(what: Path | str, root: Path) -> Iterator[None]:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (Exception, SystemExit) as error:
-        place = _place(error, root) or str(what)
+        place = place_of(error, lambda file: is_below(file, root)) or place_of(error, lambda _: True) or str(what)
         raise SourceError(f"{place}: {type(error).__name__}: {_text(error)}") from error
 
 
@@ -46,14 +46,13 @@ def _text(error: BaseException) -> str:
     return (error.msg if isinstance(error, SyntaxError) else str(error)) or "no message"
 
 
-def _place(error: BaseException, root: Path) -> str:
-    """File and line: where the syntax is wrong, else the innermost line of their own, else of anybody's."""
+def place_of(error: BaseException, theirs: Callable[[str], bool]) -> str:
+    """File and line: where the syntax is wrong, else the innermost line of a file that is theirs; or nothing."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = [
+    own = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and not frame.filename.startswith(_OURS)
+        if "importlib" not in frame.filename and not frame.filename.startswith(_OURS) and theirs(frame.filename)
     ]
-    own = [frame for frame in frames if is_below(frame.filename, root)] or frames
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
 
 from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Placed
 from mcp_bridge.frameworks.toolbox import Toolbox
 
@@ -32,6 +34,24 @@ async def kept(boxes: Mapping[str, Toolbox], patience: float | None = PATIENCE) 
         await keeper.listed()
         yield keeper
         tasks.cancel_scope.cancel()
+
+
+async def served(
+    boxes: Mapping[str, Toolbox], patience: float | None, offered: Callable[[Keeper], Offer], publish: Publish
+) -> None:
+    """Publish what is offered, and again after every change, until no toolbox is open any more.
+
+    Raises SourceError with all problems where nothing is left to be offered.
+    """
+    async with kept(boxes, patience) as keeper:
+        offer = offered(keeper)
+        while keeper.is_open:
+            publish(offer)
+            await keeper.changed()
+            offer = offered(keeper)
+    if offer.problems and not offer.everything:
+        raise SourceError("\n".join(offer.problems))
+    publish(offer)
 
 
 class Keeper:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -69,11 +68,6 @@ def toolbox_of(thing: object) -> Toolbox | None:
         if shape.fits(thing):
             return shape.toolbox_of(thing)
     return None
-
-
-def names() -> Sequence[str]:
-    """The frameworks that are known."""
-    return (*TOOLS, *TOOLBOXES)
 
 
 def _file(name: str) -> object:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio import to_thread
 
 from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.frameworks.asking import asked
 from mcp_bridge.frameworks.importing import load_module
 
 
@@ -59,15 +59,10 @@ async def made_by(factory: Any, reference: str, patience: float | None) -> objec
     """
     try:
         with anyio.move_on_after(patience):
-            thing = factory() if inspect.iscoroutinefunction(factory) else await _in_thread(factory)
-            return await thing if inspect.isawaitable(thing) else thing
+            return await asked(factory)
     except BaseException as error:
         if passes(error):
             raise
         raise SourceError(f"'{reference}' failed when it was called: {described(error)}") from error
     late = f"'{reference}' has made nothing within {patience:g} seconds"
     raise SourceError(f"{late}. Have it do less, or raise open_timeout")
-
-
-async def _in_thread(factory: Any) -> Any:
-    return await to_thread.run_sync(factory, abandon_on_cancel=True)

@@ -15,7 +15,6 @@ import pytest
 from mcp_bridge.loops import lasting
 from mcp_bridge.serving import run
 
-
 INTERRUPTED = """
 import asyncio, importlib.util, os, signal, sys, threading
 import anyio

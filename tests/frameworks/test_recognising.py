@@ -51,7 +51,7 @@ def turn() -> str:
     return "turned"
 
 
-@pytest.mark.parametrize("file", recognising.names())
+@pytest.mark.parametrize("file", [*recognising.TOOLS, *recognising.TOOLBOXES])
 @pytest.mark.parametrize("thing", STRANGERS)
 def test_a_stranger_fits_nowhere_and_is_not_asked(file: str, thing: str) -> None:
     shape: Any = import_module(f"mcp_bridge.frameworks.{file}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from mcp_bridge.amplifier.strangers import described
@@ -10,7 +11,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Finds, distinct, unknown
-from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, kept
+from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, served
 from mcp_bridge.frameworks.references import is_factory, made_by, resolve
 
 
@@ -40,19 +41,7 @@ class FrameworkSource:
     async def run(self, publish: Publish) -> None:
         """Publish what is found, and again after every change. Raises SourceError when nothing can be had."""
         finds = await self._find()
-        failed: list[str] = []
-        async with kept(finds.boxes, self._patience) as keeper:
-            while True:
-                offer = _offer(finds, keeper)
-                if not keeper.is_open and not offer.tools:
-                    failed = list(offer.problems)
-                    break
-                publish(offer)
-                if not keeper.is_open:
-                    break
-                await keeper.changed()
-        if failed:
-            raise SourceError("\n".join(failed))
+        await served(finds.boxes, self._patience, partial(_offer, finds), publish)
 
     async def _find(self) -> Finds:
         finds = Finds()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
@@ -18,7 +17,7 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Finds, distinct
 from mcp_bridge.frameworks.importing import load_module
-from mcp_bridge.frameworks.keeping import Keeper, kept
+from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, kept, served
 from mcp_bridge.frameworks.toolbox import Toolbox
 from mcp_bridge.sources.python.loading import files, forget, fresh, load_file
 from mcp_bridge.sources.python.shapes import find, find_foreign, joined
@@ -61,10 +60,10 @@ class PythonSource:
         """
         read = self._stamps()
         loaded = self._load()
-        serving = _Serving(publish)
         if not self._watch:
-            await serving.serve(loaded)
+            await served(loaded.boxes, PATIENCE, partial(_with, loaded.offer), publish)
             return
+        serving = _Serving(publish)
         async with anyio.create_task_group() as tasks:
             await tasks.start(serving.serve_or_wait, loaded)
             async for again in self._loaded_again(read):
@@ -91,7 +90,7 @@ class PythonSource:
         foreign, doubles = distinct(finds.tools, _names(offer))
         away = [*finds.problems, *doubles]
         offer = replace(offer, tools=[*offer.tools, *foreign])
-        if not (problems or away or finds.boxes or _all_of(offer)):
+        if not (problems or away or finds.boxes or offer.everything):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
         return _Loaded(offer=replace(offer, problems=[*problems, *away]), boxes=finds.boxes, failed=problems)
@@ -161,22 +160,6 @@ class _Serving:
         self._publish = publish
         self._last = anyio.CancelScope()
 
-    async def serve(self, loaded: _Loaded) -> None:
-        """Publish it, and again after every change of the sets. Raises SourceError when there is nothing any more."""
-        failed: Sequence[str] = ()
-        async with kept(loaded.boxes) as keeper:
-            while not failed:
-                offer = _with(loaded.offer, keeper)
-                if keeper.is_open or _all_of(offer) or not offer.problems:
-                    self._publish(offer)
-                else:
-                    failed = offer.problems
-                if not keeper.is_open:
-                    break
-                await keeper.changed()
-        if failed:
-            raise SourceError("\n".join(failed))
-
     async def serve_or_wait(
         self, loaded: _Loaded, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
@@ -207,10 +190,6 @@ def _names(offer: Offer) -> dict[str, str]:
 
 def _counts(offer: Offer) -> tuple[int, int, int]:
     return len(offer.tools), len(offer.resources) + len(offer.templates), len(offer.prompts)
-
-
-def _all_of(offer: Offer) -> Sequence[Any]:
-    return [*offer.tools, *offer.resources, *offer.templates, *offer.prompts]
 
 
 async def _edits(root: Path) -> AsyncIterator[bool]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.strangers import described
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.frameworks.importing import place_of
 
 INSTALL = "Run: pip install 'xaibo>=0.3,<0.4'"
 _HOW = "Write it as package.module:Name or path/to/file.py:Name"
@@ -68,7 +68,7 @@ def reported(what: str) -> Iterator[None]:
         missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
         if missing == "xaibo":
             raise SourceError(f"{what}: xaibo is not installed. {INSTALL}") from error
-        place = _place(error)
+        place = place_of(error, _is_theirs)
         raise SourceError(f"{place + ': ' if place else ''}{what}: {described(error)}") from error
 
 
@@ -84,14 +84,5 @@ def _where(module: Any, name: str) -> str:
     return getattr(module, "__file__", None) or f"the module '{name}'"
 
 
-def _place(error: BaseException) -> str:
-    """File and line in somebody's own file, where the error comes from one."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(("<", str(Path(__file__).parent))) and "importlib" not in frame.filename
-    ]
-    own = [frame for frame in frames if "site-packages" not in frame.filename]
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+def _is_theirs(file: str) -> bool:
+    return not file.startswith("<") and "site-packages" not in file

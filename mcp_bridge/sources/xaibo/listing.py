@@ -9,8 +9,8 @@ import anyio
 
 from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.frameworks.asking import asked
 from mcp_bridge.redaction import Redactor
-from mcp_bridge.sources.xaibo.asking import asked
 from mcp_bridge.sources.xaibo.calls import Calls
 from mcp_bridge.xaibo.schemas import schema_of_tool
 

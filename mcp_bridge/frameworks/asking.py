@@ -1,4 +1,4 @@
-"""Asking a provider: a method may be synchronous, then it is run in a thread; what can be awaited is."""
+"""Asking a stranger's object: a method may be synchronous, then it is run in a thread; what can be awaited is."""
 
 from __future__ import annotations
 
