@@ -20,7 +20,7 @@ from mcp_bridge.sources.amplifier import AmplifierSource
 from mcp_bridge.sources.amplifier.sessions import Keeping
 from mcp_bridge.testing import connect
 
-PATIENCE = 30
+PATIENCE = 60.0
 HEADS = {
     "native": """
 from types import SimpleNamespace

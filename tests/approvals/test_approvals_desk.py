@@ -24,7 +24,7 @@ from mcp_bridge.stores.memory import MemoryStore
 
 from hooks_kit import EVERY_ERA, Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 Heard = Asked | News
 
 

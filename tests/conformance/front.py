@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 LENGTH = re.compile(rb"^content-length:\s*(\d+)", re.IGNORECASE | re.MULTILINE)
 CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that a front has to come up, and to go."""
 
 

@@ -20,7 +20,7 @@ from mcp_bridge.selection import Selection
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 
-PATIENCE = 10
+PATIENCE = 60.0
 
 
 @dataclass

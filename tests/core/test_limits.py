@@ -16,7 +16,7 @@ from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry,
 from mcp_bridge.pipeline import ToolLimits
 from mcp_bridge.schema.extent import Extent
 
-PATIENCE = 10
+PATIENCE = 60.0
 
 
 class Gate:

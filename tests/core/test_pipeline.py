@@ -20,7 +20,7 @@ from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline import ToolLimits
 from mcp_bridge.testing import connect
 
-PATIENCE = 10
+PATIENCE = 60.0
 SECRET = "hunter2"
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 KINDS = pytest.mark.parametrize("kind", ["sync", "async", "returns a coroutine"])

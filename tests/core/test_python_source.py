@@ -22,7 +22,7 @@ from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.sources.python.loading import forget
 from mcp_bridge.testing import connect
 
-PATIENCE = 20
+PATIENCE = 60.0
 GREET = """
     from mcp_bridge import tool
 

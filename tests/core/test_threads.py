@@ -16,7 +16,7 @@ from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
 from mcp_bridge.contracts.errors import Overloaded
 from mcp_bridge.threads import Threads, _Handover, from_any_thread
 
-PATIENCE = 10
+PATIENCE = 60.0
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 

@@ -13,7 +13,7 @@ from mcp.client import Client
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.testing import connect
 
-PATIENCE = 20
+PATIENCE = 60.0
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )

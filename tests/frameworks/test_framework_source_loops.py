@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from mcp_bridge.frameworks.loops import on_asyncio
 
-PATIENCE = 20
+PATIENCE = 60.0
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("WORD")
 
 

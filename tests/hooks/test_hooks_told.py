@@ -13,7 +13,7 @@ from mcp_bridge.amplifier import HookResult
 from mcp_bridge.authoring import tool
 from mcp_bridge.pipeline import ToolLimits
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 APPROVALS = ("approval:required", "approval:granted", "approval:denied")
 OPTIONS = ["Allow", "Deny"]
 

@@ -25,7 +25,7 @@ from mcp_bridge.transports.http.guard import Access
 from mcp_bridge.transports.http.serve import Server, address, listen, serve
 from mcp_bridge.transports.http.sessions import SessionOptions
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 STATELESS = "2026-07-28"
 NOTHING: dict[str, Any] = {"type": "object"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -15,7 +15,7 @@ import httpx2
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 URL = re.compile(r"(http://\S+?)/mcp")
 TOOLS = '''
 import sys

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.abc
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 STATELESS = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 CLIENT = {"name": "a test", "version": "1"}

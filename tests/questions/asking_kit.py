@@ -18,7 +18,7 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.pipes import Descriptor, Pipes
 from mcp_bridge.transports import stdio
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 STATELESS = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", STATELESS])

@@ -22,7 +22,7 @@ from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.serving import as_bridge
 from mcp_bridge.transports import stdio
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 STATELESS = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 CLIENT = {"name": "a test", "version": "1"}

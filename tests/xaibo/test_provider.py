@@ -101,13 +101,13 @@ class TestTheDocumentsProvider:
         return "asyncio"
 
     async def test_its_tools_are_served_with_their_schemas_and_answer(self, tmp_path: Path) -> None:
-        written(tmp_path, weather="from typing import Any, Dict, List\n")
-        with (tmp_path / "weather.py").open("a", encoding="utf-8") as file:
+        written(tmp_path, seed_weather="from typing import Any, Dict, List\n")
+        with (tmp_path / "seed_weather.py").open("a", encoding="utf-8") as file:
             file.write("from mcp_bridge.xaibo import Tool, ToolParameter, ToolResult\n")
             file.write(as_run(example("class WeatherToolProvider")))
         written(
             tmp_path,
-            s_yaml="sources: [{type: xaibo, provider: 'weather:WeatherToolProvider', config: {api_key: none}}]",
+            s_yaml="sources: [{type: xaibo, provider: 'seed_weather:WeatherToolProvider', config: {api_key: none}}]",
         )
         bridge = from_settings(load(tmp_path / "s.yaml", {}))
         async with connect(bridge) as client:

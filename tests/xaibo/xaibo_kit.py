@@ -16,7 +16,7 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.sources.xaibo import XaiboSource
 from mcp_bridge.testing import connect
 
-PATIENCE = 30
+PATIENCE = 60.0
 
 
 def written(folder: Path, **files: str) -> Path:
