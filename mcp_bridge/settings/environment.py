@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings.document import Document, combined
-from mcp_bridge.settings.positions import Place
+from mcp_bridge.settings.positions import Place, walk
 from mcp_bridge.settings.words import SENSITIVE, is_text
 
 _REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
@@ -93,6 +93,32 @@ class _Expansion:
     def _fail(self, place: Place, problem: str, hint: str) -> str:
         self.errors.append(self.document.error(place, problem, hint))
         return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable that settings refer to; where all references have a default, the first of these."""
+
+    name: str
+    default: str | None = None
+
+    @property
+    def secret(self) -> bool:
+        """Whether it is named as secrets are."""
+        return _names_secret(self.name)
+
+
+def variables(document: Document) -> tuple[Variable, ...]:
+    """The variables that a document refers to, each once, in its order; those that every process has left out."""
+    found: dict[str, Variable] = {}
+    for _, value in walk(document.data):
+        for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():
+            name, default = match["name"], match["default"]
+            if name is None or name in _PUBLIC:
+                continue
+            if name not in found or default is None:
+                found[name] = Variable(name=name, default=default)
+    return tuple(found.values())
 
 
 def _names_secret(variable: str) -> bool:

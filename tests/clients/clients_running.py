@@ -1,0 +1,163 @@
+"""A person's machine in a folder: a home, a project, a PATH, and the command run there."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from mcp_bridge.cli.app import app
+from mcp_bridge.cli.exits import errors_for_people
+
+GOLDEN = Path(__file__).parent / "golden"
+COMMAND = Path(sys.executable).parent / "mcp-bridge"
+TOOLS = '''
+def shout(text: str) -> str:
+    """Text in capitals."""
+    return text.upper()
+'''
+
+FILES = {
+    "claude-desktop": ("user", "~/.config/Claude/claude_desktop_config.json"),
+    "claude-code": ("user", "~/.claude.json"),
+    "claude-code-project": ("project", ".mcp.json"),
+    "claude-code-local": ("local", "~/.claude.json"),
+    "vscode": ("user", "~/.config/Code/User/mcp.json"),
+    "vscode-project": ("project", ".vscode/mcp.json"),
+    "cursor": ("user", "~/.cursor/mcp.json"),
+    "cursor-project": ("project", ".cursor/mcp.json"),
+    "windsurf": ("user", "~/.codeium/windsurf/mcp_config.json"),
+    "zed": ("user", "~/.config/zed/settings.json"),
+    "zed-project": ("project", ".zed/settings.json"),
+    "codex": ("user", "~/.codex/config.toml"),
+    "codex-project": ("project", ".codex/config.toml"),
+    "gemini": ("user", "~/.gemini/settings.json"),
+    "gemini-project": ("project", ".gemini/settings.json"),
+    "goose": ("user", "~/.config/goose/config.yaml"),
+    "opencode": ("user", "~/.config/opencode/opencode.json"),
+    "opencode-project": ("project", "opencode.json"),
+    "copilot-cli": ("user", "~/.copilot/mcp-config.json"),
+    "copilot-cli-project": ("project", ".github/mcp.json"),
+    "lm-studio": ("user", "~/.lmstudio/mcp.json"),
+    "cline": ("user", "~/.cline/data/settings/cline_mcp_settings.json"),
+    "continue": ("user", "~/.continue/config.yaml"),
+}
+"""Where Linux has the file of each golden pair, and its scope."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """A home, the project that the person stands in, and what is in the environment besides."""
+
+    home: Path
+    project: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Path:
+        return self.project / "shelf.yaml"
+
+    @property
+    def bin(self) -> Path:
+        return self.home / "bin"
+
+    @property
+    def surroundings(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "PATH": f"{self.bin}:/usr/bin:/bin", **self.environ}
+
+    def run(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """The command, in this process: a start of its own for each of hundreds would be minutes."""
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        args = [str(word) for word in words]
+        with (
+            mock.patch.dict(os.environ, self.surroundings, clear=True),
+            contextlib.chdir(self.project),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                with errors_for_people():
+                    app(args)
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return checked(subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue()), check)
+
+    def start(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """The command, in a process of its own."""
+        kept = {key: value for key, value in os.environ.items() if "COV" in key}
+        done = subprocess.run(
+            [sys.executable, "-m", "mcp_bridge", *map(str, words)],
+            cwd=self.project,
+            env={**self.surroundings, **kept},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return checked(done, check)
+
+    def json(self, *words: str | Path, check: int | None = 0) -> Any:
+        return json.loads(self.run(*words, "--json", check=check).stdout)
+
+    def path(self, case: str) -> Path:
+        """The file of a golden pair."""
+        where = FILES[case][1]
+        return self.home / where[2:] if where.startswith("~/") else self.project / where
+
+    def place(self, case: str, content: bytes) -> Path:
+        path = self.path(case)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def program(self, name: str, body: str) -> Path:
+        """A program of this name on the PATH, in Python."""
+        self.bin.mkdir(exist_ok=True)
+        path = self.bin / name
+        path.write_text(f"#!{sys.executable}\n{body}", encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+    def files(self) -> Iterator[Path]:
+        """What is in home and project, but for what this command keeps for itself."""
+        for root in (self.home, self.project):
+            yield from (path for path in sorted(root.rglob("*")) if ".local" not in path.parts)
+
+
+def checked(done: subprocess.CompletedProcess[str], code: int | None) -> subprocess.CompletedProcess[str]:
+    assert code is None or done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def person(folder: Path, **environ: str) -> Person:
+    """A person with a project that has settings and a tool."""
+    made = Person(home=folder / "home", project=folder / "project", environ=environ)
+    made.home.mkdir()
+    made.project.mkdir()
+    (made.project / "tools.py").write_text(TOOLS, encoding="utf-8")
+    made.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py}\n", encoding="utf-8")
+    return made
+
+
+def client_of(case: str) -> tuple[str, str]:
+    """The client and the scope of a golden pair."""
+    scope = FILES[case][0]
+    return case.removesuffix(f"-{scope}"), scope
+
+
+def golden(case: str, which: str, who: Person) -> bytes:
+    """A golden file, with this machine's paths in it."""
+    (path,) = (GOLDEN / case).glob(f"{which}.*")
+    text = path.read_bytes().decode()
+    for name, value in (("COMMAND", COMMAND), ("SETTINGS", who.settings), ("FOLDER", who.project)):
+        text = text.replace(f"{{{name}}}", str(value))
+    return text.encode()

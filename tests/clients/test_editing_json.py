@@ -1,0 +1,220 @@
+"""One entry in JSON: how it is written among its neighbours, and which texts are left alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_bridge.clients import documents
+from mcp_bridge.clients.client import Format
+from mcp_bridge.clients.documents import Unsafe
+from mcp_bridge.contracts.errors import ConfigError
+
+VALUE = {"command": "/bin/x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "line"),
+    [
+        ('{"a": 1\n "b": 2}', "not valid JSON", 2),
+        ("{'a': 1}", "not valid JSON", 1),
+        ("{a: 1}", "not valid JSON", 1),
+        ('{"a": 01}', "not valid JSON", 1),
+        ('{"a": 0x1}', "not valid JSON", 1),
+        ('{"a": 1n}', "not valid JSON", 1),
+        ('{"a": NaN}', "a number that JSON does not have", None),
+        ('{"a": -Infinity}', "a number that JSON does not have", None),
+        ('{"a": 1' + "0" * 5000 + "}", "too many digits", None),
+        ('{"a": "\t"}', "not valid JSON", 1),
+        ('{"a": "\\x41"}', "not valid JSON", 1),
+        ('{"a": `b`}', "not valid JSON", 1),
+        ('{"a": f()}', "not valid JSON", 1),
+        ('{"a": /b/}', "not valid JSON", 1),
+        ('{"a": [1,,2]}', "not valid JSON", 1),
+        ('{"a": [,]}', "not valid JSON", 1),
+        ("{,}", "not valid JSON", 1),
+        ('{"a": 1},', "not valid JSON", 1),
+        ("{} {}", "not valid JSON", 1),
+        ("] ; [", "not valid JSON", 1),
+        ("{\n<<<<<<< ours\n}", "not valid JSON", 2),
+        ("{\u00a0}", "not valid JSON", 1),
+        ("<!-- no -->\n{}", "not valid JSON", 1),
+        ('{"mcpServers": {"a": 1}', "not valid JSON", 1),
+        ("[]", "not an object", 1),
+        ('"text"', "not an object", 1),
+        ("null", "not an object", 1),
+        ('{"a": 1,\n"mcpServers": []}', "not an object", 2),
+        ('{"mcpServers": null}', "not an object", 1),
+        ('{"mcpServers": {},\n"mcpServers": {}}', "stands there twice", 2),
+        ('{"mcpServers": {},\n"mcp\\u0053ervers": {}}', "stands there twice", 2),
+        ('{"mcpServers": {"tools": 1,\n"tools": 2}}', "stands there twice", 2),
+        ('{"a": 1\n\0}', "NUL", 2),
+        ('{"a": "\ud800"}', "surrogate", 1),
+        ("[" * 100_000, "nested too deeply", None),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply", None),
+        ('{"a":' * 5000 + "1" + "}" * 5000, "nested too deeply", None),
+    ],
+)
+@pytest.mark.parametrize("format", ["json", "jsonc"])
+def test_what_is_not_understood_is_left_alone(format: Format, text: str, problem: str, line: int | None) -> None:
+    with pytest.raises(Unsafe) as caught:
+        documents.put(format, text, ["mcpServers"], "tools", VALUE)
+    assert problem in caught.value.problem
+    assert caught.value.line == line
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ['{\n"a": 1 // why\n}', '{"a": 1,\n}', '/* why */\n{"a": [1, ]}'])
+def test_comments_and_trailing_commas_are_left_to_clients_that_read_them(text: str) -> None:
+    with pytest.raises(Unsafe, match="comments or trailing commas, which this client does not read") as caught:
+        documents.put("json", text, ["mcpServers"], "tools", VALUE)
+    assert caught.value.line is not None
+    assert '"tools"' in documents.put("jsonc", text, ["mcpServers"], "tools", VALUE).text
+
+
+def test_a_comment_that_readers_end_at_different_places_is_left_alone() -> None:
+    with pytest.raises(Unsafe):
+        documents.put("jsonc", '{"a": 1, // x\u2028 "b": 2\n}', ["mcpServers"], "tools", VALUE)
+
+
+def test_half_a_surrogate_pair_in_an_escape_stays_as_it_is() -> None:
+    text = '{"a": "\\ud800"}'
+    edit = documents.put("json", text, ["mcpServers"], "tools", VALUE)
+    assert '"a": "\\ud800"' in edit.text
+    assert documents.read("json", text) == {"a": "?"}
+
+
+@pytest.mark.parametrize("value", [{"a": float("nan")}, {"a": object()}, {"a": "\ud800"}, {"a": {1, 2}}])
+def test_an_entry_that_is_no_json_is_refused(value: dict[str, Any]) -> None:
+    with pytest.raises(Unsafe, match="not JSON data"):
+        documents.put("json", "{}", ["mcpServers"], "tools", value)
+
+
+def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
+    text = json.dumps({"a": "x" * (documents.EDITED["json"] + 1)})
+    with pytest.raises(Unsafe, match="larger than"):
+        documents.put("json", text, ["mcpServers"], "tools", VALUE)
+    with pytest.raises(Unsafe, match="larger than"):
+        documents.drop("json", text, ["mcpServers"], "tools")
+    assert documents.read("json", text) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("", '{\n  "s": {\n    "b": {\n      "x": 1\n    }\n  }\n}\n'),
+        ('{"s":{}}', '{"s":{"b":{"x":1}}}'),
+        ('{"s":{ }}', '{"s":{ "b":{"x":1} }}'),
+        ('{"s": {"a": {}}}', '{"s": {"a": {}, "b": {"x": 1}}}'),
+        ('{"s" :{"a" : {} , "c" : 1}}', '{"s" :{"a" : {} , "c" : 1, "b" : {"x" : 1}}}'),
+        ('{\n"s": {"a": {} // c\n}}', '{\n"s": {"a": {}, // c\n"b": {"x": 1}\n}}'),
+        ('{\n "s": {}\n}', '{\n "s": {\n  "b": {\n   "x": 1\n  }\n }\n}'),
+        ('{\n\t"s": {"a": 1\n\t}\n}', '{\n\t"s": {"a": 1, "b": {"x": 1}\n\t}\n}'),
+        (
+            '{\n  "s": {\n    "a": 1\n, "c": 2 }}',
+            '{\n  "s": {\n    "a": 1\n, "c": 2,\n    "b": {\n      "x": 1\n    } }}',
+        ),
+        ("{" + " " * 100 + "}", '{"s": {"b": {"x": 1}}' + " " * 100 + "}"),
+        ("{}\r", '{\r  "s": {\r    "b": {\r      "x": 1\r    }\r  }\r}\r'),
+    ],
+)
+def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> None:
+    edit = documents.put("jsonc", text, ["s"], "b", {"x": 1})
+    assert edit.text == after
+    assert documents.drop("jsonc", after, ["s"], "b", undo=edit.undo) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ('{"s": {"b": 1, "c": 2}}', '{"s": {"c": 2}}'),
+        ('{"s": {"b": 1 }}', '{"s": { }}'),
+        ('{"s": {"b": 1, }}', '{"s": { }}'),
+        ('{"s": {"a": 1, "b": 2 /* x */, /* y */ "c": 3}}', '{"s": {"a": 1 /* x */ /* y */, "c": 3}}'),
+        ('{"s": {\n "a": 1, // x\n "b": 2 // y\n}}', '{"s": {\n "a": 1 // x\n // y\n}}'),
+        ('{"s": {\n "a": 1, // x\n "b": 2}}', '{"s": {\n "a": 1 // x\n }}'),
+        ('{"s": {\n "a": 1, // x\n "b": 2,\n "c": 3\n}}', '{"s": {\n "a": 1, // x\n "c": 3\n}}'),
+        ('{"s": {\n "b": 1,\n // about c\n "c": 2\n}}', '{"s": {\n // about c\n "c": 2\n}}'),
+        ('{"s": {"b": {"deep": [1, {"x": // own\n 2}]}}}', '{"s": {}}'),
+        ('{"s": {"a": 1}}', '{"s": {"a": 1}}'),
+        ('{"t": {"b": 1}}', '{"t": {"b": 1}}'),
+        ("// nothing", "// nothing"),
+    ],
+)
+def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: str) -> None:
+    dropped = documents.drop("jsonc", text, ["s"], "b")
+    assert documents.read("jsonc", dropped) == documents.read("jsonc", after)
+    assert _comments(dropped) == _comments(after)
+
+
+@pytest.mark.parametrize(
+    "inserted", ['"theirs": 1', "// theirs\n", "/* theirs */"], ids=["a member", "a line of comment", "a comment"]
+)
+def test_a_container_that_others_have_used_since_stays(inserted: str) -> None:
+    edit = documents.put("jsonc", '{"a": 1}', ["s", "t"], "b", {"x": 1})
+    assert edit.text == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
+    comma = ", " if inserted.endswith("1") else ""
+    theirs = edit.text.replace('"t": {"b"', f'"t": {{{inserted}{comma}"b"')
+    dropped = documents.drop("jsonc", theirs, ["s", "t"], "b", undo=edit.undo)
+    assert inserted in dropped
+    assert "t" in documents.read("jsonc", dropped)["s"]
+    outside = edit.text.replace('"s": {', f'"s": {{{inserted}{comma}')
+    dropped = documents.drop("jsonc", outside, ["s", "t"], "b", undo=edit.undo)
+    assert inserted in dropped
+    assert "t" not in documents.read("jsonc", dropped)["s"]
+
+
+def test_an_entry_is_renewed_in_its_place_and_its_neighbours_stay() -> None:
+    text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
+    edit = documents.put("jsonc", text, ["s"], "b", {"x": 2, "y": []})
+    assert edit.text == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
+    assert edit.undo == {}
+
+
+def test_an_entry_that_is_the_same_is_not_written_again() -> None:
+    text = '{"s": {"b": {"y" : 2 , "x" : 1}}}'
+    assert documents.put("json", text, ["s"], "b", {"x": 1, "y": 2}).text == text
+    assert documents.put("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
+
+
+def test_an_item_of_a_list_is_known_by_the_key_that_is_said() -> None:
+    text = '{"inputs": [{"id": "a"}]}'
+    edit = documents.put("jsonc", text, ["inputs"], "b", {"type": "x"}, listed=True, known_by="id")
+    assert documents.read("jsonc", edit.text) == {"inputs": [{"id": "a"}, {"id": "b", "type": "x"}]}
+    assert documents.drop("jsonc", edit.text, ["inputs"], "b", listed=True, known_by="id", undo=edit.undo) == text
+    with pytest.raises(Unsafe, match="not a list"):
+        documents.put("jsonc", '{"inputs": {}}', ["inputs"], "b", {}, listed=True)
+
+
+@pytest.mark.parametrize(
+    "undo",
+    [
+        {"created": "1"},
+        {"created": -1},
+        {"created": 99},
+        {"created": True, "inside": 7},
+        {"inside": '"evil": 1'},
+        {"root": ["x", "y"]},
+        {"root": 3, "held": [], "before": {}},
+    ],
+)
+def test_an_undo_that_no_put_has_written_adds_nothing(undo: dict[str, Any]) -> None:
+    text = '{"a": 1, "s": {"b": {"x": 1}}}'
+    data = documents.read("json", documents.drop("json", text, ["s"], "b", undo=undo))
+    assert data in ({"a": 1, "s": {}}, {"a": 1})
+
+
+def test_a_problem_says_the_place_and_no_content() -> None:
+    with pytest.raises(ConfigError) as caught:
+        documents.read("json", '{"token": "secret-value",\n "x": secret-too}')
+    assert caught.value.line == 2
+    assert "secret" not in str(caught.value)
+
+
+def _comments(text: str) -> list[str]:
+    from mcp_bridge.clients.json_syntax import parse
+
+    source = parse(text, "jsonc")
+    return [source.data[start:end].decode() for start, end in source.comments]

@@ -1,0 +1,246 @@
+"""`install` changes one entry of a client's file, and `uninstall` leaves the file as it was, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from clients_running import COMMAND, FILES, Person, client_of, golden, person
+
+SECRET = "a-value-of-which-nobody-may-see-anything"
+EXAMPLES = ("cursor", "zed", "goose", "codex", "continue")
+"""A client of each format and form."""
+FOREIGN = "not-to-be-shown"
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    return person(tmp_path)
+
+
+@pytest.fixture
+def secretive(tmp_path: Path) -> Person:
+    """A person whose settings need a variable."""
+    made = person(tmp_path, SHELF_KEY=SECRET)
+    made.settings.write_text(
+        "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
+    )
+    return made
+
+
+def backups(path: Path) -> list[Path]:
+    return [beside for beside in path.parent.iterdir() if "backup" in beside.name]
+
+
+def crlf(content: bytes) -> bytes:
+    return content.replace(b"\n", b"\r\n")
+
+
+@pytest.mark.parametrize("case", FILES)
+@pytest.mark.parametrize("form", ["as it is", "crlf"])
+def test_an_entry_goes_in_and_out_without_another_byte_changed(case: str, form: str, who: Person) -> None:
+    spelled = crlf if form == "crlf" else bytes
+    client, scope = client_of(case)
+    before, after = spelled(golden(case, "before", who)), spelled(golden(case, "after", who))
+    path = who.place(case, before)
+    who.run("install", client, who.settings, "--scope", scope)
+    assert path.read_bytes().decode() == after.decode()
+    (backup,) = backups(path)
+    assert backup.read_bytes() == before
+    backup.unlink()
+    who.run("uninstall", client, "--scope", scope)
+    assert path.read_bytes().decode() == before.decode()
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_the_command_as_a_person_starts_it_does_the_same(case: str, who: Person) -> None:
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    assert "installed: 'shelf'" in who.start("install", case, who.settings).stderr
+    assert path.read_bytes() == golden(case, "after", who)
+    assert "taken out: 'shelf'" in who.start("uninstall", case).stderr
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_file_that_is_not_there_is_made_and_taken_away_again(case: str, who: Person) -> None:
+    client, scope = client_of(case)
+    who.run("install", client, who.settings, "--scope", scope)
+    path = who.path(case)
+    assert str(COMMAND) in path.read_text()
+    assert str(who.settings) in path.read_text()
+    who.run("uninstall", client, "--scope", scope)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf"], ids=["empty", "a line end", "a byte order mark"])
+def test_a_file_with_nothing_in_it_is_left_so(case: str, content: bytes, who: Person) -> None:
+    path = who.place(case, content)
+    who.run("install", case, who.settings)
+    assert str(COMMAND).encode() in path.read_bytes()
+    who.run("uninstall", case)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_a_byte_order_mark_stays(case: str, who: Person) -> None:
+    before = b"\xef\xbb\xbf" + golden(case, "before", who)
+    path = who.place(case, before)
+    who.run("install", case, who.settings)
+    assert path.read_bytes() == b"\xef\xbb\xbf" + golden(case, "after", who)
+    who.run("uninstall", case)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_installing_twice_says_so_and_writes_nothing(case: str, who: Person) -> None:
+    path = who.place(case, golden(case, "before", who))
+    who.run("install", case, who.settings)
+    (backup,) = backups(path)
+    first = path.stat()
+    done = who.run("install", case, who.settings)
+    assert "already installed" in done.stderr
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (first.st_mtime_ns, first.st_ino)
+    assert backups(path) == [backup]
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_other_settings_under_the_same_name_are_an_update(case: str, who: Person) -> None:
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    who.run("install", case, who.project / "tools.py", "--name", "shelf")
+    done = who.run("install", case, who.settings)
+    assert "updated: 'shelf'" in done.stderr
+    assert path.read_bytes() == golden(case, "after", who)
+    who.run("uninstall", case)
+    assert path.read_bytes() == before
+
+
+def test_what_a_person_has_added_to_the_entry_stays_in_an_update(secretive: Person) -> None:
+    secretive.run("install", "cursor", secretive.settings)
+    path = secretive.path("cursor")
+    data = json.loads(path.read_text())
+    data["mcpServers"]["shelf"] |= {"disabled": True}
+    data["mcpServers"]["shelf"]["env"] |= {"MY_OWN": "mine"}
+    path.write_text(json.dumps(data))
+    (secretive.project / "other.yaml").write_text("sources: [{type: python, path: tools.py}]\n")
+    secretive.run("install", "cursor", "other.yaml", "--name", "shelf")
+    assert json.loads(path.read_text())["mcpServers"]["shelf"] == {
+        "command": str(COMMAND),
+        "args": ["serve", str(secretive.project / "other.yaml")],
+        "env": {"MY_OWN": "mine"},
+        "disabled": True,
+    }
+    records = "".join(path.read_text() for path in (secretive.home / ".local").rglob("*.json"))
+    assert "MY_OWN" not in records
+
+
+@pytest.mark.parametrize("case", ["claude-code", "zed", "goose", "codex", "continue"])
+def test_somebody_elses_server_of_that_name_is_not_touched(case: str, who: Person) -> None:
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    done = who.run("install", case, who.settings, "--name", "files", check=2)
+    assert "another server of the name 'files'" in done.stderr
+    assert "--name" in done.stderr
+    assert "--force" in done.stderr
+    assert path.read_bytes() == before
+    done = who.run("uninstall", case, "files", check=2)
+    assert "somebody else's server" in done.stderr
+    assert path.read_bytes() == before
+    who.run("install", case, who.settings, "--name", "files", "--force")
+    assert b"npx" not in path.read_bytes()
+    assert str(COMMAND).encode() in path.read_bytes()
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_what_others_change_in_between_stays(case: str, who: Person) -> None:
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    who.run("install", case, who.settings)
+    now = path.read_bytes()
+    assert b"npx" in now
+    path.write_bytes(now.replace(b"npx", b"bunx"))
+    who.run("uninstall", case)
+    assert path.read_bytes() == before.replace(b"npx", b"bunx")
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_without_what_was_noted_down_the_entry_still_comes_out(case: str, who: Person) -> None:
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    who.run("install", case, who.settings)
+    shutil.rmtree(who.home / ".local")
+    who.run("uninstall", case)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("case", "content", "why"),
+    [
+        ("claude-desktop", b'{"mcpServers": {', "1"),
+        ("claude-desktop", b'{\n  // mine\n  "mcpServers": {}\n}', "comment"),
+        ("claude-code", b'{"mcpServers": []}', "mcpServers"),
+        ("cursor", b"\xff\xfe\x00", "UTF"),
+        ("cursor", b'{"mcpServers": {}, "mcpServers": {}}', "mcpServers"),
+        ("codex", b"[mcp_servers\n", "1"),
+        ("goose", b"extensions: [\n", "2"),
+        ("continue", b"mcpServers: {files: {command: x}}\n", "mcpServers"),
+    ],
+)
+def test_a_file_that_cannot_be_edited_is_left_alone_and_the_snippet_is_shown(
+    case: str, content: bytes, why: str, who: Person
+) -> None:
+    path = who.place(case, content)
+    done = who.run("install", case, who.settings, check=1)
+    assert str(path) in done.stderr
+    assert why in done.stderr
+    assert str(COMMAND) in done.stdout
+    assert path.read_bytes() == content
+    assert list(path.parent.iterdir()) == [path]
+    answer = who.json("install", case, who.settings, check=1)
+    assert answer["action"] == "left alone"
+    assert answer["snippet"] == done.stdout
+
+
+def test_a_read_only_file_stays_as_it_is(who: Person) -> None:
+    path = who.place("cursor", b"{}")
+    path.chmod(0o400)
+    done = who.run("install", "cursor", who.settings, check=1)
+    assert "read-only" in done.stderr
+    assert str(COMMAND) in done.stdout
+    assert path.read_bytes() == b"{}"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_folder_in_the_place_of_the_file_is_an_error(who: Person) -> None:
+    who.path("cursor").mkdir(parents=True)
+    done = who.run("install", "cursor", who.settings, check=1)
+    assert str(who.path("cursor")) in done.stderr
+
+
+def test_a_link_stays_a_link_and_keeps_its_targets_mode(who: Person) -> None:
+    target = who.home / "dotfiles.json"
+    target.write_bytes(golden("cursor", "before", who))
+    target.chmod(0o640)
+    path = who.path("cursor")
+    path.parent.mkdir()
+    path.symlink_to(target)
+    who.run("install", "cursor", who.settings)
+    assert path.is_symlink()
+    assert target.read_bytes() == golden("cursor", "after", who)
+    assert target.stat().st_mode & 0o777 == 0o640
+    who.run("uninstall", "cursor")
+    assert path.is_symlink()
+    assert target.read_bytes() == golden("cursor", "before", who)
+
+
+def test_a_link_that_leads_nowhere_is_an_error(who: Person) -> None:
+    path = who.path("cursor")
+    path.parent.mkdir()
+    path.symlink_to(who.home / "nothing" / "here.json")
+    done = who.run("install", "cursor", who.settings, check=1)
+    assert str(path) in done.stderr
+    assert path.is_symlink()

@@ -1,0 +1,218 @@
+"""A client's own command line is used where it is there, watched, and taken back when it does something else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from clients_running import COMMAND, FILES, Person, client_of, golden, person
+
+FAKE = """
+import json, os, pathlib, sys
+
+words, mode = sys.argv[1:], os.environ.get("FAKE_MODE", "")
+log = pathlib.Path(os.environ["HOME"], "called.json")
+log.write_text(json.dumps([words, os.getcwd(), sys.stdin.read()]))
+if mode == "fail":
+    print("the registry of servers is closed today")
+    sys.exit(3)
+if mode == "nothing":
+    sys.exit(0)
+scope = words[words.index("--scope") + 1]
+path = pathlib.Path(".mcp.json") if scope == "project" else pathlib.Path(os.environ["HOME"], ".claude.json")
+if mode == "break":
+    path.write_text("{")
+    sys.exit(0)
+data = json.loads(path.read_text()) if path.exists() else {}
+keys = ["projects", os.getcwd(), "mcpServers"] if scope == "local" else ["mcpServers"]
+servers = data
+for key in keys:
+    servers = servers.setdefault(key, {})
+if mode == "others":
+    servers.clear()
+if words[1] == "remove":
+    del servers[words[-1]]
+else:
+    dashes = words.index("--")
+    name = words[words.index("--scope") + 2]
+    env = [word for flag, word in zip(words[:dashes], words[1:dashes]) if flag == "-e"]
+    command = "elsewhere" if mode == "other entry" else words[dashes + 1]
+    servers[name] = {"type": "stdio", "command": command, "args": words[dashes + 2:],
+                     "env": dict(pair.split("=", 1) for pair in env)}
+data["numStartups"] = data.get("numStartups", 0) + 1
+path.write_text(json.dumps(data, indent=2))
+"""
+SECRET = "a-value-of-which-nobody-may-see-anything"
+CLAUDE = [case for case in FILES if client_of(case)[0] == "claude-code"]
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    made = person(tmp_path)
+    made.program("claude", FAKE)
+    return made
+
+
+def called(who: Person) -> list[str]:
+    words, folder, given = json.loads((who.home / "called.json").read_text())
+    assert folder == str(who.project)
+    assert given == ""
+    return words
+
+
+@pytest.mark.parametrize("case", CLAUDE)
+def test_the_clients_command_puts_the_entry_in_and_takes_it_out(case: str, who: Person) -> None:
+    client, scope = client_of(case)
+    before = golden(case, "before", who)
+    path = who.place(case, before)
+    done = who.run("install", client, who.settings, "--scope", scope)
+    assert "installed: 'shelf'" in done.stderr
+    assert called(who) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(who.settings)]
+    (backup,) = (beside for beside in path.parent.iterdir() if "backup" in beside.name)
+    assert backup.read_bytes() == before
+    who.run("uninstall", client, "--scope", scope)
+    assert called(who) == ["mcp", "remove", "--scope", scope, "shelf"]
+    assert b'"shelf"' not in path.read_bytes().replace(
+        b'"shelf": {\n          "type": "stdio",\n          "command": "other"', b""
+    )
+
+
+def test_secrets_are_told_to_it_as_references(tmp_path: Path) -> None:
+    who = person(tmp_path, SHELF_KEY=SECRET)
+    who.program("claude", FAKE)
+    who.settings.write_text(
+        "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
+    )
+    who.run("install", "claude-code", who.settings)
+    assert called(who)[5:8] == ["-e", "SHELF_KEY=${SHELF_KEY}", "--"]
+    assert json.loads(who.path("claude-code").read_text())["mcpServers"]["shelf"]["env"] == {
+        "SHELF_KEY": "${SHELF_KEY}"
+    }
+
+
+def test_edit_file_leaves_the_command_alone(who: Person) -> None:
+    path = who.place("claude-code", golden("claude-code", "before", who))
+    who.run("install", "claude-code", who.settings, "--edit-file")
+    assert path.read_bytes() == golden("claude-code", "after", who)
+    who.run("uninstall", "claude-code")
+    assert path.read_bytes() == golden("claude-code", "before", who)
+    assert not (who.home / "called.json").exists()
+
+
+def test_a_dry_run_prints_the_command_and_does_not_run_it(who: Person) -> None:
+    done = who.run("install", "claude-code", who.settings, "--dry-run")
+    assert done.stdout.split()[1:4] == ["mcp", "add", "--scope"]
+    assert str(who.settings) in done.stdout
+    assert not (who.home / "called.json").exists()
+    assert who.json("install", "claude-code", who.settings, "--dry-run")["command"][1:3] == ["mcp", "add"]
+
+
+FAULTS = [
+    ("fail", "failed with exit code 3"),
+    ("nothing", "did not write 'shelf'"),
+    ("other entry", "wrote another entry"),
+    ("break", "left a file that cannot be read"),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "why", "there"),
+    [
+        *((mode, why, there) for mode, why in FAULTS for there in (True, False)),
+        ("others", "changed other servers", True),
+    ],
+)
+def test_a_command_that_does_something_else_is_undone_and_told_of(
+    mode: str, why: str, there: bool, who: Person
+) -> None:
+    before = golden("claude-code", "before", who)
+    path = who.place("claude-code", before) if there else who.path("claude-code")
+    who.environ["FAKE_MODE"] = mode
+    done = who.run("install", "claude-code", who.settings, check=1)
+    assert why in done.stderr
+    assert "--edit-file" in done.stderr
+    assert str(COMMAND) in done.stdout
+    assert path.read_bytes() == before if there else not path.exists()
+    if mode == "fail":
+        assert "the registry of servers is closed today" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["fail", "nothing", "others", "break"])
+def test_a_removal_that_goes_wrong_is_undone_and_the_file_edited_instead(mode: str, who: Person) -> None:
+    path = who.place("claude-code", golden("claude-code", "before", who))
+    who.run("install", "claude-code", who.settings)
+    expected = json.loads(path.read_text())
+    del expected["mcpServers"]["shelf"]
+    who.environ["FAKE_MODE"] = mode
+    done = who.run("uninstall", "claude-code")
+    assert "claude mcp remove: " in done.stderr
+    assert json.loads(path.read_text()) == expected
+
+
+def test_a_broken_file_is_not_given_to_the_command(who: Person) -> None:
+    path = who.place("claude-code", b'{"mcpServers": {')
+    done = who.run("install", "claude-code", who.settings, check=1)
+    assert str(path) in done.stderr
+    assert not (who.home / "called.json").exists()
+    assert path.read_bytes() == b'{"mcpServers": {'
+
+
+GEMINI = """
+import json, os, pathlib, sys
+words = sys.argv[1:]
+pathlib.Path(os.environ["HOME"], "called.json").write_text(json.dumps([words, os.getcwd(), sys.stdin.read()]))
+scope = words[words.index("--scope") + 1]
+path = pathlib.Path(os.environ["HOME"] if scope == "user" else ".", ".gemini", "settings.json")
+data = json.loads(path.read_text()) if path.exists() else {}
+if words[1] == "add":
+    name, command = words[4:6]
+    data.setdefault("mcpServers", {})[name] = {"command": command, "args": words[words.index("--") + 1:]}
+else:
+    del data["mcpServers"][words[-1]]
+path.parent.mkdir(exist_ok=True)
+path.write_text(json.dumps(data))
+"""
+
+
+def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path) -> None:
+    who = person(tmp_path)
+    who.program("gemini", GEMINI)
+    who.place("gemini-project", golden("gemini-project", "before", who))
+    who.run("install", "gemini", who.settings, "--scope", "project")
+    assert called(who) == ["mcp", "add", "--scope", "project", "shelf", str(COMMAND), "--", "serve", str(who.settings)]
+
+
+def test_geminis_command_is_not_used_where_it_would_write_values_for_references(tmp_path: Path) -> None:
+    who = person(tmp_path)
+    who.program("gemini", GEMINI)
+    path = who.place("gemini", golden("gemini", "before", who))
+    who.run("install", "gemini", who.settings)
+    assert path.read_bytes() == golden("gemini", "after", who)
+    assert not (who.home / "called.json").exists()
+
+
+CODEX = """
+import json, os, pathlib, sys
+words = sys.argv[1:]
+pathlib.Path(os.environ["HOME"], "called.json").write_text(json.dumps([words, os.getcwd(), sys.stdin.read()]))
+path = pathlib.Path(os.environ["HOME"], ".codex", "config.toml")
+dashes = words.index("--")
+text = path.read_text() if path.exists() else ""
+path.parent.mkdir(exist_ok=True)
+path.write_text(f"{text}\\n[mcp_servers.{words[2]}]\\ncommand = {json.dumps(words[dashes + 1])}\\n"
+                f"args = {json.dumps(words[dashes + 2:])}\\n")
+"""
+
+
+def test_codexs_command_is_used_unless_there_are_secrets_or_a_project(tmp_path: Path) -> None:
+    who = person(tmp_path, SHELF_KEY=SECRET)
+    who.program("codex", CODEX)
+    who.run("install", "codex", who.settings)
+    assert called(who) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(who.settings)]
+    (who.home / "called.json").unlink()
+    who.run("install", "codex", who.settings, "--scope", "project")
+    who.settings.write_text("state: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
+    who.run("install", "codex", who.settings, "--name", "secretive")
+    assert 'env_vars = ["SHELF_KEY"]' in who.path("codex").read_text()
+    assert not (who.home / "called.json").exists()

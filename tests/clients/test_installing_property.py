@@ -1,0 +1,75 @@
+"""Whatever else is in a file: what goes in comes out, and what others write in between stays."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from clients_running import COMMAND, Person, person
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
+    lambda name: name not in {"shelf", "mcpServers"}
+)
+SERVERS = st.dictionaries(
+    NAMES,
+    st.fixed_dictionaries(
+        {"command": st.text(st.characters(codec="utf-8"), max_size=12)},
+        optional={"args": st.lists(NAMES, max_size=3), "env": st.dictionaries(NAMES, NAMES, max_size=2)},
+    ),
+    max_size=4,
+)
+OTHERS = st.dictionaries(NAMES, st.recursive(st.integers() | st.booleans() | NAMES, st.lists, max_leaves=4), max_size=3)
+FORMS = st.sampled_from(
+    [
+        lambda data: json.dumps(data, indent=2),
+        lambda data: json.dumps(data, indent="\t", ensure_ascii=False) + "\n",
+        lambda data: json.dumps(data, separators=(",", ":")),
+        lambda data: json.dumps(data, indent=4).replace("\n", "\r\n"),
+        lambda data: "\n\n" + json.dumps(data) + "  \n",
+    ]
+)
+
+
+@contextmanager
+def somebody() -> Iterator[Person]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield person(Path(folder))
+
+
+@settings(max_examples=40, deadline=None)
+@given(servers=st.none() | SERVERS, others=OTHERS, form=FORMS)
+def test_install_and_uninstall_leave_the_bytes_without_a_look_at_the_backup(
+    servers: dict[str, Any] | None, others: dict[str, Any], form: Any
+) -> None:
+    data = others if servers is None else {**others, "mcpServers": servers}
+    content = form(data).encode()
+    with somebody() as who:
+        path = who.place("claude-code", content)
+        who.run("install", "claude-code", who.settings)
+        now = json.loads(path.read_text(encoding="utf-8"))
+        assert now["mcpServers"].pop("shelf")["command"] == str(COMMAND)
+        assert now == {**data, "mcpServers": data.get("mcpServers", {})}
+        for backup in path.parent.glob("*backup*"):
+            backup.unlink()
+        who.run("uninstall", "claude-code")
+        assert path.read_bytes() == content
+
+
+@settings(max_examples=25, deadline=None)
+@given(before=SERVERS, after=SERVERS, others=OTHERS, form=FORMS, last=st.booleans())
+def test_what_others_have_made_of_the_file_in_between_stays(
+    before: dict[str, Any], after: dict[str, Any], others: dict[str, Any], form: Any, last: bool
+) -> None:
+    with somebody() as who:
+        path = who.place("claude-code", json.dumps({"mcpServers": before}).encode())
+        who.run("install", "claude-code", who.settings)
+        ours = {"shelf": json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["shelf"]}
+        path.write_bytes(form({**others, "mcpServers": {**after, **ours} if last else {**ours, **after}}).encode())
+        who.run("uninstall", "claude-code")
+        assert json.loads(path.read_bytes()) == {**others, "mcpServers": after}

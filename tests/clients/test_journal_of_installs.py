@@ -1,0 +1,129 @@
+"""What was installed is remembered, whatever else is in the folder and whoever else writes there."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge.clients.journal import Journal, Record
+from mcp_bridge.contracts.errors import ConfigError
+
+RECORD = Record(
+    client="zed",
+    scope="user",
+    path="/home/me/settings.json",
+    name="tools",
+    value={"command": "/usr/bin/mcp-bridge", "args": ["serve"]},
+    settings="/home/me/mcp-bridge.yaml",
+    undo={"created": 1, "inside": ""},
+    when="2026-11-22T09:00:00+00:00",
+)
+MANY = """
+import sys
+from pathlib import Path
+from dataclasses import replace
+from test_journal_of_installs import RECORD
+from mcp_bridge.clients.journal import Journal
+for number in range(50):
+    Journal(Path(sys.argv[1])).remember(replace(RECORD, name=f"{sys.argv[2]} {number}"))
+    Journal(Path(sys.argv[1])).remember(replace(RECORD, name="shared", settings=sys.argv[2]))
+"""
+
+
+def test_a_record_is_found_again_by_another_process(tmp_path: Path) -> None:
+    Journal(tmp_path / "state").remember(RECORD)
+    journal = Journal(tmp_path / "state")
+    assert journal.find("zed", "user", "/home/me/settings.json", "tools") == RECORD
+    assert journal.find("zed", "user", Path("/home/me/settings.json"), "tools") == RECORD
+    assert journal.find("zed", "project", "/home/me/settings.json", "tools") is None
+    assert journal.all() == [RECORD]
+    assert journal.problems() == []
+
+
+def test_a_record_takes_the_place_of_one_about_the_same_entry(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.remember(RECORD)
+    journal.remember(replace(RECORD, settings="/other.yaml"))
+    assert [record.settings for record in journal.all()] == ["/other.yaml"]
+
+
+def test_a_record_is_forgotten_and_forgetting_again_is_nothing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.remember(RECORD)
+    journal.remember(replace(RECORD, name="other"))
+    journal.forget(RECORD)
+    journal.forget(RECORD)
+    assert [record.name for record in journal.all()] == ["other"]
+
+
+def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "none")
+    assert journal.all() == []
+    assert journal.problems() == []
+    assert journal.find("zed", "user", "/x", "tools") is None
+    journal.forget(RECORD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "{}", "[" * 100_000, '{"version": 1}', json.dumps({"version": 2, "client": "zed"}), "\xff"],
+)
+def test_what_is_no_record_is_passed_over_and_said(tmp_path: Path, text: str) -> None:
+    journal = Journal(tmp_path)
+    journal.remember(RECORD)
+    (tmp_path / "odd.json").write_bytes(text.encode("latin-1"))
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "note.txt").write_text("not ours")
+    assert journal.all() == [RECORD]
+    assert [problem.split(": ")[0] for problem in journal.problems()] == [
+        str(tmp_path / "folder.json"),
+        str(tmp_path / "odd.json"),
+    ]
+
+
+def test_a_record_that_was_moved_to_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.remember(RECORD)
+    (mine,) = tmp_path.iterdir()
+    journal.remember(replace(RECORD, name="other"))
+    (other,) = set(tmp_path.iterdir()) - {mine}
+    other.write_bytes(mine.read_bytes())
+    assert journal.find("zed", "user", RECORD.path, "other") is None
+
+
+def test_programs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MANY, str(tmp_path)]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    writers = [subprocess.Popen([*command, name], env=environ) for name in ("one", "two")]
+    assert [writer.wait(100) for writer in writers] == [0, 0]
+    names = {record.name for record in Journal(tmp_path).all()}
+    assert names == {"shared", *(f"{writer} {number}" for writer in ("one", "two") for number in range(50))}
+    assert all(path.suffix == ".json" for path in tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+def test_records_are_their_owners_alone(tmp_path: Path) -> None:
+    Journal(tmp_path / "state").remember(RECORD)
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()] == [0o600]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    journal = Journal(tmp_path / "state")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        journal.remember(RECORD)
+    assert journal.all() == []
+
+
+def test_what_is_not_json_is_not_noted(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not JSON data"):
+        Journal(tmp_path).remember(replace(RECORD, undo={"x": object()}))
+    assert list(tmp_path.iterdir()) == []

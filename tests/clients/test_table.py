@@ -1,0 +1,125 @@
+"""Each row of the table says what its client documents."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge.clients.client import Entry, Machine
+from mcp_bridge.clients.reading import servers_in
+from mcp_bridge.clients.shaping import reference, references, refers, shaped, started
+from mcp_bridge.clients.table import CLIENTS
+from mcp_bridge.contracts.errors import ConfigError
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+ENTRY = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
+PLAIN = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"))
+_COMMON = {"command": "/opt/mcp-bridge", "args": ["serve", "/srv/shelf.yaml"]}
+SHAPES: dict[str, dict[str, Any]] = {
+    "claude-desktop": _COMMON,
+    "claude-code": {"type": "stdio", **_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "vscode": {"type": "stdio", **_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
+    "cursor": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
+    "windsurf": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
+    "zed": _COMMON,
+    "codex": {**_COMMON, "env_vars": ["TOKEN"]},
+    "gemini": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "goose": {
+        "enabled": True,
+        "type": "stdio",
+        "name": "shelf",
+        "description": "Tools served by mcp-bridge",
+        "cmd": "/opt/mcp-bridge",
+        "args": ["serve", "/srv/shelf.yaml"],
+        "env_keys": ["TOKEN"],
+        "timeout": 300,
+    },
+    "opencode": {
+        "type": "local",
+        "command": ["/opt/mcp-bridge", "serve", "/srv/shelf.yaml"],
+        "enabled": True,
+        "environment": {"TOKEN": "{env:TOKEN}"},
+    },
+    "copilot-cli": {"type": "local", **_COMMON, "env": {"TOKEN": "${TOKEN}"}, "tools": ["*"]},
+    "lm-studio": _COMMON,
+    "cline": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
+    "continue": {"name": "shelf", **_COMMON, "env": {"TOKEN": "${{ secrets.TOKEN }}"}},
+}
+
+
+def test_the_shapes_of_all_clients_are_known() -> None:
+    assert set(SHAPES) == set(CLIENTS)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_an_entry_has_the_clients_shape_and_a_reference_in_its_dialect(name: str) -> None:
+    client = CLIENTS[name]
+    assert shaped(client, client.places[0], ENTRY) == SHAPES[name]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_without_secrets_nothing_is_written_about_variables(name: str) -> None:
+    client = CLIENTS[name]
+    value = shaped(client, client.places[0], PLAIN)
+    assert not {"env", "environment", "env_vars", "env_keys"} & set(value)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_an_entry_starts_is_read_back_from_it(name: str) -> None:
+    client = CLIENTS[name]
+    says = started(client, shaped(client, client.places[0], ENTRY))
+    assert says.argv == ("/opt/mcp-bridge", "serve", "/srv/shelf.yaml")
+    assert ("TOKEN" in says.env or "TOKEN" in says.names) == refers(client)
+
+
+@pytest.mark.parametrize("name", [name for name, client in CLIENTS.items() if client.dialect is not None])
+def test_a_client_reads_the_references_that_are_written_for_it(name: str) -> None:
+    client = CLIENTS[name]
+    assert references(client, {"env": {"A": [f"x{reference(client, 'TOKEN')}y"]}}) == ("TOKEN",)
+    assert references(client, "nothing of that kind, $ { 5 }") == ()
+
+
+@pytest.mark.parametrize("name", [name for name, client in CLIENTS.items() if client.dialect is not None])
+def test_a_path_that_reads_as_a_reference_is_refused(name: str) -> None:
+    client = CLIENTS[name]
+    odd = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", f"/srv/{reference(client, 'HOME')}/a.yaml"))
+    with pytest.raises(ConfigError, match="reads as a reference"):
+        shaped(client, client.places[0], odd)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_every_client_says_what_to_do_next(name: str) -> None:
+    client = CLIENTS[name]
+    assert client.title
+    assert client.after.endswith(".")
+    assert client.secrets.endswith(".")
+    assert re.fullmatch(r"[a-z-]+", name)
+    assert client.places[0].scope == "user"
+
+
+@pytest.mark.parametrize("value", [{}, {"command": 5}, {"command": "x", "args": "y", "env": []}, {"url": "https://x"}])
+@pytest.mark.parametrize("name", CLIENTS)
+def test_an_entry_of_another_kind_starts_nothing_that_is_not_in_it(name: str, value: dict[str, Any]) -> None:
+    says = started(CLIENTS[name], value)
+    assert set(says.argv) <= {"x"}
+    assert not says.env
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_docs_show_what_is_written(name: str) -> None:
+    client = CLIENTS[name]
+    place = client.places[0]
+    section = re.search(rf"^## {client.title}\n(.*?)^## ", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    assert section is not None
+    snippet = re.search(r"^```\w+\n(.*?)^```$", section[1], re.M | re.S)
+    assert snippet is not None
+    entry = Entry(name="shelf", command="/path/to/mcp-bridge", args=("serve", "/path/to/tools.py"))
+    where = Machine(system="linux", home=Path("/home"), environ={}, folder=Path("/home"))
+    found = servers_in(place, snippet[1], PAGE, where)
+    assert found == {"shelf": shaped(client, place, entry)}
+    for word in (f"mcp-bridge install {name} ", f"mcp-bridge uninstall {name}"):
+        assert word in section[1]
+    assert all(f"--scope {other.scope}" in section[1] for other in client.places[1:])
