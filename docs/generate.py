@@ -57,6 +57,7 @@ def settings_page() -> str:
         ("processes", sections.ProcessSettings),
         ("state", sections.StateSettings),
         ("approvals", sections.ApprovalSettings),
+        ("dialect", sections.DialectSettings),
     ):
         parts += [f"## {key}\n", _table(part, f"{key}.")]
     return "\n".join([*parts, SETTINGS_FOOT])

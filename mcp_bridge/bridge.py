@@ -18,6 +18,7 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.redaction import Redactor
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.schema.headers import header_complaints
@@ -45,9 +46,9 @@ class Attached:
 class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
-    `drain` is how many seconds calls in flight have once serving ends. `problems` has, by source, a line for each
-    thing that could not be published. `beside` is what runs beside the sources while the bridge serves; it never
-    raises.
+    `drain` is how many seconds calls in flight have once serving ends. `dialect` is how tools are told to clients.
+    `problems` has, by source, a line for each thing that could not be published. `beside` is what runs beside the
+    sources while the bridge serves; it never raises.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class Bridge:
         state: State | None = None,
         *,
         drain: float = 10.0,
+        dialect: Dialect = NONE,
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
         self.identity = identity or Identity()
         self.state = state or State()
         self.drain = drain
+        self.dialect = dialect
         self._beside = tuple(beside)
         self.problems: dict[str, list[str]] = {}
         self._secrets: set[str] = set()
@@ -83,7 +86,14 @@ class Bridge:
         """The MCP server; made when first needed, because it imports the SDK."""
         from mcp_bridge.server.endpoint import Endpoint
 
-        return Endpoint(self.registry, self.identity, started=self._started, state=self.state, secrets=self._secrets)
+        return Endpoint(
+            self.registry,
+            self.identity,
+            started=self._started,
+            state=self.state,
+            secrets=self._secrets,
+            dialect=self.dialect,
+        )
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Leave these values out of all that clients get, of `problems`, and of what sources write, from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
+from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.middleware.processes import Processes
 from mcp_bridge.pipeline import Pipeline, ToolLimits
 from mcp_bridge.plugins import FILES, make_store, source_type
@@ -51,7 +53,8 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
     registry = ToolRegistry(pipeline=_pipeline(settings, sources, root))
     identity = _identity(settings, watch=watch, private=private)
     beside, drain = _decided(settings, sources), settings.limits.drain
-    bridge = Bridge(registry, sources, identity, _state(settings), drain=drain, beside=beside)
+    dialect = _dialect(settings)
+    bridge = Bridge(registry, sources, identity, _state(settings), drain=drain, dialect=dialect, beside=beside)
     bridge.hide(settings.withheld)
     return bridge
 
@@ -88,6 +91,20 @@ def _identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
         ttl_ms=_ttl(watch),
         private=private,
     )
+
+
+def _dialect(settings: Settings) -> Dialect:
+    """What the named clients need, and what the settings say themselves."""
+    given = settings.dialect
+    if given is None:
+        return NONE
+    from mcp_bridge.dialects.table import PROFILES
+
+    needed = NONE
+    for client in given.clients:
+        needed |= PROFILES[client].dialect
+    own = given.model_dump(exclude={"clients"}, exclude_none=True)
+    return replace(needed, **own)
 
 
 def _state(settings: Settings) -> State:

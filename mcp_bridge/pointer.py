@@ -1,10 +1,12 @@
-"""Local references of a schema: JSON Pointers (RFC 6901) behind a #."""
+"""Places in a schema: where a local reference (a JSON Pointer, RFC 6901, behind a #) leads, and JSON paths."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _DIGITS = 10
 """No list has an index of so many; Python refuses to read some thousand."""
 
@@ -23,3 +25,15 @@ def resolve(reference: str, root: Any) -> Any:
         else:
             return None
     return node
+
+
+def below(path: str, *keys: str | int) -> str:
+    """The JSON path of what is at these keys below a path: `$.properties.city`, `$.anyOf[0]`, `$["a b"]`."""
+    for key in keys:
+        if isinstance(key, int):
+            path += f"[{key}]"
+        elif _PLAIN.fullmatch(key):
+            path += f".{key}"
+        else:
+            path += '["' + key.replace("\\", "\\\\").replace('"', '\\"') + '"]'
+    return path

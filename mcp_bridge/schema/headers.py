@@ -12,19 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.contracts.header import X_MCP_HEADER
+from mcp_bridge.schema.keywords import LISTS_OF_SCHEMAS, MAPS_OF_SCHEMAS, SCHEMAS
 from mcp_bridge.schema.mending import MAX_DEPTH, MAX_NODES
 from mcp_bridge.schema.secrets import WORD, names_secret
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
 _TYPES = ("string", "integer", "boolean")
-_SCHEMAS = frozenset(
-    {
-        "items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties",
-        "not", "if", "then", "else", "contentSchema",
-    }
-)  # fmt: skip
-_LISTS_OF_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 _JOINED = frozenset(
     {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
 )
@@ -107,11 +100,11 @@ def _places(schema: Any) -> Iterator[_Place]:
 def _inside(place: _Place) -> Iterator[_Place]:
     for keyword, value in place.schema.items():
         at = f"{place.pointer}/{keyword}"
-        if keyword in _SCHEMAS:
+        if keyword in SCHEMAS:
             yield _Place(value, at, None)
-        elif keyword in _LISTS_OF_SCHEMAS and isinstance(value, list | tuple):
+        elif keyword in LISTS_OF_SCHEMAS and isinstance(value, list | tuple):
             yield from (_Place(part, f"{at}/{index}", None) for index, part in enumerate(value))
-        elif keyword in _MAPS_OF_SCHEMAS and isinstance(value, Mapping):
+        elif keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
             chain = place.path if keyword == "properties" else None
             for name, part in value.items():
                 yield _Place(part, f"{at}/{name}", None if chain is None else (*chain, str(name)))

@@ -13,6 +13,7 @@ from mcp.server.context import ServerMiddleware
 
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
+from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers
 from mcp_bridge.server.calls import Calls
@@ -30,8 +31,8 @@ from mcp_bridge.server.tools import Tools
 class Endpoint:
     """A registry as an MCP server. `started` is set once the sources have published (None: they have).
 
-    `secrets` are left out of all that clients get. `run` must be running while requests come in: it passes change
-    notices on and owns the calls that ask.
+    `secrets` are left out of all that clients get, `dialect` is how tools are told to them. `run` must be running while
+    requests come in: it passes change notices on and owns the calls that ask.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Endpoint:
         started: anyio.Event | None = None,
         state: State | None = None,
         secrets: Iterable[str] = (),
+        dialect: Dialect = NONE,
     ) -> None:
         identity = identity or Identity()
         self.registry = registry
@@ -54,7 +56,7 @@ class Endpoint:
         self._calls = Calls(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
         cuts = Cuts(self._calls.store, **sizes, ttl=state.ttl, redactor=self._secrecy.redactor)
-        self._tools = Tools(registry, self._calls, answers, cuts, page=page)
+        self._tools = Tools(registry, self._calls, answers, cuts, page=page, dialect=dialect)
         self._resources = Resources(registry, self._calls, answers, self.notices, cuts, page=page)
         self._prompts = Prompts(registry, self._calls, answers, page=page)
         self._completion = Completion(registry, answers)

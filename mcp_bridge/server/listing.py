@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.server.pages import Pages
@@ -15,10 +16,11 @@ logger = logging.getLogger("mcp_bridge.server")
 
 
 class Listing:
-    """The registry's tools on the wire. `page` is the most tools in one answer."""
+    """The registry's tools on the wire. `page` is the most tools in one answer, `dialect` how they are told."""
 
-    def __init__(self, registry: ToolRegistry, *, page: int) -> None:
+    def __init__(self, registry: ToolRegistry, *, page: int, dialect: Dialect = NONE) -> None:
         self._registry = registry
+        self._dialect = dialect
         self._version = -1
         self._tools: dict[str, WireTool] = {}
         self._pages = Pages("tools", page)
@@ -52,8 +54,15 @@ class Listing:
             elif wrong := header_complaints(definition.input_schema):  # clients would drop it, or tell a secret
                 logger.error("tool %r is not served: input schema %s", entry.name, "; ".join(wrong))
             else:
-                tool = to_wire(definition)
+                tool = self._told(to_wire(definition))
                 tools.setdefault(tool.name, tool)
         self._tools = tools
         self._pages.replace({name: tool.listing for name, tool in tools.items()})
         self._version = version
+
+    def _told(self, tool: WireTool) -> WireTool:
+        if not self._dialect.changes:
+            return tool
+        from mcp_bridge.dialects.rewriting import applied  # no start pays for a dialect that it has not
+
+        return applied(tool, self._dialect)

@@ -9,6 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.dialects.dialect import Dialect
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, refuse_uncapable
 from mcp_bridge.server.calls import Calls
@@ -22,12 +23,14 @@ from mcp_bridge.wire.results import to_mcp
 class Tools:
     """The registry's tools as MCP methods."""
 
-    def __init__(self, registry: ToolRegistry, calls: Calls, answers: Answers, cuts: Cuts, *, page: int) -> None:
+    def __init__(
+        self, registry: ToolRegistry, calls: Calls, answers: Answers, cuts: Cuts, *, page: int, dialect: Dialect
+    ) -> None:
         self._registry = registry
         self._calls = calls
         self._answers = answers
         self._cuts = cuts
-        self.listing = Listing(registry, page=page)
+        self.listing = Listing(registry, page=page, dialect=dialect)
 
     async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
         """tools/list."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -27,6 +27,8 @@ from mcp_bridge.settings.document import Document
 from mcp_bridge.settings.positions import Place
 from mcp_bridge.settings.sections import (
     ApprovalSettings,
+    ClientName,
+    DialectSettings,
     Frame,
     HttpSettings,
     LimitSettings,
@@ -40,6 +42,17 @@ M = TypeVar("M", bound=BaseModel)
 
 def _mode(value: Any) -> Any:
     return {"mode": value} if isinstance(value, str) else value
+
+
+def _clients(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"clients": [value]}
+    return {"clients": value} if isinstance(value, list) else value
+
+
+def _or_clients(schema: dict[str, Any]) -> None:
+    client = {"type": "string", "enum": list(get_args(ClientName))}
+    schema["anyOf"] = [*schema["anyOf"], client, {"type": "array", "items": client}]
 
 
 def _or_its_mode(schema: dict[str, Any]) -> None:
@@ -129,6 +142,11 @@ class Settings(Frame):
     state: StateSettings = Field(default=StateSettings(), description="What outlives a call.")
     approvals: ApprovalSettings = Field(
         default=ApprovalSettings(), description="How people decide about calls that hooks ask about."
+    )
+    dialect: Annotated[DialectSettings, BeforeValidator(_clients)] | None = Field(
+        default=None,
+        description="How tools are told to clients: as these need it (the name of one, or a list), or in detail.",
+        json_schema_extra=_or_clients,
     )
     expose_errors: bool = Field(
         default=False, description="Show unexpected errors of tools to clients instead of a reference alone."

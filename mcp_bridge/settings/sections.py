@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.settings.values import Duration, Keys, Size, Whole
+
+ClientName = Literal[
+    "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
+    "lm-studio", "opencode", "vscode", "windsurf", "zed",
+]  # fmt: skip
 
 
 class Frame(BaseModel):
@@ -175,4 +182,27 @@ class ApprovalSettings(Frame):
     )
     audit: str | None = Field(
         default=None, min_length=1, description="The file that gets a line of JSON for each decision."
+    )
+
+
+class DialectSettings(Frame):
+    """What is rewritten, for clients that would not take it otherwise; calls are checked as before."""
+
+    clients: tuple[ClientName, ...] = Field(default=(), description="Clients: what each of them needs is rewritten.")
+    inline_references: bool | None = Field(
+        default=None, description="Replace `$ref` in schemas by what it leads to. None means: if a client needs it."
+    )
+    flatten_unions: bool | None = Field(
+        default=None,
+        description="Make one object of `anyOf`, `oneOf` and `allOf` at the top of a schema; the tool's description "
+        "says which arguments go together. None means: if a client needs it.",
+    )
+    write_properties: bool | None = Field(
+        default=None,
+        description="Write `properties: {}` where an object names none. None means: if a client needs it.",
+    )
+    parse_strings: bool | None = Field(
+        default=None,
+        description="Parse arguments that arrive as JSON in a string, where the schema wants an object, a list, a "
+        "number or a truth value. None means: if any client is named.",
     )

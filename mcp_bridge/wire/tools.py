@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ class WireTool:
     """One tool, ready for the wire.
 
     `wraps_input` and `wraps_output` tell that a side is not an object, `may_be_null` that an answer may be null.
+    `mend` is what is done with a client's arguments before anybody sees them.
     """
 
     name: str
@@ -40,6 +41,8 @@ class WireTool:
     output_schema: Mapping[str, Any] | None
     wraps_output: bool
     may_be_null: bool
+    description: str
+    mend: Callable[[Any], Any] | None = None
     _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def listing(self, version: str) -> dict[str, Any]:
@@ -55,9 +58,12 @@ class WireTool:
 
     def data(self, arguments: Mapping[str, Any] | None) -> Any:
         """The handler's data from a client's arguments. Raises InvalidArguments where a wrapped input is missing."""
-        given = {} if arguments is None else arguments
-        if not self.wraps_input:
-            return given
+        given: Any = {} if arguments is None else arguments
+        if self.wraps_input:
+            given = self._unwrapped(given)
+        return given if self.mend is None else self.mend(given)
+
+    def _unwrapped(self, given: Mapping[str, Any]) -> Any:
         if set(given) != {INPUT}:
             extra = [f"$.{name}: additional property not allowed" for name in sorted(set(given) - {INPUT})]
             missing = [] if INPUT in given else [f"$.{INPUT}: required field missing"]
@@ -80,6 +86,7 @@ def to_wire(definition: ToolDefinition) -> WireTool:
         output_schema=declared,
         wraps_output=declared is not None and not always_object(declared),
         may_be_null=declared is not None and takes_null(declared),
+        description=words(definition.description),
     )
 
 
@@ -96,7 +103,7 @@ def _listing(tool: WireTool, version: str) -> dict[str, Any]:
     definition = tool.definition
     made: dict[str, Any] = {
         "name": tool.name,
-        "description": words(definition.description),
+        "description": tool.description,
         "inputSchema": tool.input_schema,
     }
     if carries(version, STRUCTURED):

@@ -17,6 +17,7 @@ EXPECTED = {
     "amplifier.yaml": ["count", "greet", "shout", "temperature"],
     "approvals.yaml": ["count", "greet", "shout", "temperature"],
     "demo.yaml": ["count", "shout", "temperature"],
+    "dialect.yaml": ["count", "shout", "temperature"],
     "environment.yaml": ["count", "shout", "temperature"],
     "frameworks.yaml": ["count", "echo", "initials", "shout", "temperature", "turn"],
     "http.yaml": ["count", "shout", "temperature"],

@@ -1,0 +1,1 @@
+"""What clients accept of tools, what they would reject, and how a schema is told so that they take it."""

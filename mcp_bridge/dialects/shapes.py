@@ -1,0 +1,166 @@
+"""What an object schema comes to once its combinators are followed: its properties, and which of them there must be.
+
+A shape takes all that its schema takes, as far as that names its properties: where a property is described by some of
+several alternatives, it is read as it is described there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge.dialects.combining import either, merged
+from mcp_bridge.pointer import resolve
+
+UNIONS = ("anyOf", "oneOf")
+_DEEPEST = 8
+"""How deep combinators are followed; what lies deeper takes anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The properties of an object.
+
+    `sure` are those whose schema holds whatever alternative is taken. `rest` is what other properties must fit: a
+    schema, or a truth value.
+    """
+
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    sure: frozenset[str] = frozenset()
+    required: Sequence[str] = ()
+    rest: Any = True
+
+    def and_(self, other: Shape) -> Shape:
+        """The shape of what has both."""
+        made = dict(self.properties)
+        for name, part in other.properties.items():
+            if name not in made:
+                if self.rest is not False:
+                    made[name] = part
+            elif name in self.sure and name in other.sure:
+                together = merged(made[name], part)
+                made[name] = together if together is not None else made[name]
+            elif name in other.sure:
+                made[name] = part
+            elif name not in self.sure:
+                made[name] = either([made[name], part])
+        required = dict.fromkeys([*self.required, *other.required])
+        rest = _all([self.rest, other.rest])
+        return Shape(properties=made, sure=self.sure | other.sure, required=tuple(required), rest=rest)
+
+
+ANY = Shape()
+
+
+def any_of(shapes: Sequence[Shape]) -> Shape:
+    """The shape of what has one of these."""
+    names = dict.fromkeys(name for shape in shapes for name in shape.properties)
+    made, sure = {}, set()
+    for name in names:
+        alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
+        described = [part for part in alternatives if part is not True]
+        made[name] = either(described)
+        if all(name in shape.sure or (name not in shape.properties and shape.rest is not True) for shape in shapes):
+            sure.add(name)
+    required = [name for name in shapes[0].required if all(name in shape.required for shape in shapes)]
+    rest = _any([shape.rest for shape in shapes])
+    return Shape(properties=made, sure=frozenset(sure), required=tuple(required), rest=rest)
+
+
+def shape_of(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Shape | None:
+    """The shape of the objects that fit a schema; None where no object does."""
+    if not isinstance(schema, Mapping):
+        return None if schema is False else ANY
+    if depth > _DEEPEST:
+        return ANY
+    if not _takes_objects(schema):
+        return None
+    made: Shape = _own(schema)
+    for group in _groups(schema, root):
+        shapes = [shape for shape in (shape_of(part, root, depth + 1) for part in group) if shape is not None]
+        if not shapes:
+            return None
+        made = made.and_(any_of(shapes))
+    return made if schema.get("unevaluatedProperties") is not False or _evaluates_more(schema) else _closed(made)
+
+
+def ways(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[list[Shape]]:
+    """The unions at the root of a schema, each as its alternatives that are objects."""
+    unions = [_list(schema, word) for word in UNIONS]
+    for part in _list(schema, "allOf"):
+        followed = _followed(part, root)
+        if isinstance(followed, Mapping):
+            unions += [_list(followed, word) for word in UNIONS]
+    shapes = [[shape_of(part, root, 1) for part in union] for union in unions]
+    return [[shape for shape in union if shape is not None] for union in shapes]
+
+
+def _own(schema: Mapping[str, Any]) -> Shape:
+    """What a schema says itself."""
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    properties = {name: {} if part is True else part for name, part in properties.items()}
+    rest = schema.get("additionalProperties", True)
+    if schema.get("patternProperties") or rest == {}:
+        rest = True
+    required = schema.get("required")
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    return Shape(properties=properties, sure=frozenset(properties), required=tuple(names), rest=rest)
+
+
+def _groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
+    """What must fit besides: lists of schemas, of each of which one must."""
+    if isinstance(schema.get("$ref"), str):
+        yield [_followed(schema, root)]
+    for part in _list(schema, "allOf"):
+        yield [part]
+    for word in UNIONS:
+        if alternatives := _list(schema, word):
+            yield alternatives
+    if "if" in schema and ("then" in schema or "else" in schema):
+        yield [schema.get("then", True), schema.get("else", True)]
+    dependent = schema.get("dependentSchemas")
+    for part in dependent.values() if isinstance(dependent, Mapping) else ():
+        yield [part, True]
+
+
+def _followed(part: Any, root: Mapping[str, Any]) -> Any:
+    """What a reference leads to; what leads to nothing here takes anything."""
+    if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
+        return part
+    found = resolve(part["$ref"], root)
+    return True if found is None or found is root else found
+
+
+def _list(schema: Mapping[str, Any], word: str) -> list[Any]:
+    value = schema.get(word)
+    return value if isinstance(value, list) else []
+
+
+def _takes_objects(schema: Mapping[str, Any]) -> bool:
+    said = schema.get("type")
+    return said is None or said == "object" or (isinstance(said, list) and "object" in said)
+
+
+def _evaluates_more(schema: Mapping[str, Any]) -> bool:
+    """Whether more properties may be known to a schema than its shape has."""
+    return not {"if", "not", "patternProperties", "dependentSchemas"}.isdisjoint(schema)
+
+
+def _closed(shape: Shape) -> Shape:
+    return Shape(properties=shape.properties, sure=shape.sure, required=shape.required, rest=False)
+
+
+def _all(rests: Sequence[Any]) -> Any:
+    if False in rests:
+        return False
+    said = [rest for rest in rests if rest is not True]
+    return said[0] if said else True
+
+
+def _any(rests: Sequence[Any]) -> Any:
+    if True in rests:
+        return True
+    said = [rest for rest in rests if rest is not False]
+    return either(said) if said else False

@@ -1,0 +1,254 @@
+"""What the clients accept: one table, each entry with where it is known from (a thread, a page, a source file).
+
+Read in November 2026. Clients change: what is no longer so is taken out, what is not known is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mcp_bridge.dialects.profile import (
+    Fact,
+    Keywords,
+    NameCharacters,
+    NamedProperties,
+    NameLength,
+    NoQuestions,
+    Profile,
+    ResultSize,
+    Strings,
+    StructuredAlone,
+    TextEnums,
+    ToolCount,
+)
+
+_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
+_PLAIN = "[A-Za-z0-9_-]+"
+
+
+def _strings(source: str) -> Fact:
+    happens = "objects and lists among the arguments may arrive as JSON in a string, and are then refused"
+    return Strings(level="note", happens=happens, source=source)
+
+
+_CLAUDE_DESKTOP = (
+    NameLength(
+        most=64,
+        level="error",
+        happens="every message fails while the tool is there",
+        source="anthropics/claude-code#34960",
+    ),
+    NoQuestions(level="note", happens="it cannot ask its person", source="anthropics/claude-code#96043"),
+    _strings("anthropics/claude-code#59227"),
+)
+_CLAUDE_CODE = (
+    NameLength(
+        most=64,
+        prefix="mcp__{server}__",
+        level="error",
+        happens="a call of the tool ends the conversation",
+        source="mims-harvard/ToolUniverse#65, anthropics/claude-code#19882",
+    ),
+    Keywords(
+        words=_ROOT,
+        at="root",
+        level="error",
+        happens="the tool is left out without a word",
+        source="anthropics/claude-code#95504",
+    ),
+    ResultSize(
+        most=100_000,  # 25,000 tokens, at about four characters each
+        level="note",
+        happens="longer answers are cut, or kept in a file (MAX_MCP_OUTPUT_TOKENS)",
+        source="code.claude.com/docs/en/mcp, anthropics/claude-code#70280",
+    ),
+    _strings("anthropics/claude-code#59227"),
+)
+_VSCODE = (
+    NameCharacters(
+        pattern=_PLAIN, level="warning", happens="it warns about the name", source="microsoft/vscode#308463"
+    ),
+    ToolCount(
+        most=128,
+        level="error",
+        happens="no request is sent with more, those of all servers and its own together",
+        source="microsoft/vscode#255585, microsoft/vscode-copilot-release#13065",
+    ),
+)
+_CURSOR = (
+    NameLength(
+        most=59,
+        prefix="{server}",
+        level="error",
+        happens="the tool is left out",
+        source="ComposioHQ/composio#2788, awslabs/mcp#1283",
+    ),
+    ToolCount(
+        most=40,
+        level="warning",
+        happens="models choose badly among more, those of all servers together",
+        source="mcptrove.com/glossary/tool-budget",
+    ),
+)
+_WINDSURF = (
+    ToolCount(
+        most=100,
+        level="error",
+        happens="more are not available, those of all servers together",
+        source="docs.windsurf.com/windsurf/cascade/mcp",
+    ),
+)
+_ZED = (
+    NameLength(
+        most=64,
+        level="warning",
+        happens="the name is cut, and of tools with one name all are left out",
+        source="zed-industries/zed crates/agent/src/thread.rs",
+    ),
+    Keywords(
+        words=("$ref",),
+        level="warning",
+        happens="before July 2026 the tool is left out with models of Google, xAI and others",
+        source="zed-industries/zed#60162, #60165",
+    ),
+    Keywords(
+        words=("if", "then", "else"),
+        level="warning",
+        happens="the tool is left out with models of Google, xAI and others",
+        source="zed-industries/zed crates/language_model/src/tool_schema.rs",
+    ),
+)
+_CODEX = (
+    NameLength(
+        most=64,
+        prefix="mcp__{server}__",
+        level="warning",
+        happens="the end of the name is replaced by a hash",
+        source="openai/codex codex-rs/core/src/mcp_connection_manager.rs",
+    ),
+    Keywords(words=("$ref",), level="warning", happens="the model is told that it is text", source="openai/codex#3152"),
+    Keywords(
+        words=_ROOT,
+        at="root",
+        level="warning",
+        happens="properties beside it may be lost",
+        source="openai/codex#42283",
+    ),
+    Keywords(
+        words=("anyOf", "oneOf"),
+        level="warning",
+        happens="the model may be told that it is text",
+        source="openai/codex#13768, openai/codex#20604",
+    ),
+    StructuredAlone(
+        level="note",
+        happens="the model sees the structured content of an answer alone",
+        source="openai/codex#38287",
+    ),
+)
+_GEMINI_CLI = (
+    NameLength(
+        most=63,
+        prefix="mcp_{server}_",
+        level="warning",
+        happens="the middle of the name is cut out",
+        source="google-gemini/gemini-cli packages/core/src/tools/mcp-tool.ts",
+    ),
+    Keywords(
+        words=("$ref",),
+        level="error",
+        happens="every request fails while the tool is there",
+        source="google-gemini/gemini-cli#13326, google-gemini/gemini-cli#13142",
+    ),
+    Keywords(
+        words=("propertyNames",),
+        level="warning",
+        happens="requests have been refused with it",
+        source="asbis/shapeitup release v1.6.2 (2026-04)",
+    ),
+    TextEnums(
+        level="warning",
+        happens="requests have been refused with values that are no text",
+        source="microsoft/azure-devops-mcp#145",
+    ),
+)
+_GOOSE = (
+    NameLength(
+        most=64,
+        prefix="{server}__",
+        level="error",
+        happens="every message fails while the tool is there, with models of Google among others",
+        source="aaif-goose/goose#3456",
+    ),
+    Keywords(
+        words=("anyOf", "oneOf", "allOf"),
+        at="root",
+        level="error",
+        happens="every message fails with models of Anthropic while the tool is there",
+        source="aaif-goose/goose#2150",
+    ),
+    ToolCount(most=25, level="warning", happens="it recommends no more", source="aaif-goose/goose#2927"),
+)
+_OPENCODE = (
+    Keywords(
+        words=("anyOf", "oneOf", "allOf"),
+        at="root",
+        level="error",
+        happens="every message fails with models of Anthropic while the tool is there",
+        source="anomalyco/opencode#46628",
+    ),
+)
+_COPILOT_CLI = (
+    NameCharacters(
+        pattern=_PLAIN,
+        level="error",
+        happens="every message fails while the tool is there",
+        source="github/copilot-cli#1879",
+    ),
+    NameLength(
+        most=128,
+        prefix="{server}-",
+        level="error",
+        happens="every message fails while the tool is there",
+        source="github/copilot-cli#1879, github/copilot-cli#2223",
+    ),
+    NamedProperties(
+        level="error",
+        happens="every message fails with models of OpenAI while the tool is there",
+        source="github/copilot-cli#1825",
+    ),
+    Keywords(
+        words=("$ref",),
+        level="warning",
+        happens="the model does not see what it leads to, and leaves arguments out",
+        source="github/copilot-cli#1876",
+    ),
+)
+_CLINE = (
+    NamedProperties(
+        level="warning",
+        happens="every message fails with models of Google while the tool is there",
+        source="cline/cline#11162",
+    ),
+)
+
+PROFILES: Mapping[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(name="claude-code", title="Claude Code", facts=_CLAUDE_CODE),
+        Profile(name="claude-desktop", title="Claude Desktop", facts=_CLAUDE_DESKTOP),
+        Profile(name="cline", title="Cline", facts=_CLINE),
+        Profile(name="codex", title="Codex", facts=_CODEX),
+        Profile(name="continue", title="Continue"),
+        Profile(name="copilot-cli", title="Copilot CLI", facts=_COPILOT_CLI),
+        Profile(name="cursor", title="Cursor", facts=_CURSOR),
+        Profile(name="gemini-cli", title="Gemini CLI", facts=_GEMINI_CLI),
+        Profile(name="goose", title="Goose", facts=_GOOSE),
+        Profile(name="lm-studio", title="LM Studio"),
+        Profile(name="opencode", title="opencode", facts=_OPENCODE),
+        Profile(name="vscode", title="VS Code", facts=_VSCODE),
+        Profile(name="windsurf", title="Windsurf", facts=_WINDSURF),
+        Profile(name="zed", title="Zed", facts=_ZED),
+    )
+}
+"""By the names that the commands know clients by."""

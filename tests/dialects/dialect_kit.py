@@ -1,0 +1,80 @@
+"""Schemas that clients stumble over, and tools that have them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge.bridge import Bridge
+from mcp_bridge.dialects.dialect import Dialect
+
+ALL = Dialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
+ADDRESS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"street": {"type": "string"}, "number": {"type": "integer"}},
+    "required": ["street"],
+}
+REFERRING: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "home": {"$ref": "#/$defs/Address"},
+        "others": {"type": "array", "items": {"$ref": "#/$defs/Address", "description": "One of many."}},
+    },
+    "required": ["home"],
+    "$defs": {"Address": ADDRESS},
+}
+TREE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"tree": {"$ref": "#/$defs/Tree"}},
+    "$defs": {
+        "Tree": {
+            "type": "object",
+            "title": "Tree",
+            "properties": {
+                "name": {"type": "string"},
+                "branches": {"type": "array", "items": {"$ref": "#/$defs/Tree"}},
+            },
+            "required": ["name"],
+        }
+    },
+}
+SHAPES: dict[str, Any] = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+    "oneOf": [
+        {
+            "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}},
+            "required": ["kind", "radius"],
+        },
+        {
+            "properties": {"kind": {"const": "square"}, "side": {"type": "number"}, "turned": {"type": "boolean"}},
+            "required": ["kind", "side"],
+        },
+    ],
+}
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+VALUES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "numbers": {"type": "array", "items": {"type": "number"}},
+        "place": {"anyOf": [POINT, {"type": "null"}]},
+        "count": {"type": "integer"},
+        "exact": {"type": "boolean"},
+        "note": {"type": "string"},
+        "either": {"type": ["string", "integer"]},
+    },
+}
+
+
+def registry_with(schema: dict[str, Any], handler: Callable[[Any], Any] = json.dumps, name: str = "t") -> ToolRegistry:
+    """One tool that has this input schema; by default it answers with its arguments as JSON."""
+    registry = ToolRegistry()
+    registry.register(ToolEntry(name, "Does it.", handler, schema))
+    return registry
+
+
+def bridge_with(schema: dict[str, Any], dialect: Dialect = ALL, **fields: Any) -> Bridge:
+    """A bridge that tells one tool in a dialect."""
+    return Bridge(registry_with(schema, **fields), dialect=dialect)

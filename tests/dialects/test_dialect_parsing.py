@@ -1,0 +1,192 @@
+"""Arguments that arrive as JSON in a string: parsed where the string cannot be meant, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from dialect_kit import TREE, VALUES
+from fuzzing import examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge.dialects.parsing import Parsing
+from mcp_bridge.schema.validator import Validator
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ({"numbers": "[1, 2.5]"}, {"numbers": [1, 2.5]}),
+        ({"numbers": ["1", 2]}, {"numbers": [1, 2]}),
+        ({"numbers": '["1", "2"]'}, {"numbers": [1, 2]}),
+        ({"place": '{"x": 3}'}, {"place": {"x": 3}}),
+        ({"place": '{"x": "3"}'}, {"place": {"x": 3}}),
+        ({"place": {"x": "3"}}, {"place": {"x": 3}}),
+        ({"place": "null"}, {"place": None}),
+        ({"count": "7"}, {"count": 7}),
+        ({"count": " 7 "}, {"count": 7}),
+        ({"count": "123456789012345678901234567890"}, {"count": 123456789012345678901234567890}),
+        ({"exact": "true", "count": "1"}, {"exact": True, "count": 1}),
+        ({"note": "[1]", "count": "1"}, {"note": "[1]", "count": 1}),
+        ({"either": "5", "count": "1"}, {"either": "5", "count": 1}),
+    ],
+)
+def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
+    given_: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert Parsing(VALUES).parsed(given_) == expected
+    assert Validator(VALUES).is_valid(expected)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"numbers": '{"x": 1}'},  # of another type
+        {"numbers": "1, 2"},
+        {"numbers": "[1, 2"},
+        {"numbers": ""},
+        {"count": "7.5"},
+        {"count": "seven"},
+        {"count": "NaN"},
+        {"count": '"7"'},
+        {"exact": "True"},
+        {"exact": "yes"},
+        {"place": '{"x": 1, "x": 2}'},  # readers would differ about it
+        {"place": '{"x": "\\ud800"}'},
+        {"numbers": "[" * 10_000 + "]" * 10_000},
+    ],
+)
+def test_anything_else_is_left_for_the_validator_to_refuse(value: dict[str, Any]) -> None:
+    assert Parsing(VALUES).parsed(value) is value
+
+
+def test_the_tree_below_is_parsed_however_deep() -> None:
+    leaf = json.dumps({"name": "c"})
+    middle = json.dumps({"name": "b", "branches": [leaf]})
+    made = Parsing(TREE).parsed({"tree": json.dumps({"name": "a", "branches": json.dumps([middle])})})
+    assert made == {"tree": {"name": "a", "branches": [{"name": "b", "branches": [{"name": "c"}]}]}}
+
+
+def test_a_string_is_parsed_where_the_schema_takes_text_but_not_this_one() -> None:
+    schema = {"properties": {"ids": {"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "integer"}}]}}}
+    parsed = Parsing(schema).parsed
+    assert parsed({"ids": "[1, 2]"}) == {"ids": [1, 2]}
+    assert parsed({"ids": "all"}) == {"ids": "all"}
+
+
+def test_the_alternative_that_takes_it_decides_what_is_parsed() -> None:
+    kinds = [
+        {"properties": {"kind": {"const": "text"}, "value": {"type": "string"}}, "required": ["kind", "value"]},
+        {"properties": {"kind": {"const": "number"}, "value": {"type": "number"}}, "required": ["kind", "value"]},
+    ]
+    parsed = Parsing({"type": "object", "oneOf": kinds}).parsed
+    assert parsed({"kind": "number", "value": "5"}) == {"kind": "number", "value": 5}
+    fits = {"kind": "text", "value": "5"}
+    assert parsed(fits) is fits
+
+
+def test_what_is_neither_described_nor_wrong_is_left_alone() -> None:
+    given_ = {"count": "1", "more": "[1]", "patterned": {"a": "1"}}
+    schema = {"properties": {**VALUES["properties"], "patterned": {"patternProperties": {"^a": {"type": "integer"}}}}}
+    assert Parsing(schema).parsed(given_) == {"count": 1, "more": "[1]", "patterned": {"a": "1"}}
+
+
+def test_items_by_their_place_and_further_properties_are_parsed() -> None:
+    schema = {
+        "properties": {
+            "pair": {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "boolean"}}
+        },
+        "additionalProperties": {"type": "number"},
+    }
+    made = Parsing(schema).parsed({"pair": ["1", "2", "true", "false"], "more": "1.5"})
+    assert made == {"pair": ["1", 2, True, False], "more": 1.5}
+
+
+def test_references_to_the_root_and_schemas_with_an_address_are_understood() -> None:
+    schema = {
+        "$id": "https://example.com/node",
+        "type": "object",
+        "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+    }
+    made = Parsing(schema).parsed({"next": '{"value": "1", "next": {"value": "2"}}'})
+    assert made == {"next": {"value": 1, "next": {"value": 2}}}
+
+
+def test_alternatives_within_alternatives_come_to_an_end() -> None:
+    alternatives = [
+        {"properties": {"a": {"$ref": "#/$defs/n"}, "x": {"const": number}}, "required": ["x"]} for number in range(20)
+    ]
+    schema = {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": alternatives}}}
+    value: dict[str, Any] = {"x": "none"}
+    for _ in range(40):
+        value = {"a": value, "x": "none"}
+    assert Parsing(schema).parsed(value) == value
+
+
+TYPED: st.SearchStrategy[tuple[dict[str, Any], Any]] = st.recursive(
+    st.one_of(
+        st.tuples(st.just({"type": "integer"}), st.integers()),
+        st.tuples(st.just({"type": "boolean"}), st.booleans()),
+        st.tuples(st.just({"type": "number"}), st.floats(allow_nan=False, allow_infinity=False)),
+        st.tuples(st.just({"type": ["object", "null"]}), st.none()),
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(
+            lambda pairs: ({"prefixItems": [one for one, _ in pairs], "type": "array"}, [value for _, value in pairs])
+        )
+        | st.dictionaries(st.sampled_from("abc"), inner, max_size=3).map(
+            lambda pairs: (
+                {
+                    "type": "object",
+                    "properties": {name: one for name, (one, _) in pairs.items()},
+                    "required": list(pairs),
+                    "additionalProperties": False,
+                },
+                {name: value for name, (_, value) in pairs.items()},
+            )
+        )
+        | inner.map(lambda pair: ({"anyOf": [{"type": "string", "maxLength": 0}, pair[0]]}, pair[1]))
+        | inner.map(lambda pair: ({"allOf": [{"not": {"const": "nothing"}}, pair[0]]}, pair[1]))
+    ),
+    max_leaves=6,
+)
+
+
+@examples(300)
+@given(pair=TYPED, data=st.data())
+def test_what_was_put_into_strings_comes_out_again(pair: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
+    schema, value = pair
+
+    def strung(value: Any) -> Any:
+        if isinstance(value, list):
+            value = [strung(item) for item in value]
+        if isinstance(value, dict):
+            value = {name: strung(item) for name, item in value.items()}
+        return json.dumps(value) if data.draw(st.booleans()) else value
+
+    whole = {"type": "object", "properties": {"it": schema}, "required": ["it"]}
+    assert Parsing(whole).parsed({"it": strung(value)}) == {"it": value}
+
+
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(sorted(VALUES["properties"])),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-3, 3)
+        | st.sampled_from(["", "1", "[1]", '{"x": 1}', "true", "null", "a"]),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.just("x"), inner),
+        max_leaves=4,
+    ),
+)
+
+
+@examples(300)
+@given(arguments=ARGUMENTS)
+def test_an_argument_that_fits_is_never_changed_whatever_stands_beside_it(arguments: dict[str, Any]) -> None:
+    made = Parsing(VALUES).parsed(arguments)
+    for name, value in arguments.items():
+        if Validator(VALUES["properties"][name]).is_valid(value):
+            assert made[name] is value

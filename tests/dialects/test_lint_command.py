@@ -1,0 +1,155 @@
+"""`mcp-bridge lint`, and the `dialect` key of the settings, as a person meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from dialect_kit import REFERRING, SHAPES
+
+from mcp_bridge.building import from_settings
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.dialects.dialect import NONE, Dialect
+from mcp_bridge.dialects.table import PROFILES
+from mcp_bridge.plugins import SOURCES, source_type
+from mcp_bridge.settings import json_schema, load
+
+HEAVY = {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}
+TOOLS = f"""
+from mcp_bridge import ToolEntry
+
+print("a tool file that prints")
+refers = ToolEntry("refers", "A.", str, {REFERRING!r})
+union = ToolEntry("union", "B.", str, {SHAPES!r})
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        made: dict[str, Any] = json.loads(self.out)
+        return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    for name, dialect in (("plain", "null"), ("told", "gemini-cli"), ("all", json.dumps(list(PROFILES)))):
+        text = f"dialect: {dialect}\nlimits: {{result: 50000}}\nsources: [{{type: python, path: tools.py}}]\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def run(*args: str, cwd: Path) -> Done:
+    command = [sys.executable, "-m", "mcp_bridge", *args]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_what_a_client_would_reject_is_said_with_its_cure_and_exits_with_1(folder: Path) -> None:
+    done = run("lint", "--client", "gemini-cli", cwd=folder)
+    assert done.code == 1
+    assert done.out == ""
+    assert "Gemini CLI (gemini-cli)" in done.err
+    assert "  error: tool 'refers': $.inputSchema.properties.home.$ref: `$ref` in 2 places" in done.err
+    assert "    Set `dialect: gemini-cli` (inline_references) (google-gemini/gemini-cli#13326" in done.err
+    assert "2 tools, 1 client asked; 1 client would reject something: gemini-cli" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_every_client_is_asked_by_default_and_the_answer_is_json(folder: Path) -> None:
+    done = run("lint", "plain.yaml", "--json", cwd=folder)
+    assert done.code == 1
+    answer = done.answer
+    assert answer["clients"] == list(PROFILES)
+    assert answer["ok"] is False
+    rejecting = {finding["client"] for finding in answer["findings"] if finding["level"] == "error"}
+    assert {"gemini-cli", "claude-code", "goose", "opencode"} <= rejecting
+    assert set(answer["findings"][0]) == {"client", "level", "rule", "tool", "path", "text", "cure", "source"}
+
+
+def test_what_the_settings_rewrite_is_looked_at_as_it_is_told(folder: Path) -> None:
+    told = run("lint", "told.yaml", "--client", "gemini-cli", cwd=folder)
+    assert told.code == 0
+    assert "nothing is rejected" in told.err
+    assert run("lint", "all.yaml", "--json", cwd=folder).answer["ok"] is True
+
+
+def test_the_name_of_the_server_in_the_client_counts(folder: Path) -> None:
+    done = run("lint", "all.yaml", "--client", "cursor", "--server-name", "s" * 58, "--json", cwd=folder)
+    assert [(one["tool"], one["rule"]) for one in done.answer["findings"]] == [
+        ("refers", "name-length"),
+        ("union", "name-length"),
+    ]
+
+
+def test_a_client_that_is_not_known_is_named_with_those_that_are(folder: Path) -> None:
+    done = run("lint", "--client", "netscape", cwd=folder)
+    assert done.code == 2
+    assert done.err.startswith("mcp-bridge: --client: there is no client 'netscape' here. Name one of: claude-code, ")
+
+
+def test_linting_imports_neither_the_sdk_nor_a_web_server(folder: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "mcp_bridge", "lint", "told.yaml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert {line.rpartition("|")[2].strip().partition(".")[0] for line in lines} & HEAVY == set()
+
+
+# The key `dialect`
+
+
+def dialect_of(value: Any, folder: Path) -> Dialect:
+    path = folder / "settings.json"
+    path.write_text(json.dumps({"dialect": value}))
+    return from_settings(load(path, {})).dialect
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, NONE),
+        ({}, NONE),
+        ("gemini-cli", PROFILES["gemini-cli"].dialect),
+        (["claude-code", "gemini-cli"], PROFILES["claude-code"].dialect | PROFILES["gemini-cli"].dialect),
+        ([], NONE),
+        ({"inline_references": True}, Dialect(inline_references=True)),
+        ({"flatten_unions": True, "parse_strings": True}, Dialect(flatten_unions=True, parse_strings=True)),
+        ({"clients": ["lm-studio"], "parse_strings": False}, NONE),
+        ({"clients": ["lm-studio"], "write_properties": True}, Dialect(parse_strings=True, write_properties=True)),
+    ],
+)
+def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(value: Any, expected: Dialect, tmp_path: Path) -> None:
+    assert dialect_of(value, tmp_path) == expected
+    schema = json_schema({name: source_type(name) for name in SOURCES})
+    jsonschema.validate({"dialect": value}, schema)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("gemini", "dialect: expected one of 'claude-code', 'claude-desktop'"),
+        (["codex", "curser"], r"dialect\[1\]: expected one of"),
+        ({"parse_string": True}, "unknown key 'parse_string', did you mean 'parse_strings'"),
+        ({"flatten_unions": "sometimes"}, "dialect.flatten_unions: expected true or false"),
+        (3, "dialect: expected a mapping of keys to values, found the number 3"),
+        (True, "dialect: expected a mapping"),
+        ([["codex"]], "dialect"),
+    ],
+)
+def test_a_dialect_that_is_none_is_refused_with_its_place(value: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        dialect_of(value, tmp_path)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"dialect": value}, json_schema({name: source_type(name) for name in SOURCES}))

@@ -1,0 +1,87 @@
+"""Rewritten schemas take what the original takes, whatever keywords it has; arguments that fit arrive as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
+from fuzzing import examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_bridge.contracts.tool import ToolDefinition
+from mcp_bridge.dialects.dialect import Dialect
+from mcp_bridge.dialects.flattening import COMBINATORS, flattened
+from mcp_bridge.dialects.inlining import inlined
+from mcp_bridge.dialects.parsing import Parsing
+from mcp_bridge.dialects.rewriting import applied
+from mcp_bridge.dialects.shapes import shape_of
+from mcp_bridge.schema.validator import Validator
+from mcp_bridge.wire.schemas import as_object
+from mcp_bridge.wire.tools import to_wire
+
+ALL = Dialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
+BACK = [{"$ref": reference} for reference in ("#", "#/$defs/m", "#n", "#/$defs/%6D")]
+OBJECTS = st.dictionaries(NAMES, DATA, max_size=4)
+
+
+@examples(400)
+@given(schema=SOUND, data=st.lists(DATA, min_size=1, max_size=6))
+def test_a_schema_without_references_takes_what_the_original_takes_and_no_more_unless_that_has_no_end(
+    schema: dict[str, Any], data: list[Any]
+) -> None:
+    original = Validator(schema)
+    if original.left_out:
+        return
+    made = inlined(schema)
+    rewritten = Validator(made)
+    assert not rewritten.left_out
+    text = json.dumps(schema["$defs"]["m"])
+    endless = json.dumps(BACK[0]) in json.dumps(schema) or any(json.dumps(back) in text for back in BACK)
+    for value in data:
+        if original.is_valid(value):
+            assert rewritten.is_valid(value)
+        elif not endless:
+            assert not rewritten.is_valid(value)
+
+
+@examples(400)
+@given(schema=SOUND, data=st.lists(OBJECTS, min_size=1, max_size=6))
+def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_describe_it(
+    schema: dict[str, Any], data: list[Any]
+) -> None:
+    root = as_object(schema)
+    original, flat = Validator(root), flattened(root).schema
+    if original.left_out or flat is root:
+        return
+    assert not set(COMBINATORS) & flat.keys()
+    shape = shape_of(root, root)
+    assert shape is not None
+    sure = {name: part if name in shape.sure else {} for name, part in flat["properties"].items()}
+    rewritten = Validator({**flat, "properties": sure})
+    for value in data:
+        assert rewritten.is_valid(value) or not original.is_valid(value)
+
+
+@examples(300)
+@given(schema=SOUND, data=DATA)
+def test_what_fits_arrives_as_it_is_and_anything_else_is_left_to_the_validator(
+    schema: dict[str, Any], data: Any
+) -> None:
+    made = Parsing(schema).parsed(data)
+    if Validator(schema).is_valid(data):
+        assert made is data
+
+
+@examples(100)
+@given(schema=HOSTILE, data=DATA)
+def test_no_schema_makes_a_dialect_raise(schema: Any, data: Any) -> None:
+    tool = to_wire(ToolDefinition("odd", "Odd.", "tests", schema, schema))
+    told = applied(tool, ALL)
+    for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
+        listing = told.listing(version)
+        json.dumps(listing)
+        assert listing["inputSchema"]["type"] == "object"
+    assert told.mend is not None
+    told.mend(data)
