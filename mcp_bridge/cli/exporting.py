@@ -1,4 +1,4 @@
-"""`export`: what is served, in another form: for now the tools, in the formats of language models."""
+"""`export`, of tools: the formats of language models, as JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 
 from mcp_bridge.bridge import Bridge
+from mcp_bridge.cli.delivering import deliver
 from mcp_bridge.cli.exits import say
 from mcp_bridge.cli.showing import started
 from mcp_bridge.cli.target import load
-from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.export import FORMATS, Export
 from mcp_bridge.pipes import private
 
@@ -46,10 +46,8 @@ MAKERS: Mapping[str, Maker] = {name: partial(_tools, name) for name in FORMATS}
 def export(form: str, path: Path | None, wishes: Wishes, output: Path | None) -> None:
     """Write an export as JSON to a file, or to stdout; problems go to stderr.
 
-    Raises ConfigError for what cannot be exported or written, ToolNotFound for a tool that is not there.
+    Raises ConfigError for what cannot be written, ToolNotFound for a tool that is not there.
     """
-    if form not in MAKERS:
-        raise ConfigError(f"'{form}' cannot be exported", where="FORMAT", hint=f"Name one of: {', '.join(MAKERS)}")
     with private():  # stdout is for the export alone
         bridge = load(path).bridge
         anyio.run(started, bridge)
@@ -57,16 +55,4 @@ def export(form: str, path: Path | None, wishes: Wishes, output: Path | None) ->
         for source, problems in bridge.problems.items():
             for problem in problems:
                 say(f"source '{source}': {problem}")
-    text = json.dumps(made, indent=2, ensure_ascii=False)
-    if output is None:
-        print(text)
-    else:
-        _write(text, output)
-
-
-def _write(text: str, output: Path) -> None:
-    try:
-        output.write_text(text + "\n", encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", path=str(output), hint="Name another file") from error
-    say(f"written to {output}")
+    deliver(json.dumps(made, indent=2, ensure_ascii=False), output)

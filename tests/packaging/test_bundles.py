@@ -1,0 +1,260 @@
+"""`export mcpb`: bundles that the official tool takes, that start where they are unpacked, and that hold no secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from packaging_kit import KEY, TRAVELLING, Official, asked, environment, fresh_venv, inside, pip, run, unpacked
+
+from mcp_bridge._version import __version__
+
+SET = {"SHELF_KEY": KEY}
+DATA = ("--include", "data/*.json")
+
+
+def made(folder: Path, *args: str | Path) -> Path:
+    """The bundle of a folder."""
+    done = run(folder, "export", "mcpb", *DATA, *args, env=SET)
+    assert done.code == 0, done.err
+    return folder / "my-shelf.mcpb"
+
+
+def names(bundle: Path) -> list[str]:
+    with ZipFile(bundle) as archive:
+        return archive.namelist()
+
+
+def manifest(bundle: Path) -> dict:
+    with ZipFile(bundle) as archive:
+        return json.loads(archive.read("manifest.json"))
+
+
+@pytest.mark.npm
+@pytest.mark.timeout(600)
+def test_the_official_tool_validates_packs_and_unpacks_it(
+    project_folder: Path, tmp_path: Path, official: Official
+) -> None:
+    bundle = made(project_folder)
+    folder = unpacked(bundle, tmp_path / "by zip")
+    assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
+    official(["pack", folder, tmp_path / "again.mcpb"], tmp_path)
+    assert sorted(names(tmp_path / "again.mcpb")) == names(bundle)
+    official(["unpack", bundle, tmp_path / "by the tool"], tmp_path)
+    assert (tmp_path / "by the tool" / "project" / "tools.py").read_bytes() == (
+        folder / "project/tools.py"
+    ).read_bytes()
+
+
+@pytest.mark.npm
+@pytest.mark.timeout(600)
+def test_the_official_tool_validates_one_with_everything(tmp_path: Path, official: Official) -> None:
+    (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a(x: int) -> int:\n    """A."""\n')
+    told = ["--author", "Somebody", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
+    done = run(tmp_path, "export", "mcpb", "tools.py", *told, "--env", "API_TOKEN", "-o", "all.mcpb")
+    assert done.code == 0, done.err
+    folder = unpacked(tmp_path / "all.mcpb", tmp_path / "all")
+    assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
+
+
+def test_it_has_what_the_tools_need_and_nothing_else(project_folder: Path) -> None:
+    own = ["manifest.json", "pyproject.toml", "start.py"]
+    assert names(made(project_folder)) == sorted([*own, *(f"project/{name}" for name in TRAVELLING)])
+
+
+def test_the_same_project_makes_the_same_bytes(project_folder: Path) -> None:
+    first = made(project_folder).read_bytes()
+    os.utime(project_folder / "tools.py", (0, 0))
+    assert made(project_folder).read_bytes() == first
+
+
+def test_tools_are_listed_as_clients_see_them(project_folder: Path) -> None:
+    found = manifest(made(project_folder))
+    assert found["tools"] == [{"name": "our__look", "description": "Look for something on the shelf."}]
+    assert found["tools_generated"] is False
+    assert (found["name"], found["display_name"], found["version"]) == ("my-shelf", "The shelf", "1.2.3")
+
+
+def test_a_person_is_asked_for_each_variable_and_secrets_are_masked(project_folder: Path) -> None:
+    found = manifest(made(project_folder))
+    options = found["user_config"]
+    assert {name: (each["sensitive"], each["required"]) for name, each in options.items()} == {
+        "PREFIX": (False, False),
+        "SHELF_KEY": (True, True),
+    }
+    assert options["PREFIX"]["default"] == "our"
+    env = found["server"]["mcp_config"]["env"]
+    assert env == {"PREFIX": "${user_config.PREFIX}", "SHELF_KEY": "${user_config.SHELF_KEY}"}
+
+
+@pytest.mark.timeout(600)
+async def test_a_bundle_with_a_wheel_answers_where_it_is_unpacked(
+    project_folder: Path, tmp_path: Path, wheel: Path
+) -> None:
+    folder = unpacked(made(project_folder, "--wheel", wheel), tmp_path / "un packed")
+    declared = tomllib.loads((folder / "pyproject.toml").read_text())
+    assert declared["project"]["dependencies"] == [f"mcp-tool-bridge=={__version__}"]
+    path = folder / declared["tool"]["uv"]["sources"]["mcp-tool-bridge"]["path"]
+    python = fresh_venv(tmp_path / "venv")
+    done = pip("install", "--no-deps", "--no-index", path, python=python)
+    assert done.returncode == 0, done.stderr
+    left_empty = {**SET, "PREFIX": "${user_config.PREFIX}"}  # some hosts do that
+    answer = await asked(
+        str(python), [str(folder / "start.py")], environment(**left_empty), "our__look", {"item": "pears"}
+    )
+    assert answer == "3 pears."
+
+
+@pytest.mark.timeout(600)
+async def test_uv_starts_it_by_its_own_command(project_folder: Path, tmp_path: Path, wheel: Path, uv: Path) -> None:
+    folder = unpacked(made(project_folder, "--wheel", wheel), tmp_path / "unpacked")
+    command = manifest(project_folder / "my-shelf.mcpb")["server"]["mcp_config"]
+    assert command["command"] == "uv"
+    args = [word.replace("${__dirname}", str(folder)) for word in command["args"]]
+    given = {"PREFIX": "my", "SHELF_KEY": KEY}
+    env = {name: given[text.removeprefix("${user_config.").removesuffix("}")] for name, text in command["env"].items()}
+    index = pip("config", "get", "global.extra-index-url").stdout.strip()
+    where = {"UV_INDEX": index} if index else {}
+    answer = await asked(str(uv), args, environment(**env, **where, VIRTUAL_ENV=""), "my__look", {"item": "pears"})
+    assert answer == "3 pears."
+
+
+def test_without_a_wheel_it_depends_on_this_release_by_name(project_folder: Path) -> None:
+    (project_folder / "requirements.txt").write_text("mcp-tool-bridge\nsix>=1.16  # for old times\n-r more.txt\n")
+    done = run(project_folder, "export", "mcpb", *DATA, "--needs", "idna", "-o", "b.mcpb", env=SET)
+    with ZipFile(project_folder / "b.mcpb") as archive:
+        declared = tomllib.loads(archive.read("pyproject.toml").decode())
+    bridge, *others = declared["project"]["dependencies"]
+    assert bridge.startswith(f"mcp-tool-bridge>={__version__},<")
+    assert others == ["idna", "six>=1.16"]
+    assert "requirements.txt: '-r more.txt' cannot be handed on" in done.err
+
+
+def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
+    (project_folder / "words.py").write_text("import httpx2, six_of_nobody\ndef told(item, amount): return item\n")
+    (project_folder / "six_of_nobody").mkdir()  # without a Python file it is no package of the project
+    done = inside(project_folder, "export", "dockerfile")
+    assert "'six_of_nobody' is imported, and not among the requirements: add --needs six_of_nobody" in done.err
+
+
+def test_what_it_packs_is_said(project_folder: Path) -> None:
+    done = run(project_folder, "export", "mcpb", *DATA, env=SET)
+    assert "project/data/stock.json" in done.err
+    assert "my-shelf.mcpb: 10 files, 1 tool" in done.err
+    assert done.out == ""
+
+
+def test_a_secret_in_a_file_keeps_it_from_being_packed(project_folder: Path) -> None:
+    with (project_folder / "words.py").open("a") as file:
+        file.write(f"KEY = {KEY!r}\n")
+    done = run(project_folder, "export", "mcpb", *DATA, env=SET)
+    assert done.code == 2
+    assert "project/words.py: the value of a variable of the settings stands in this file" in done.err
+    assert KEY not in done.err
+    assert not (project_folder / "my-shelf.mcpb").exists()
+
+
+@pytest.mark.parametrize("name", [".env", ".git/config", "deep/__pycache__/*"])
+def test_files_of_nobody_are_never_packed_even_if_they_are_named(project_folder: Path, name: str) -> None:
+    done = inside(project_folder, "export", "dockerfile", "--include", name)
+    assert done.code == 2
+    assert "is never packed" in done.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("sources: [{type: python, path: ../tools.py}]", "sources[0].path: '../tools.py' is outside the folder"),
+        ("sources: [{type: python, path: none.py}]", "sources[0].path: there is no 'none.py'"),
+        ("name: [", "mcp-bridge.yaml:1"),
+        ("sources: [{type: python, path: broken.py}]", "broken.py:1: not Python"),
+    ],
+)
+def test_settings_that_cannot_be_packed_are_told_with_their_place(
+    project_folder: Path, settings: str, said: str
+) -> None:
+    (project_folder / "mcp-bridge.yaml").write_text(settings)
+    (project_folder / "broken.py").write_text("def (")
+    (project_folder.parent / "tools.py").write_text("")
+    done = inside(project_folder, "export", "dockerfile")
+    assert done.code == 2
+    assert said in done.err
+    assert done.out == ""
+
+
+def test_a_version_that_hosts_cannot_compare_is_refused_before_anything_is_started(project_folder: Path) -> None:
+    (project_folder / "tools.py").write_text("print('started')\n")
+    done = run(project_folder, "export", "mcpb", "--package-version", "one", env=SET)
+    assert done.code == 2
+    assert done.err.startswith("mcp-bridge: --package-version: 'one' is no semantic version")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--include", "none/*"], "--include: nothing is called 'none/*'"),
+        (["--include", "/etc/*"], "--include: nothing is called '/etc/*'"),
+        (["--needs", "not a name"], "--needs: 'not a name' is no requirement"),
+        (["--env", "A=B"], "--env: 'A=B' is no name of a variable"),
+        (["--wheel", "none.whl"], "--wheel: not the name of a wheel"),
+        (["--wheel", "mcp_tool_bridge-1.0-py3-none-any.whl"], "cannot be read: No such file"),
+        (["--wheel", "other-1.0-py3-none-any.whl"], "a wheel of 'other', not of 'mcp-tool-bridge'"),
+        (["--output", "none/b"], "none/b: cannot be written: No such file or directory"),
+        (["--output", "deep"], "deep: cannot be written: Is a directory"),
+        (["tools.txt"], "tools.txt: nothing here can be served"),
+        (["none.py"], "there is no 'none.py'"),
+        (["--strict"], "--strict: 'dockerfile' has no --strict. These have: openai, openai-responses"),
+        (["--author", "me"], "--author: 'dockerfile' has no --author. These have: mcpb"),
+    ],
+)
+def test_options_that_cannot_be_followed_are_told(project_folder: Path, args: list[str], said: str) -> None:
+    (project_folder / "other-1.0-py3-none-any.whl").write_bytes(b"PK")
+    done = inside(project_folder, "export", "dockerfile", *args)
+    assert done.code == 2
+    assert said in done.err
+    assert sorted(path.name for path in project_folder.iterdir() if path.name.startswith(".")) == [".env", ".git"]
+
+
+def test_a_bridge_with_a_problem_is_not_packed(project_folder: Path) -> None:
+    (project_folder / "words.py").write_text("import nothing_of_that_name\n")
+    done = run(project_folder, "export", "mcpb", *DATA, env=SET)
+    assert done.code != 0
+    assert "nothing_of_that_name" in done.err
+    assert not list(project_folder.glob("*.mcpb"))
+
+
+def test_a_link_to_tools_travels_as_the_file_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "real.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n')
+    (tmp_path / "mcp-bridge.yaml").write_text("name: linked\nsources: [{type: python, path: link.py}]\n")
+    (tmp_path / "link.py").symlink_to("real.py")
+    done = run(tmp_path, "export", "mcpb")
+    assert done.code == 0, done.err
+    with ZipFile(tmp_path / "linked.mcpb") as archive:
+        assert archive.read("project/link.py") == (tmp_path / "real.py").read_bytes()
+
+
+def test_a_link_that_leads_out_is_refused(project_folder: Path) -> None:
+    (project_folder.parent / "outside.py").write_text("def told(item, amount): return item\n")
+    (project_folder / "words.py").unlink()
+    (project_folder / "words.py").symlink_to("../outside.py")
+    done = inside(project_folder, "export", "dockerfile")
+    assert done.code == 2
+    assert "words.py: outside the folder of the settings. It is a link that leads out" in done.err
+
+
+def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "many" / f"{name}.py").write_text(
+            f'from mcp_bridge import tool\n\n\n@tool\ndef {name}() -> str:\n    """It."""\n'
+        )
+    done = run(tmp_path, "export", "mcpb", "many")
+    assert done.code == 0, done.err
+    bundle = tmp_path / "many.mcpb"
+    assert {"project/many/one.py", "project/many/two.py"} <= set(names(bundle))
+    with ZipFile(bundle) as archive:
+        assert '"project" / "many"' in archive.read("start.py").decode()

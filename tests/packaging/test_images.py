@@ -1,0 +1,139 @@
+"""`export dockerfile`: its lines are followed here as a builder follows them, without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from packaging_kit import KEY, TRAVELLING, asked, environment, fresh_venv, inside
+
+from mcp_bridge._version import __version__
+
+KNOWN = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT"}
+
+
+def lines(text: str) -> list[tuple[str, str]]:
+    """The instructions of a Dockerfile, and what follows each."""
+    found = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return [(word, rest) for word, rest in found]
+
+
+def words(text: str, instruction: str) -> list[list[str]]:
+    """The words of all instructions of a kind that are written as lists."""
+    return [json.loads(rest) for word, rest in lines(text) if word == instruction and rest.startswith("[")]
+
+
+def followed(command: list[str]) -> None:
+    """An instruction to install, carried out; the dependencies are there already."""
+    env = environment(PIP_NO_DEPS="1", PIP_NO_INDEX="1")
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def exported(folder: Path, *args: str | Path) -> str:
+    done = inside(folder, "export", "dockerfile", "--include", "data/*.json", *args)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def test_it_is_of_a_pinned_base_and_for_a_user_without_rights(project_folder: Path) -> None:
+    found = lines(exported(project_folder))
+    assert {word for word, _ in found} <= KNOWN
+    assert found[0] == ("FROM", "python:3.13-slim-bookworm")
+    order = [word for word, _ in found]
+    assert order.index("USER") > max(index for index, word in enumerate(order) if word in ("RUN", "COPY"))
+
+
+def test_it_copies_what_the_tools_need_and_nothing_else(project_folder: Path) -> None:
+    copied = [name for names in words(exported(project_folder), "COPY") for name in names[:-1]]
+    assert sorted(copied) == TRAVELLING
+
+
+def test_it_installs_this_release_under_its_own_name(project_folder: Path) -> None:
+    (pip,) = words(exported(project_folder, "--needs", "six"), "RUN")
+    assert pip[:4] == ["python", "-m", "pip", "install"]
+    assert pip[-2].startswith(f"mcp-tool-bridge>={__version__},<")
+    assert pip[-1] == "six"
+
+
+def test_no_secret_is_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELF_KEY", KEY)
+    made = exported(project_folder)
+    assert KEY not in made
+    assert "# docker run --rm -i -e SHELF_KEY my-shelf" in made.splitlines()
+
+
+@pytest.mark.timeout(600)
+async def test_its_instructions_make_something_that_answers(project_folder: Path, tmp_path: Path, wheel: Path) -> None:
+    shutil.copy(wheel, project_folder)
+    made = exported(project_folder, "--wheel", project_folder / wheel.name)
+    image = tmp_path / "image"
+    (image / "tmp").mkdir(parents=True)
+    python = fresh_venv(tmp_path / "venv")
+    for *names, target in words(made, "COPY"):
+        there = image / (target.lstrip("/") if target.startswith("/") else Path("app", target))
+        there.mkdir(parents=True, exist_ok=True) if target.endswith("/") else None
+        for name in names:
+            shutil.copy(project_folder / name, there)
+    (install,) = words(made, "RUN")
+    followed([str(python), *(word.replace("/tmp/", f"{image}/tmp/") for word in install[1:])])
+    ((program, *args),) = words(made, "ENTRYPOINT")
+    started = [word.replace("/app/", f"{image}/app/") for word in args]
+    answer = await asked(
+        str(python.parent / program), started, environment(SHELF_KEY=KEY, PREFIX="my"), "my__look", {"item": "pears"}
+    )
+    assert answer == "3 pears."
+
+
+def test_over_http_it_asks_for_a_token_and_says_whether_it_lives(project_folder: Path) -> None:
+    made = exported(project_folder, "--http")
+    ((*_, address, option, name),) = words(made, "ENTRYPOINT")
+    assert (address, option, name) == ("0.0.0.0:8808", "--token-env", "MCP_BRIDGE_TOKEN")
+    assert ("EXPOSE", "8808") in lines(made)
+    assert "-p 127.0.0.1:8808:8808 -e SHELF_KEY -e MCP_BRIDGE_TOKEN" in made
+
+
+def test_over_http_the_token_is_that_of_the_settings(project_folder: Path) -> None:
+    with (project_folder / "mcp-bridge.yaml").open("a") as file:
+        file.write("http: {token_env: SHELF_TOKEN}\n")
+    ((*_, name),) = words(exported(project_folder, "--http"), "ENTRYPOINT")
+    assert name == "SHELF_TOKEN"
+
+
+def test_its_check_of_health_is_answered_by_a_server_that_was_started_like_it(project_folder: Path) -> None:
+    made = exported(project_folder, "--http")
+    ((_, *args),) = words(made, "ENTRYPOINT")
+    (health,) = (json.loads(rest.removeprefix("CMD ")) for word, rest in lines(made) if word == "HEALTHCHECK")
+    here = [word.replace("/app/", f"{project_folder}/").replace("0.0.0.0:8808", "127.0.0.1:0") for word in args]
+    env = environment(SHELF_KEY=KEY, MCP_BRIDGE_TOKEN="a-token-of-the-tests-that-is-long-enough")
+    server = subprocess.Popen(
+        [os.sys.executable, "-m", "mcp_bridge", *here],
+        env=env,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        announced = next(line for line in server.stderr if "on http://" in line)
+        port = announced.split("http://127.0.0.1:")[1].split("/")[0]
+        check = [os.sys.executable, *(word.replace(":8808/", f":{port}/") for word in health[1:])]
+        assert subprocess.run(check, timeout=60).returncode == 0
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: Path, wheel: Path) -> None:
+    done = inside(project_folder, "export", "dockerfile", "--wheel", wheel)
+    assert done.code == 2
+    assert "--wheel: outside the folder of the settings. An image has only what is below" in done.err
+
+
+def test_it_is_written_where_it_is_wanted(project_folder: Path) -> None:
+    done = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
+    assert (done.code, done.out) == (0, "")
+    assert (project_folder / "Dockerfile").read_text().endswith("\n")

@@ -1,0 +1,78 @@
+"""What sources of each type need beside the settings: what can be followed travels, what cannot is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packaging_kit import inside
+
+
+def copied(folder: Path, settings: str) -> tuple[set[str], str]:
+    """The files that an image of these settings would have, and what was said."""
+    (folder / "mcp-bridge.yaml").write_text(settings)
+    done = inside(folder, "export", "dockerfile")
+    assert done.code == 0, done.err
+    lines = [eval(line.removeprefix("COPY ")) for line in done.out.splitlines() if line.startswith("COPY [")]
+    return {name for names in lines for name in names[:-1]} - {"mcp-bridge.yaml"}, done.err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        "provider.py",
+        "own/__init__.py",
+        "own/things.py",
+        "agent.yaml",
+        "manual.json",
+        "_hidden.py",
+        "a b[1].py",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        ("{type: python, path: ./provider.py}", {"provider.py"}),
+        ("{type: python, path: .}", {"provider.py", "_hidden.py", "a b[[]1].py"}),
+        ("{type: python, module: own.things}", {"own/__init__.py", "own/things.py"}),
+        ("{type: xaibo, provider: 'provider.py:Provider'}", {"provider.py"}),
+        ("{type: xaibo, provider: 'own.things:Provider'}", {"own/__init__.py", "own/things.py"}),
+        (
+            "{type: framework, objects: ['own.things:tool', 'provider:tools']}",
+            {"own/__init__.py", "own/things.py", "provider.py"},
+        ),
+        ("{type: 'own.things:Options'}", {"own/__init__.py", "own/things.py"}),
+    ],
+)
+def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[str]) -> None:
+    assert copied(folder, f"sources: [{source}]")[0] == files
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "said"),
+    [
+        ("{type: xaibo, agent: agent.yaml}", {"agent.yaml"}, "the classes that its agent names are not followed"),
+        ("{type: framework, utcp: [manual.json]}", {"manual.json"}, "what its manuals refer to is not followed"),
+        ("{type: amplifier, plan: {}}", set(), "source 'amplifier': what it needs beside it is not known"),
+        ("{type: python, name: mine, path: '${WHERE}'}", set(), "source 'mine': path depends on a variable"),
+        ("{type: python, module: of_nobody.at_all}", set(), "'of_nobody' is imported, and not among the requirements"),
+        ("{type: python, module: yaml_of_nobody}", set(), "add --needs yaml_of_nobody"),
+    ],
+)
+def test_what_cannot_be_followed_is_named(folder: Path, source: str, files: set[str], said: str) -> None:
+    found, told = copied(folder, f"sources: [{source}]")
+    assert found == files
+    assert said in told
+
+
+def test_a_store_of_ones_own_travels(folder: Path) -> None:
+    assert copied(folder, "sources: []\nstate: {store: 'provider:Store'}")[0] == {"provider.py"}
+
+
+def test_a_mount_plan_says_that_its_modules_are_not_known(folder: Path) -> None:
+    _, told = copied(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
+    assert "what this kind of file needs beside it is not known: add it with --include and --needs" in told

@@ -1,0 +1,123 @@
+"""`export server-json`: an entry that the registry's own schema accepts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import jsonschema
+import pytest
+from needed import say
+from packaging_kit import inside, pip
+
+from mcp_bridge._version import __version__
+
+SCHEMA = "skillsaw/schemas/mcp_registry/v2025_12_11/server.schema.json"
+DIGEST = "3fba09590c99f61735d234822279f4223fab9e300c0a81e81c91ab62a4114de0"
+"""Of https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json, which skillsaw has a copy of."""
+MINE = ("--namespace", "io.github.somebody")
+
+
+@pytest.fixture(scope="session")
+def schema(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> dict[str, Any]:
+    """The registry's published schema, as it is there."""
+    folder = tmp_path_factory.mktemp("schema")
+    done = pip("download", "--no-deps", "--dest", folder, "skillsaw==0.22.0")
+    if done.returncode:
+        say(pytestconfig, "NO NETWORK, SO NO ENTRY IS HELD AGAINST THE REGISTRY'S SCHEMA")
+        pytest.skip(done.stderr)
+    (wheel,) = folder.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        content = archive.read(SCHEMA)
+    assert hashlib.sha256(content).hexdigest() == DIGEST
+    return json.loads(content)
+
+
+def entry(folder: Path, *args: str | Path) -> dict[str, Any]:
+    done = inside(folder, "export", "server-json", *MINE, *args)
+    assert done.code == 0, done.err
+    return done.json
+
+
+BUNDLE = ("--bundle", "b.mcpb", "--bundle-url", "https://github.com/somebody/mcp/releases/download/v1/b.mcpb")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        ("--package", "my-shelf", "--package-version", "2.0"),
+        BUNDLE,
+        ("--env", "API_TOKEN", "--description", "Short."),
+    ],
+    ids=["the bridge", "a package of one's own", "a bundle", "more"],
+)
+def test_the_registrys_schema_accepts_it(project_folder: Path, schema: dict[str, Any], args: tuple[str, ...]) -> None:
+    (project_folder / "b.mcpb").write_bytes(b"any")
+    made = entry(project_folder, *args)
+    assert made["$schema"] == schema["$id"]
+    jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker()).validate(made)
+
+
+def test_it_starts_the_bridge_from_its_own_distribution(project_folder: Path) -> None:
+    (package,) = entry(project_folder)["packages"]
+    assert (package["registryType"], package["identifier"]) == ("pypi", "mcp-tool-bridge")
+    assert (package["version"], package["runtimeHint"]) == (__version__, "uvx")
+    assert [argument.get("value", argument.get("valueHint")) for argument in package["packageArguments"]] == [
+        "serve",
+        "settings",
+    ]
+
+
+def test_variables_are_told_as_secrets_and_as_required(project_folder: Path) -> None:
+    (package,) = entry(project_folder)["packages"]
+    found = {
+        each["name"]: (each["isSecret"], each["isRequired"], each.get("default"))
+        for each in package["environmentVariables"]
+    }
+    assert found == {"PREFIX": (False, False, "our"), "SHELF_KEY": (True, True, None)}
+
+
+def test_a_bundle_is_told_with_its_hash(project_folder: Path) -> None:
+    (project_folder / "b.mcpb").write_bytes(b"any")
+    (package,) = entry(project_folder, *BUNDLE)["packages"]
+    assert package["fileSha256"] == hashlib.sha256(b"any").hexdigest()
+    assert (package["registryType"], package["identifier"]) == ("mcpb", BUNDLE[-1])
+
+
+def test_it_says_which_line_the_readme_needs(project_folder: Path) -> None:
+    done = inside(project_folder, "export", "server-json", *MINE)
+    assert "  mcp-name: io.github.somebody/my-shelf" in done.err.splitlines()
+
+
+def test_a_long_text_of_the_settings_is_shortened(project_folder: Path) -> None:
+    settings = project_folder / "mcp-bridge.yaml"
+    settings.write_text(settings.read_text().replace("What is on the shelf.", "What is on the shelf. " * 9))
+    text = entry(project_folder)["description"]
+    assert len(text) == 100
+    assert text.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--namespace", "nobody"], "--namespace: 'nobody' is no namespace"),
+        ([*MINE, "--package", "mine"], "--package: the version of 'mine' is not known"),
+        ([*MINE, "--package-version", ">=1"], "--package-version: '>=1' is no exact version"),
+        ([*MINE, "--package-version", "latest"], "--package-version: 'latest' is no exact version"),
+        ([*MINE, "--bundle", "b.mcpb"], "--bundle, --bundle-url: a bundle needs a file and an address"),
+        ([*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://x/mcp"], "--bundle: cannot be read: No such file"),
+        ([*MINE, "--bundle", "b.mcpb", "--bundle-url", "http://x/mcp"], "--bundle-url: 'http://x/mcp' is no address"),
+        ([*MINE, "--description", "x" * 101], "--description: the description has 101 characters"),
+        ([*MINE, "--http"], "--http: 'server-json' has no --http. These have: dockerfile"),
+    ],
+)
+def test_what_the_registry_would_refuse_is_told_at_once(project_folder: Path, args: list[str], said: str) -> None:
+    done = inside(project_folder, "export", "server-json", *args)
+    assert done.code == 2
+    assert said in done.err
+    assert done.out == ""
