@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-frameworks conformance modules check docs bench clean
+.PHONY: demo test test-frameworks test-clients conformance modules check docs bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: do not serve)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
@@ -13,6 +13,9 @@ test: .venv/.test       ## all tests, with coverage
 
 test-frameworks: .venv/.test ## frameworks that have an environment of their own, each in it (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python tests/frameworks/environments.py $(FRAMEWORKS)
+
+test-clients: .venv/.test ## real clients from npm, each with the bridge installed into it: do they connect? (CLIENTS="gemini-cli": only these)
+	$(BIN)/python tests/clients/real_clients.py $(CLIENTS)
 
 conformance: .venv/.test ## the official conformance suite against a server with everything, a line for each revision
 	$(BIN)/python tests/conformance/referee.py

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import approvals_app, module_app
+from mcp_bridge.cli import approvals_app, clients_app, export_app, module_app
 from mcp_bridge.cli.exits import Exit, errors_for_people, leave
 
 app = typer.Typer(
@@ -22,8 +22,10 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(export_app.app)
 app.add_typer(module_app.app)
 app.add_typer(approvals_app.app)
+clients_app.add_to(app)
 
 if TYPE_CHECKING:
     from mcp_bridge.guard import Guard
@@ -137,26 +139,13 @@ def call(
 
 
 @app.command()
-def export(
-    form: Annotated[
-        str,
-        typer.Argument(metavar="FORMAT", help="openai, openai-responses, anthropic, gemini, bedrock or ollama."),
-    ],
-    file: File = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="For OpenAI's strict mode, the tools that it can have.")
-    ] = False,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="This tool alone; may be repeated.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of stdout.")] = None,
-    log_level: Level = "critical",
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where; it is made if need be.")] = Path(),
 ) -> None:
-    """Print the tools in the format of a language model, as JSON."""
-    from mcp_bridge.cli import exporting, logs
+    """Make a project: settings, tools, a test, a Makefile; nothing that is there is touched."""
+    from mcp_bridge.cli import initialising
 
-    logs.configure(log_level)
-    exporting.export(form, file, exporting.Wishes(strict=strict, only=only or []), output)
+    initialising.init(folder)
 
 
 @app.command()
@@ -169,18 +158,51 @@ def validate(file: File = None, as_json: AsJson = False, log_level: Level = "cri
 
 
 @app.command()
-def doctor(
+def lint(
     file: File = None,
+    client: Annotated[
+        str, typer.Option(metavar="NAME", help="A client, such as claude-code; `all` for each that is known.")
+    ] = "all",
+    server_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the server is called in the client. Default: its own name.")
+    ] = None,
+    as_json: AsJson = False,
+    log_level: Level = "critical",
+) -> None:
+    """Say what clients would reject of the tools, and the cure; exit code 1 when something is rejected."""
+    from mcp_bridge.cli import linting, logs
+
+    logs.configure(log_level)
+    linting.check(file, client, server_name, as_json=as_json)
+
+
+@app.command()
+def doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[CLIENT|FILE]", help="A client, `all` of them, or a file. Default: the file here."),
+    ] = None,
+    scope: Annotated[
+        str | None, typer.Option(metavar="SCOPE", help="Of the client's files the one of the user, project or local.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The server of this name in the client.")] = None,
+    call: Annotated[
+        str | None, typer.Option(metavar="TOOL[=JSON]", help="Call this tool, also one that does not only read.")
+    ] = None,
     command: Annotated[
         str | None, typer.Option(metavar="COMMAND", help="Check this server command instead, as a client has it.")
     ] = None,
     as_json: AsJson = False,
-    timeout: Annotated[float, typer.Option(help="Seconds for each step.")] = 20.0,
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Seconds for each step. Default: 20, and for a client what it allows.", show_default=False),
+    ] = None,
 ) -> None:
     """Start the server as a client would, speak to it, and name the cause of what fails."""
     from mcp_bridge.cli import diagnosis
 
-    diagnosis.doctor(file, command, as_json=as_json, patience=timeout)
+    wishes = diagnosis.Wishes(command=command, scope=scope, name=name, call=call, as_json=as_json, patience=timeout)
+    diagnosis.doctor(target, wishes)
 
 
 @app.command()

@@ -11,10 +11,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Literal, Self
 
 KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "TEMP")
 """The variables that clients hand on; others must be named in the client's own settings."""
@@ -25,20 +25,38 @@ GRACE = 1.0
 METHOD_NOT_FOUND = -32601
 
 
-class Fault(Exception):
-    """What went wrong, and what to do."""
+Kind = Literal["not started", "silent", "ended", "polluted", "refused", "malformed"]
 
-    def __init__(self, what: str, advice: str) -> None:
+
+class Fault(Exception):
+    """What went wrong, and what to do; `said` is what the process had written to stderr."""
+
+    def __init__(self, what: str, advice: str, *, kind: Kind = "malformed", said: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.advice = advice
+        self.kind = kind
+        self.said = said
+
+
+def bare_environment() -> dict[str, str]:
+    """The variables of this process that clients hand on."""
+    return {name: os.environ[name] for name in KEPT if name in os.environ}
 
 
 class Conversation:
-    """A server process and the lines exchanged with it; `patience` is in seconds for each answer."""
+    """A server process and the lines exchanged with it; `patience` is in seconds for each answer.
 
-    def __init__(self, argv: Sequence[str], folder: Path, patience: float) -> None:
+    Without an `environ` the process has the few variables of this one that clients hand on. `first_answer` is how many
+    seconds after its start the process first answered a request.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], folder: Path, patience: float, environ: Mapping[str, str] | None = None
+    ) -> None:
         self._patience = patience
+        self.first_answer: float | None = None
+        self._began = time.monotonic()
         self._ids = itertools.count(1)
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._errors: list[str] = []
@@ -49,15 +67,16 @@ class Conversation:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=folder,
-                env={name: os.environ[name] for name in KEPT if name in os.environ},
+                env=bare_environment() if environ is None else dict(environ),
                 text=True,
                 encoding="utf-8",
                 errors="replace",
                 start_new_session=True,  # so that what the process starts ends with it
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter for a NUL in it
             advice = "Give the full path of the command: clients do not have your shell's PATH."
-            raise Fault(f"cannot start '{argv[0]}': {error.strerror}", advice) from error
+            why = getattr(error, "strerror", None) or error
+            raise Fault(f"cannot start '{argv[0]}': {why}", advice, kind="not started") from error
         self._readers = [
             threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._keep, args=(self._process.stderr,), daemon=True),
@@ -106,6 +125,8 @@ class Conversation:
             message = self._next(method, deadline)
             if message.get("id") != number or "method" in message:
                 continue
+            if self.first_answer is None:
+                self.first_answer = time.monotonic() - self._began
             result, error = message.get("result"), message.get("error")
             if isinstance(error, dict):
                 raise _refused(method, error)
@@ -135,10 +156,11 @@ class Conversation:
             line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             advice = "It may wait for something at its start, or not be an MCP server over stdio." + self._tail()
-            raise Fault(f"no answer to {method} within {self._patience:g} seconds", advice) from None
+            what = f"no answer to {method} within {self._patience:g} seconds"
+            raise Fault(what, advice, kind="silent", said=self.said) from None
         if line is None:
-            code = self._process.wait()
-            raise Fault(f"the process ended with exit code {code} before it answered {method}", self._tail().strip())
+            ended, advice = self._end(), self._tail().strip()
+            raise Fault(f"the process {ended} before it answered {method}", advice, kind="ended", said=self.said)
         try:
             message = json.loads(line)
         except ValueError:
@@ -146,7 +168,14 @@ class Conversation:
         if isinstance(message, dict):
             return message
         advice = "Only MCP messages may go to standard output: print to stderr instead."
-        raise Fault(f"a line on stdout is not a message: {line.strip()[:200]!r}", advice)
+        raise Fault(f"a line on stdout is not a message: {line.strip()[:200]!r}", advice, kind="polluted")
+
+    def _end(self) -> str:
+        """How a process whose stdout has ended went on: one that goes on without it is no server."""
+        try:
+            return f"ended with exit code {self._process.wait(GRACE)}"
+        except subprocess.TimeoutExpired:
+            return "closed its stdout"
 
     def _tail(self) -> str:
         """The end of what the process wrote to stderr."""
@@ -166,5 +195,7 @@ class Conversation:
 
 def _refused(method: str, error: dict[str, Any]) -> Fault:
     if error.get("code") == METHOD_NOT_FOUND:
-        return Fault(f"the server does not know {method}", "It does not speak this era of the protocol.")
-    return Fault(f"{method} was refused: {error.get('message')} ({error.get('code')})", "See the server's own log.")
+        advice = "It does not speak this era of the protocol."
+        return Fault(f"the server does not know {method}", advice, kind="refused")
+    what = f"{method} was refused: {error.get('message')} ({error.get('code')})"
+    return Fault(what, "See the server's own log.", kind="refused")

@@ -9,57 +9,99 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from mcp_bridge._version import DISTRIBUTION, __version__
-from mcp_bridge.cli.conversation import Conversation, Fault
-from mcp_bridge.cli.exits import Exit, counted, say
-from mcp_bridge.cli.findings import Finding, listed, of_modules, of_sources
+from mcp_bridge.cli import eras
+from mcp_bridge.cli.exits import Exit, say
+from mcp_bridge.cli.findings import rows, tell
 from mcp_bridge.cli.showing import data
 from mcp_bridge.cli.target import find
+from mcp_bridge.cli.trial import Trial, Wanted, wanted
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.wire.versions import HANDSHAKE, STATELESS
 
-CLIENT = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}
 MOST_PATIENCE = 3600
-_META = {
-    "io.modelcontextprotocol/protocolVersion": STATELESS,
-    "io.modelcontextprotocol/clientInfo": CLIENT,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-Talk = Callable[[Conversation], tuple[str, list[Finding]]]
+PATIENCE = 20.0
+"""Seconds for each answer, where nothing else is said."""
+EVERYWHERE = "all"
+"""Stands for every client on this machine."""
 
 
-def doctor(path: Path | None, command: str | None, *, as_json: bool, patience: float) -> None:
-    """Check a file's server, or any server command, in both eras; exit 1 when something is wrong."""
-    if not MOST_PATIENCE >= patience > 0:  # nan is neither
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The options of `doctor`, beside what it is to look at."""
+
+    command: str | None = None
+    scope: str | None = None
+    name: str | None = None
+    call: str | None = None
+    as_json: bool = False
+    patience: float | None = None
+
+
+def doctor(target: str | None, wishes: Wishes) -> None:
+    """Check what a client has installed, a file's server or any server command; exit 1 when something is wrong.
+
+    Raises ConfigError for options that cannot be used.
+    """
+    if wishes.patience is not None and not MOST_PATIENCE >= wishes.patience > 0:  # nan is neither
         hint = f"Write seconds, more than 0 and at most {MOST_PATIENCE}"
-        raise ConfigError(f"found {patience:g}", where="--timeout", hint=hint)
-    argv = _argv(path, command)
-    eras: tuple[tuple[str, Talk], ...] = (
-        (f"stateless {STATELESS}", _stateless),
-        (f"handshake {HANDSHAKE}", _handshake),
-    )
-    tried = [_try(name, talk, argv, patience, ours=command is None) for name, talk in eras]
-    eras_found = [first for first, *_ in tried]
-    beside = list(dict.fromkeys(finding for _, *others in tried for finding in others))
+        raise ConfigError(f"found {wishes.patience:g}", where="--timeout", hint=hint)
+    call = wanted(wishes.call)
+    if target is not None and wishes.command is None and _is_client(target):
+        from mcp_bridge.cli.examining import examine
+
+        raise SystemExit(examine(target, wishes, call))
+    for option, value in (("--scope", wishes.scope), ("--name", wishes.name)):
+        if value is not None:
+            raise ConfigError("no client is given", where=option, hint="Write `mcp-bridge doctor CLIENT` with it")
+    raise SystemExit(_examine_server(target, wishes, call))
+
+
+def _is_client(target: str) -> bool:
+    """Whether the word is a client's name. Raises ConfigError where it can only be meant as one, and is none."""
+    word = Path(target)
+    if "." in target or len(word.parts) != 1:
+        return False
+    from difflib import get_close_matches
+
+    from mcp_bridge.clients.table import CLIENTS
+
+    if target in CLIENTS or target == EVERYWHERE:
+        return True
+    if word.exists():
+        return False
+
+    near = get_close_matches(target, [*CLIENTS, EVERYWHERE], n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Clients are: {', '.join(CLIENTS)}"
+    raise ConfigError(f"'{target}' is neither a client nor a file here", where="doctor", hint=hint)
+
+
+def _examine_server(target: str | None, wishes: Wishes, call: Wanted | None) -> Exit:
+    argv = _argv(target, wishes.command)
+    beside = Trial(call) if call is not None else eras.nothing_beside
+    with tempfile.TemporaryDirectory() as folder:  # an empty one: no relative path leads out of it
+        start = eras.Start(argv=argv, folder=Path(folder), patience=wishes.patience or PATIENCE)
+        talks = [talk(start, beside) for talk in (eras.stateless, eras.handshake)]
+    others = list(eras.beside(talks, ours=wishes.command is None))
     # Somebody else's server may well speak one era alone; ours speaks both.
-    healthy = (any if command else all)(finding.ok for finding in eras_found) and all(one.ok for one in beside)
-    findings = [*eras_found, *beside]
-    if as_json:
-        data({"command": argv, "ok": healthy, "checks": [_row(finding) for finding in findings]})
+    spoken = (heard.finding.ok for heard in talks)
+    healthy = (any(spoken) if wishes.command else all(spoken)) and all(one.ok for one in others)
+    findings = [*(heard.finding for heard in talks), *others]
+    if wishes.as_json:
+        data({"command": argv, "ok": healthy, "checks": rows(findings)})
     else:
-        _print(argv, findings)
-    raise SystemExit(Exit.OK if healthy else Exit.FAILED)
+        say(f"command: {shlex.join(argv)}")
+        tell(findings)
+    return Exit.OK if healthy else Exit.FAILED
 
 
-def _argv(path: Path | None, command: str | None) -> list[str]:
+def _argv(target: str | None, command: str | None) -> list[str]:
     if command is None:
-        return [sys.executable, "-m", "mcp_bridge", "serve", str(find(path).resolve())]
-    if path is not None:
-        raise ConfigError(f"found both --command and '{path}'", where="--command", hint="Give one of them")
+        path = find(Path(target) if target is not None else None)
+        return [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
+    if target is not None:
+        raise ConfigError(f"found both --command and '{target}'", where="--command", hint="Give one of them")
     try:
         argv = shlex.split(command)
     except ValueError as error:
@@ -68,50 +110,3 @@ def _argv(path: Path | None, command: str | None) -> list[str]:
     if not argv:
         raise ConfigError("the command is empty", where="--command", hint="Write it as a client has it")
     return argv
-
-
-def _try(name: str, talk: Talk, argv: list[str], patience: float, *, ours: bool) -> list[Finding]:
-    """One conversation with one fresh process, in an empty folder that no relative path leads out of.
-
-    The first finding is the era's, the others are what came to light beside it.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with Conversation(argv, Path(folder), patience) as conversation:
-                detail, others = talk(conversation)
-        except Fault as fault:
-            return [Finding(name, False, fault.what, fault.advice)]
-    return [Finding(name, True, detail), *others, *(of_sources(conversation.said) if ours else ())]
-
-
-def _stateless(conversation: Conversation) -> tuple[str, list[Finding]]:
-    params = {"_meta": _META}
-    found = conversation.ask("server/discover", params)
-    tools = len(listed(conversation, "tools/list", "tools", params))
-    return f"{_who(found)} answers, {counted(tools, 'tool')}", of_modules(conversation, found, params)
-
-
-def _handshake(conversation: Conversation) -> tuple[str, list[Finding]]:
-    hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
-    found = conversation.ask("initialize", hello)
-    conversation.tell("notifications/initialized")
-    tools = len(listed(conversation, "tools/list", "tools", {}))
-    detail = f"{_who(found)} speaks {found.get('protocolVersion')}, {counted(tools, 'tool')}"
-    return detail, of_modules(conversation, found, {})
-
-
-def _who(found: dict[str, Any]) -> str:
-    info = found.get("serverInfo") or found.get("_meta", {}).get("io.modelcontextprotocol/serverInfo") or {}
-    return f"'{info.get('name', 'the server')}'"
-
-
-def _row(finding: Finding) -> dict[str, Any]:
-    return {"check": finding.check, "ok": finding.ok, "detail": finding.detail, "advice": finding.advice}
-
-
-def _print(argv: list[str], findings: list[Finding]) -> None:
-    say(f"command: {shlex.join(argv)}")
-    for finding in findings:
-        say(f"{'ok  ' if finding.ok else 'FAIL'} {finding.check}: {finding.detail}")
-        if finding.advice:
-            say(f"     {finding.advice}")

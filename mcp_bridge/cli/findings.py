@@ -1,28 +1,47 @@
-"""What `doctor` finds beside the two eras: modules that are not in place, and sources that have ended."""
+"""What `doctor` finds beside the two eras: modules not in place, sources that have ended, what is not published."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mcp_bridge.cli.conversation import Conversation, Fault
-from mcp_bridge.cli.exits import counted
+from mcp_bridge.cli.exits import counted, say
 
 _STATUS = re.compile(r"amplifier://[^/]+/status")
 _ENDED = re.compile(r" ERROR mcp_bridge\.bridge: source '(?P<name>.*?)' ended: (?P<why>.*)")
+_PROBLEM = re.compile(r""" ERROR mcp_bridge\.bridge: source (?P<q>['"])(?P<name>.*?)(?P=q): (?P<why>.*)""")
+_MODULE = re.compile(r"module '(.*)' of '")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: what was tried, whether it went well, and what to do when not."""
+    """One check: what was tried, whether it went well, and what to do when not.
+
+    One that went well and has advice all the same is a warning.
+    """
 
     check: str
     ok: bool
     detail: str
     advice: str = ""
+
+
+def rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Findings as JSON has them."""
+    return [asdict(finding) for finding in findings]
+
+
+def tell(findings: Iterable[Finding]) -> None:
+    """Findings as a person reads them, a line each, and below it what to do."""
+    for finding in findings:
+        word = "FAIL" if not finding.ok else "warn" if finding.advice else "ok  "
+        say(f"{word} {finding.check}: {finding.detail}")
+        for line in finding.advice.splitlines():
+            say(f"     {line}")
 
 
 def listed(conversation: Conversation, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
@@ -64,6 +83,19 @@ def of_sources(said: str) -> Iterator[Finding]:
         if (match := _ENDED.search(line)) is not None:
             advice = "Its tools are missing, and calls that its hooks govern are denied. See `mcp-bridge validate`."
             yield Finding(f"source '{match['name']}'", False, f"it has ended: {match['why']}", advice)
+
+
+def of_problems(said: str, known: Iterable[Finding] = ()) -> Iterator[Finding]:
+    """What our own server's log says that it could not publish, without what is `known` already.
+
+    These are the lines that `validate` has too: they are read here so that doctor need not load anybody's tools.
+    """
+    told = {f"{module[1]}: {one.detail}" for one in known if (module := _MODULE.match(one.check)) is not None}
+    found = [match for line in said.splitlines() if not _ENDED.search(line) and (match := _PROBLEM.search(line))]
+    for name, why in dict.fromkeys((match["name"], match["why"]) for match in found):
+        if why not in told:
+            advice = "It is not published, the others are. Mend it, or leave it out with `exclude`."
+            yield Finding(f"source '{name}'", False, why, advice)
 
 
 def _of_status(answer: dict[str, Any]) -> Iterator[Finding]:

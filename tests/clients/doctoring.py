@@ -1,0 +1,147 @@
+"""A person's machine for `doctor`: a home, a project, and what stands in the files of clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 240.0
+ERAS = ["stateless 2026-07-28", "handshake 2025-11-25"]
+TOOLS = '''
+import os
+from pathlib import Path
+
+from mcp_bridge import tool
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(annotations={"readOnlyHint": True})
+def where() -> str:
+    """Say where this runs."""
+    return f"{Path.cwd()} {os.environ['PATH']} {os.environ.get('MY_TOKEN')}"
+
+
+@tool
+def fail() -> str:
+    """Fail."""
+    raise ValueError("not today")
+'''
+ONE_ERA = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    answers = {
+        "initialize": {"capabilities": {}, "protocolVersion": "2025-11-25", "serverInfo": {"name": "old one"}},
+        "tools/list": {"tools": []},
+    }
+    if "id" in request:
+        found = answers.get(request["method"])
+        answer = {"result": found} if found else {"error": {"code": -32601, "message": "no"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished `doctor`."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def server(self) -> Any:
+        """The one server of the JSON on stdout."""
+        (server,) = json.loads(self.out)["servers"]
+        return server
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """What is wrong with the one server: the details by check."""
+        return {check["check"]: check["detail"] for check in self.server["checks"] if not check["ok"]}
+
+    @property
+    def cures(self) -> dict[str, str]:
+        """All advice about the one server, by check."""
+        return {check["check"]: check["advice"] for check in self.server["checks"] if check["advice"]}
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody's home and project."""
+
+    home: Path
+    project: Path
+
+    @property
+    def tools(self) -> Path:
+        """The person's tool file."""
+        return self.project / "tools.py"
+
+    def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
+        """A command of ours, typed in the project."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CLAUDE", "CODEX"))}
+        done = subprocess.run(
+            [sys.executable, "-m", "mcp_bridge", *map(str, words)],
+            cwd=self.project,
+            env={**kept, "HOME": str(self.home), "USERPROFILE": str(self.home), **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def doctor(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
+        """`mcp-bridge doctor`, as JSON."""
+        patience = () if "--timeout" in words else ("--timeout", str(PATIENCE))
+        return self.run("doctor", *words, *patience, "--json", env=env)
+
+    def has(self, *argv: str | Path, name: str = "shelf", **more: Any) -> None:
+        """An entry in Gemini CLI's file of the user, in place of any other: it waits for ten minutes."""
+        command, *args = map(str, argv)
+        entry = {"command": command, "args": args, **more}
+        self.gemini.parent.mkdir(exist_ok=True)
+        self.gemini.write_text(json.dumps({"mcpServers": {name: entry}}), encoding="utf-8")
+
+    @property
+    def gemini(self) -> Path:
+        """Gemini CLI's file of the user."""
+        return self.home / ".gemini" / "settings.json"
+
+    @property
+    def claude(self) -> Path:
+        """Claude Code's file of the user."""
+        return self.home / ".claude.json"
+
+    def serve(self, path: str | Path | None = None) -> list[str | Path]:
+        """The command that serves a file, by default the person's tools."""
+        return [sys.executable, "-m", "mcp_bridge", "serve", path or self.tools]
+
+
+def somebody(folder: Path) -> Person:
+    """A person with a home and a project that has tools."""
+    found = Person(home=folder / "home", project=folder / "my project")
+    found.home.mkdir()
+    found.project.mkdir()
+    found.tools.write_text(TOOLS, encoding="utf-8")
+    return found
+
+
+def script(person: Person, text: str) -> Path:
+    """A program of the person's."""
+    path = person.project / "start.sh"
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path

@@ -1,0 +1,84 @@
+"""What `make test-clients` tries: each client, how the bridge gets into it, and what it reports then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One way to have the bridge in one client.
+
+    `into` are the words after `install`; `asks` makes the client report on its servers, and `sees` is in that report
+    if and only if the bridge is there. `file` holds `before` before, and again after an uninstall.
+    """
+
+    client: str
+    into: Sequence[str]
+    asks: Sequence[str]
+    sees: str
+    file: str = ""
+    before: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def edits(self) -> bool:
+        """Whether the file is edited, and not written by the client."""
+        return "--edit-file" in self.into
+
+
+CLAUDE = ("claude", "mcp", "list")
+GEMINI = ("gemini", "mcp", "list")
+CODEX = ("codex", "mcp", "get", "shelf", "--json")
+INSPECTOR = ("mcp-inspector", "--cli", "--config", "{project}/.mcp.json", "--server", "shelf", "--protocol-era", "auto")
+CALL = ("--method", "tools/call", "--tool-name", "add", "--tool-args-json", '{"a": 19, "b": 23}')
+TRUSTED = {".gemini/trustedFolders.json": '{"{project}": "TRUST_FOLDER"}'}
+ONE_LINE = '{"theme":"dark", "mcpServers": {"other": {"command": "/bin/false", "args": ["--x"]}},\r\n  "last": 1 }'
+COMMENTED = '// mine\n{\n  "mcpServers": {\n    "other": {"command": "/bin/false"}, // not ours\n  },\n}\n'
+TRIALS = (
+    Trial(client="claude-code", into=("claude-code",), asks=CLAUDE, sees="shelf: .* ✔ Connected"),
+    Trial(
+        client="claude-code",
+        into=("claude-code", "--edit-file"),
+        asks=CLAUDE,
+        sees="shelf: .* ✔ Connected",
+        file=".claude.json",
+        before=ONE_LINE,
+    ),
+    Trial(client="gemini-cli", into=("gemini-cli",), asks=GEMINI, sees="✓ shelf: .* Connected", beside=TRUSTED),
+    Trial(
+        client="gemini-cli",
+        into=("gemini-cli", "--edit-file"),
+        asks=GEMINI,
+        sees="✓ shelf: .* Connected",
+        file=".gemini/settings.json",
+        before=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),  # it reads comments, but no comma too many
+        beside=TRUSTED,
+    ),
+    Trial(
+        client="opencode",
+        into=("opencode", "--edit-file"),
+        asks=("opencode", "mcp", "list"),
+        sees="✓ +shelf +connected",
+        file=".config/opencode/opencode.json",
+        before=COMMENTED.replace("mcpServers", "mcp").replace(
+            '{"command": "/bin/false"}', '{"type": "local", "command": ["/bin/false"], "enabled": false}'
+        ),
+    ),
+    Trial(client="codex", into=("codex",), asks=CODEX, sees='"command": ".*/mcp-bridge"'),
+    Trial(
+        client="codex",
+        into=("codex", "--edit-file"),
+        asks=CODEX,
+        sees='"command": ".*/mcp-bridge"',
+        file=".codex/config.toml",
+        before='# mine\nmodel = "x"\n\n[mcp_servers.other]   # not ours\ncommand = "/bin/false"\n',
+    ),
+    Trial(
+        client="inspector",
+        into=("claude-code", "--scope", "project", "--edit-file"),
+        asks=(*INSPECTOR, *CALL),
+        sees='"text": "42"',
+    ),
+)

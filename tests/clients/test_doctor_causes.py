@@ -1,0 +1,200 @@
+"""`doctor CLIENT` names the cause of each fault, and the cure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from doctoring import ERAS, TOOLS, Person, script, somebody
+
+pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Somebody with a home and a project that has tools."""
+    return somebody(tmp_path)
+
+
+def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(person: Person) -> None:
+    person.has(person.home / "gone" / "mcp-bridge", "serve", person.tools)
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert done.failed == {"command": f"there is no {person.home / 'gone' / 'mcp-bridge'}"}
+    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["command"]
+
+
+def test_a_program_that_is_a_folder_or_not_executable_is_told(person: Person) -> None:
+    (person.project / "mcp-bridge").mkdir()
+    person.has(person.project / "mcp-bridge", "serve", person.tools)
+    assert person.doctor("gemini-cli").failed["command"].endswith("is a folder, not a program")
+    (person.project / "mcp-bridge").rmdir()
+    (person.project / "mcp-bridge").write_text("#!/bin/sh\n")
+    done = person.doctor("gemini-cli")
+    assert done.failed["command"].endswith("is not executable")
+    assert "chmod +x" in done.cures["command"]
+
+
+def test_an_environment_that_was_moved_is_told_from_a_missing_program(person: Person) -> None:
+    program = person.project / "mcp-bridge"
+    program.write_text(f"#!{person.home}/gone/bin/python\n")
+    program.chmod(0o755)
+    person.has(program, "serve", person.tools)
+    done = person.doctor("gemini-cli")
+    assert done.failed == {"command": f"{program} runs on {person.home}/gone/bin/python, which is not there"}
+
+
+def test_a_command_without_a_path_is_looked_for_where_the_client_looks(person: Person) -> None:
+    person.has("mcp-bridge", "serve", person.tools)
+    done = person.doctor("gemini-cli", env={"PATH": "/usr/bin:/bin"})
+    assert done.failed == {"command": "there is no 'mcp-bridge' on the PATH that Gemini CLI has"}
+    script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.home / "mcp-bridge")
+    done = person.doctor("gemini-cli", env={"PATH": f"{person.home}:/usr/bin:/bin"})
+    assert done.code == 0
+    assert "Write the whole path" in done.cures["command"]
+
+
+def test_relative_paths_are_told_where_they_work_and_where_they_do_not(person: Person) -> None:
+    script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.project / "mcp-bridge")
+    person.has("./mcp-bridge", "serve", "tools.py")
+    done = person.doctor("gemini-cli")
+    assert done.code == 0
+    assert "Write the whole path" in done.cures["command"]
+    assert "Write the whole path" in done.cures["settings"]
+    person.has(*person.serve("other/tools.py"))
+    done = person.doctor("gemini-cli")
+    assert done.failed == {"settings": "there is no other/tools.py"}
+    assert "A relative path is looked for in" in done.cures["settings"]
+
+
+def test_settings_that_were_moved_are_told_before_anything_is_started(person: Person) -> None:
+    person.has(*person.serve(person.home / "mcp-bridge.yaml"))
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert done.failed == {"settings": f"there is no {person.home / 'mcp-bridge.yaml'}"}
+    assert "mcp-bridge install gemini-cli SETTINGS --name shelf" in done.cures["settings"]
+
+
+def test_an_entry_without_settings_is_a_warning(person: Person) -> None:
+    person.has(*person.serve()[:-1])
+    done = person.doctor("gemini-cli")
+    assert done.code == 0
+    assert "Name them" in done.cures["settings"]
+
+
+def test_a_python_without_the_package_is_named(person: Person) -> None:
+    person.has(sys.executable, "-S", "-m", "mcp_bridge", "serve", person.tools)
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert all("the Python of this entry has no mcp_bridge" in done.failed[era] for era in ERAS)
+    assert f"{sys.executable} -m pip install mcp-tool-bridge" in done.cures[ERAS[0]]
+    assert done.cures[ERAS[1]] == "The cause is the same."
+
+
+def test_a_module_that_cannot_be_imported_is_named(person: Person) -> None:
+    person.tools.write_text("import nothing_of_this_name\n")
+    person.has(*person.serve())
+    done = person.doctor("gemini-cli")
+    assert "the module 'nothing_of_this_name' cannot be imported" in done.failed[ERAS[0]]
+    assert f"{person.tools}:1: ModuleNotFoundError" in done.cures[ERAS[0]]
+
+
+def test_a_program_that_prints_to_stdout_is_named(person: Person) -> None:
+    person.has(script(person, 'echo Welcome!\nexec "$@"'), *person.serve())
+    done = person.doctor("gemini-cli")
+    assert "something else than messages comes out of its stdout" in done.failed[ERAS[0]]
+    assert "'Welcome!'" in done.failed[ERAS[0]]
+    assert "print to stderr" in done.cures[ERAS[0]]
+
+
+def test_a_start_that_is_slower_than_the_client_allows_is_measured(person: Person) -> None:
+    path = person.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    command, *args = map(str, person.serve())
+    path.write_text(
+        f"[mcp_servers.shelf]\ncommand = {json.dumps(command)}\nargs = {json.dumps(args)}\nstartup_timeout_sec = 0.01\n"
+    )
+    done = person.doctor("codex", "--timeout", "60")
+    assert done.code == 1
+    assert list(done.failed) == ["start"]
+    assert done.failed["start"].endswith("s; Codex waits 0.01 s")
+    assert "'startup_timeout_sec' in the entry" in done.cures["start"]
+
+
+def test_a_server_that_never_answers_is_given_up_with_what_it_said(person: Person) -> None:
+    person.has(script(person, "echo waiting for a database >&2\nsleep 100"), *person.serve())
+    done = person.doctor("gemini-cli", "--timeout", "1")
+    assert done.code == 1
+    assert done.failed[ERAS[0]].startswith("it does not answer; Gemini CLI gives up after 600 s")
+    assert "waiting for a database" in done.cures[ERAS[0]]
+
+
+def test_a_reference_to_a_variable_that_is_not_set_is_named(person: Person) -> None:
+    person.has(*person.serve(), env={"MY_TOKEN": "${NO_SUCH_TOKEN}"})
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert list(done.failed) == ["secret NO_SUCH_TOKEN"]
+    assert done.cures["secret NO_SUCH_TOKEN"]
+
+
+def test_a_variable_that_the_settings_need_is_named(person: Person) -> None:
+    settings = person.project / "s.yaml"
+    settings.write_text("name: ${MY_NAME}\nsources: [{type: python, path: tools.py}]\n")
+    path = person.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    command, *args = map(str, person.serve(settings))
+    path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
+    done = person.doctor("gemini-cli", env={"MY_NAME": "x"})
+    assert done.code == 1
+    assert "the settings need the variable MY_NAME, which Gemini CLI does not give" in done.failed[ERAS[0]]
+    assert f"mcp-bridge install gemini-cli '{settings}' --name shelf" in done.cures[ERAS[0]]
+
+
+def test_a_tool_that_the_client_rejects_is_named_with_the_cure(person: Person) -> None:
+    person.tools.write_text(TOOLS + f"\n@tool(name={'n' * 60!r})\ndef long() -> str:\n    return ''\n")
+    command, *args = map(str, person.serve())
+    person.claude.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
+    done = person.doctor("claude-code")
+    assert done.code == 1
+    check = f"tool '{'n' * 60}'"
+    assert f"as 'mcp__shelf__{'n' * 60}'" in done.failed[check]
+    assert "alias" in done.cures[check]
+
+
+def test_what_validate_finds_is_found_for_a_file_and_for_an_entry(person: Person) -> None:
+    person.tools.write_text(
+        TOOLS
+        + '\n@tool(input_schema={"properties": {"a": {"pattern": "(?<=x)"}}})\ndef odd(a: str) -> str:\n    return a\n'
+    )
+    assert person.run("validate", person.tools).code == 1
+    done = person.run("doctor", person.tools)
+    assert done.code == 1
+    assert done.err.count("FAIL source 'tools': tool 'odd' is not published") == 1
+    person.has(*person.serve())
+    assert "tool 'odd' is not published" in person.doctor("gemini-cli").failed["source 'tools'"]
+
+
+def test_a_server_that_closes_its_stdout_and_goes_on_is_not_waited_for(person: Person) -> None:
+    person.has(script(person, "exec >&-\nsleep 100"), *person.serve())
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert "the process closed its stdout before it answered" in done.failed[ERAS[0]]
+
+
+def test_a_command_that_no_system_can_start_is_a_finding(person: Person) -> None:
+    person.has(*person.serve(), "a\0b")
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert list(done.failed) == [ERAS[0]]
+    assert done.failed[ERAS[0]].startswith("Gemini CLI cannot start it")
+
+
+@pytest.mark.parametrize("entry", ["{}", '{"command": 7}', '{"command": "", "args": {}}'])
+def test_an_entry_that_is_none_is_a_finding(person: Person, entry: str) -> None:
+    person.gemini.parent.mkdir()
+    person.gemini.write_text(f'{{"mcpServers": {{"shelf": {entry}}}}}')
+    done = person.doctor("gemini-cli", "--name", "shelf")
+    assert done.code == 1
+    assert done.failed == {"command": "the entry names no command"}

@@ -1,0 +1,191 @@
+"""`doctor CLIENT`: what a client has installed is started as that client would start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from doctoring import ERAS, ONE_ERA, TOOLS, Person, somebody
+
+pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Somebody with a home and a project that has tools."""
+    return somebody(tmp_path)
+
+
+def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(person: Person) -> None:
+    person.has(*person.serve())
+    done = person.doctor("gemini-cli")
+    assert (done.code, done.err) == (0, "")
+    server = done.server
+    assert (server["client"], server["scope"], server["name"]) == ("gemini-cli", "user", "shelf")
+    assert server["path"] == str(person.gemini)
+    assert server["command"] == list(map(str, person.serve()))
+    assert [check["check"] for check in server["checks"]] == [*ERAS, "start", "call of 'where'"]
+    assert all(check["ok"] and not check["advice"] for check in server["checks"]), server["checks"]
+    assert 0 < server["first_answer"] < server["patience"] == 600
+
+
+def test_a_person_reads_a_line_for_each_check(person: Person) -> None:
+    person.has(*person.serve())
+    done = person.run("doctor", "gemini-cli")
+    assert (done.code, done.out) == (0, "")
+    head, file, command, folder, *checks = done.err.splitlines()
+    assert head == "Gemini CLI 'shelf' (user)"
+    assert file == f"file: {person.gemini}"
+    assert command.startswith("command: ")
+    assert folder == f"folder: {person.project}"
+    assert [check[:4] for check in checks] == ["ok  "] * 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where the file is, and the bare PATH, are those of Linux")
+def test_a_desktop_app_starts_it_with_a_bare_path_in_another_folder(person: Person) -> None:
+    path = person.home / ".config" / "Claude" / "claude_desktop_config.json"
+    path.parent.mkdir(parents=True)
+    command, *args = map(str, person.serve())
+    path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
+    done = person.doctor("claude-desktop", env={"MY_TOKEN": "t0p-secret"})
+    assert done.code == 0
+    (answer,) = [check for check in done.server["checks"] if check["check"] == "call of 'where'"]
+    assert answer["detail"].endswith("'/ /usr/bin:/bin:/usr/sbin:/sbin None'")
+
+
+def test_a_file_that_cannot_be_read_is_told_with_its_line_and_the_others_go_on(person: Person) -> None:
+    person.claude.write_text('{\n  "mcpServers": {,}\n}')
+    (person.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shelf": {"command": "no-such-thing-here"}}}))
+    done = person.doctor("claude-code", "--name", "shelf")
+    assert done.code == 1
+    servers = json.loads(done.out)["servers"]
+    files = [one for one in servers if one["checks"][0]["check"] == "file"]
+    assert files[0]["path"] == str(person.claude)
+    assert f"{person.claude}:2" in files[0]["checks"][0]["detail"]
+    assert files[0]["checks"][0]["advice"]
+    assert [one["checks"][0]["check"] for one in servers if one["name"] == "shelf"] == ["command"]
+
+
+def test_a_client_without_a_bridge_is_told_how_it_gets_one(person: Person) -> None:
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert done.failed["entry"].startswith(f"no bridge in {person.home / '.gemini' / 'settings.json'}")
+    assert "mcp-bridge install gemini-cli SETTINGS" in done.cures["entry"]
+
+
+def test_a_server_that_is_not_there_is_told_with_those_that_are(person: Person) -> None:
+    person.has(*person.serve())
+    done = person.doctor("gemini-cli", "--name", "shelves")
+    assert done.code == 1
+    assert done.failed["entry"].endswith("; it has: shelf")
+
+
+def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -> None:
+    assert person.run("install", "gemini-cli", person.tools, "--name", "shelf", "--edit-file").code == 0
+    assert person.doctor("gemini-cli").code == 0
+    person.gemini.write_text("{}")
+    done = person.doctor("gemini-cli")
+    assert done.code == 1
+    assert done.server["name"] == "shelf"
+    assert "and the file no longer has it" in done.failed["entry"]
+    assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["entry"]
+    person.gemini.unlink()
+    assert "The file is gone" in person.doctor("gemini-cli").cures["entry"]
+
+
+def test_values_of_the_entry_and_of_secrets_are_shown_nowhere(person: Person) -> None:
+    server = (
+        "import os, sys; print('token is', os.environ['MY_TOKEN'], os.environ['PLAIN'], file=sys.stderr); sys.exit(9)"
+    )
+    person.has(sys.executable, "-c", server, "${MY_TOKEN}", env={"PLAIN": "n0t-shown", "MY_TOKEN": "${MY_TOKEN}"})
+    for done in (
+        person.doctor("gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
+        person.run("doctor", "gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
+    ):
+        assert done.code == 1
+        assert "ended with exit code 9" in done.out + done.err
+        assert "t0p-secret" not in done.out + done.err
+        assert "n0t-shown" not in done.out + done.err
+
+
+def test_a_named_tool_is_called_with_its_arguments(person: Person) -> None:
+    person.has(*person.serve())
+    done = person.doctor("gemini-cli", "--call", 'add={"a": 19, "b": 23}')
+    assert done.code == 0
+    assert done.server["checks"][-1]["check"] == "call of 'add'"
+    assert done.server["checks"][-1]["detail"].endswith("s: '42'")
+
+
+def test_a_tool_that_fails_is_a_finding_and_so_is_one_that_is_not_there(person: Person) -> None:
+    person.has(*person.serve())
+    failed = person.doctor("gemini-cli", "--call", "fail").failed
+    assert "it answered with an error" in failed["call of 'fail'"]
+    done = person.doctor("gemini-cli", "--call", "nothing")
+    assert done.failed == {"call": "there is no tool 'nothing'"}
+    assert "add, fail, where" in done.cures["call"]
+
+
+def test_nothing_is_called_that_does_not_say_it_only_reads(person: Person) -> None:
+    person.tools.write_text(TOOLS.replace("readOnlyHint", "openWorldHint"))
+    person.has(*person.serve())
+    done = person.doctor("gemini-cli")
+    assert done.code == 0
+    assert "--call" in done.cures["call"]
+
+
+def test_a_strangers_server_is_healthy_with_one_era(person: Person) -> None:
+    path = person.project / "server.py"
+    path.write_text(ONE_ERA)
+    person.has(sys.executable, path, name="other")
+    done = person.doctor("gemini-cli", "--name", "other")
+    assert done.code == 0
+    assert "One era is enough" in done.cures[ERAS[0]]
+    assert person.doctor("gemini-cli").failed["entry"].startswith("no bridge in")
+
+
+def test_all_looks_at_every_client_that_is_here(person: Person) -> None:
+    empty = {"PATH": "/usr/bin:/bin"}
+    done = person.run("doctor", "all", env=empty)
+    assert (done.code, done.out) == (2, "")
+    assert "no client on this machine has a bridge in its files" in done.err
+    person.has(*person.serve())
+    path = person.home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"mcpServers": {"shelf": {"command": "/gone/mcp-bridge", "args": ["serve"]}}}))
+    done = person.doctor("all", env=empty)
+    assert done.code == 1
+    assert {one["client"]: one["ok"] for one in json.loads(done.out)["servers"]} == {
+        "gemini-cli": True,
+        "cursor": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("claud-code",), "'claud-code' is neither a client nor a file here. Did you mean claude-code"),
+        (("xyzzy",), "'xyzzy' is neither a client nor a file here. Clients are: claude-desktop, "),
+        (("codex", "--scope", "local"), "--scope: Codex has no scope 'local'. It has: user, project."),
+        (("tools.py", "--scope", "user"), "--scope: no client is given"),
+        (("tools.py", "--name", "x"), "--name: no client is given"),
+        (("codex", "--call", "x={"), "--call: the arguments are no JSON"),
+        (("codex", "--call", "x=[]"), "--call: the arguments are list, not an object"),
+        (("codex", "--call", "={}"), "--call: no tool is named"),
+        (("codex", "--command", "x"), "--command: found both --command and 'codex'"),
+    ],
+)
+def test_options_that_cannot_be_used_are_a_usage_error(person: Person, words: tuple[str, ...], problem: str) -> None:
+    done = person.run("doctor", *words)
+    assert (done.code, done.out) == (2, "")
+    assert problem in done.err
+
+
+def test_a_folder_with_a_clients_name_is_reached_by_its_path(person: Person) -> None:
+    (person.project / "cursor").mkdir()
+    (person.project / "cursor" / "tools.py").write_text(TOOLS)
+    done = person.run("doctor", f".{os.sep}cursor")
+    assert done.code == 0, done.err
+    assert "3 tools" in done.err
