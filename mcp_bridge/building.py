@@ -53,7 +53,7 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
     registry = ToolRegistry(pipeline=_pipeline(settings, sources, root))
     identity = _identity(settings, watch=watch, private=private)
     beside, drain = _decided(settings, sources), settings.limits.drain
-    dialect = _dialect(settings)
+    dialect = dialect_of(settings)
     bridge = Bridge(registry, sources, identity, _state(settings), drain=drain, dialect=dialect, beside=beside)
     bridge.hide(settings.withheld)
     return bridge
@@ -93,7 +93,7 @@ def _identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
     )
 
 
-def _dialect(settings: Settings) -> Dialect:
+def dialect_of(settings: Settings) -> Dialect:
     """What the named clients need, and what the settings say themselves."""
     given = settings.dialect
     if given is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _DIGITS = 10
@@ -12,11 +13,14 @@ _DIGITS = 10
 
 
 def resolve(reference: str, root: Any) -> Any:
-    """What a reference such as `#/$defs/city` leads to from the schema's root; None where that is nothing here."""
-    if not reference.startswith("#"):
+    """What a reference such as `#/$defs/city` leads to from the schema's root.
+
+    None where that is nothing, and for anchors and other addresses.
+    """
+    if reference != "#" and not reference.startswith("#/"):
         return None
     node = root
-    for part in reference[1:].split("/")[1:]:
+    for part in unquote(reference[1:]).split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, Mapping):
             node = node.get(key)

@@ -24,10 +24,12 @@ from mcp_bridge.wire.tools import to_wire
 from mcp_bridge.wire.versions import HANDSHAKE
 
 ALL = "all"
+_MISSING = "; not all could be published, see above"
 
 
 def check(path: Path | None, client: str, server: str | None, *, as_json: bool) -> None:
-    """Say what a client, or each, would reject or take worse of the served tools; exit 1 when something is rejected.
+    """Say what a client, or each, would reject or take worse of the served tools; exit 1 when something is rejected,
+    or could not be published and so not be asked about.
 
     Raises ConfigError for a client that is not known, and for settings that cannot be used.
     """
@@ -47,9 +49,10 @@ def check(path: Path | None, client: str, server: str | None, *, as_json: bool) 
             result=bridge.identity.result,
         )
     ]
-    ok = not any(finding.level == "error" for finding in found)
+    ok = not any(finding.level == "error" for finding in found) and not any(bridge.problems.values())
     if as_json:
-        data({"ok": ok, "clients": [one.name for one in profiles], "findings": [asdict(one) for one in found]})
+        names = [one.name for one in profiles]
+        data({"ok": ok, "clients": names, "findings": [asdict(one) for one in found], "problems": bridge.problems})
     else:
         _print(found, bridge.problems, f"{counted(len(tools), 'tool')}, {_summary(found, profiles)}")
     raise SystemExit(Exit.OK if ok else Exit.FAILED)
@@ -74,6 +77,7 @@ def _print(found: Iterable[Finding], problems: Mapping[str, Sequence[str]], summ
     for source, lines in problems.items():
         for line in lines:
             say(f"source '{source}': {line}")
+            summary += "" if summary.endswith(_MISSING) else _MISSING
     for name, findings in groupby(found, key=lambda finding: finding.client):
         say(f"{PROFILES[name].title} ({name})")
         for finding in findings:

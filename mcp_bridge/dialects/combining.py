@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from mcp_bridge.dialects.budget import Budget
 from mcp_bridge.schema.keywords import ANNOTATIONS
 
 _INDEPENDENT = frozenset(
@@ -15,16 +17,17 @@ _INDEPENDENT = frozenset(
     }
 )  # fmt: skip
 """Keywords that mean the same whatever stands beside them."""
+_NOTES = ANNOTATIONS | {"$schema", "$id"}
 
 
 def constraints(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What of a schema decides about what fits; extensions (`x-...`) do not."""
-    return {word: value for word, value in schema.items() if word not in ANNOTATIONS and not word.startswith("x-")}
+    return {word: value for word, value in schema.items() if word not in _NOTES and not word.startswith("x-")}
 
 
 def notes_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The rest of it."""
-    return {word: value for word, value in schema.items() if word in ANNOTATIONS or word.startswith("x-")}
+    return {word: value for word, value in schema.items() if word in _NOTES or word.startswith("x-")}
 
 
 def merged(first: Any, second: Any) -> dict[str, Any] | None:
@@ -42,20 +45,25 @@ def merged(first: Any, second: Any) -> dict[str, Any] | None:
     return {**other, **one, **rest}
 
 
-def either(alternatives: Iterable[Any]) -> dict[str, Any]:
-    """A schema for what fits any of these; those that say the same stand in it once, lists of values become one."""
-    known: list[dict[str, Any]] = []
-    for one in alternatives:
+def either(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
+    """A schema for what fits any of these; those that say the same stand in it once, lists of values become one.
+
+    Raises Stays when the budget does not suffice.
+    """
+    known: dict[str, dict[str, Any]] = {}
+    for one in {id(one): one for one in alternatives}.values():
         alternative = _as_mapping(one)
         if alternative is None:
             continue
-        if not constraints(alternative):
+        if not (said := constraints(alternative)):
             return notes_of(alternative)
-        if all(constraints(alternative) != constraints(other) for other in known):
-            known.append(alternative)
-    if not known:
+        text = json.dumps(said, sort_keys=True)
+        budget.spend(1 + len(text) // 16)
+        known.setdefault(text, alternative)
+    schemas = list(known.values())
+    if not schemas:
         return {"not": {}}
-    return known[0] if len(known) == 1 else _listed(known) or {"anyOf": known}
+    return schemas[0] if len(schemas) == 1 else _listed(schemas) or {"anyOf": schemas}
 
 
 def values_of(schema: Mapping[str, Any]) -> Sequence[Any] | None:
@@ -73,17 +81,21 @@ def _listed(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     lists = [values_of(one) for one in schemas]
     if any(rest != rests[0] for rest in rests):
         return None
-    together: list[Any] = []
+    together: dict[Hashable, Any] = {}
     for values in lists:
         if values is None:
             return None
-        together += [value for value in values if not any(_same(value, other) for other in together)]
+        for value in values:
+            together.setdefault(_same(value), value)
     notes = notes_of(schemas[0]) if all(notes_of(one) == notes_of(schemas[0]) for one in schemas) else {}
-    return {**rests[0], "enum": together, **notes}
+    return {**rests[0], "enum": list(together.values()), **notes}
 
 
-def _same(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+def _same(value: Any) -> Hashable:
+    """What values have in common that are the same: 1 and 1.0, and not 1 and true."""
+    if isinstance(value, Mapping | list):
+        return json.dumps(value, sort_keys=True)
+    return isinstance(value, bool), value
 
 
 def _as_mapping(schema: Any) -> dict[str, Any] | None:

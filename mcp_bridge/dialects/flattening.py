@@ -7,20 +7,26 @@ The schema that validates stays the one before: a combination that fits none of 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcp_bridge.dialects.budget import Stays
 from mcp_bridge.dialects.combining import values_of
-from mcp_bridge.dialects.shapes import ANY, UNIONS, Shape, shape_of, ways
+from mcp_bridge.dialects.shapes import ANY, UNIONS, Shape, Shapes
 from mcp_bridge.pointer import resolve
 from mcp_bridge.schema.keywords import each
+
+logger = logging.getLogger("mcp_bridge.dialects")
 
 COMBINATORS = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas", "enum", "const", "$ref")
 """What a flat schema has not at its root."""
 _REMADE = frozenset({*COMBINATORS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
 _SPELLED = 12
 """The most alternatives that are told in words."""
+_LONGEST, _VALUE = 4_000, 100
+"""The most characters of these words, and of one value among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +37,24 @@ class Flat:
     told: str = ""
 
 
-def flattened(schema: dict[str, Any]) -> Flat:
-    """The object that a schema comes to; the same object where its root has no combinators, or takes no object."""
+def flattened(schema: dict[str, Any], *, of: str = "") -> Flat:
+    """The object that a schema comes to; the same object where its root has no combinators, or they have to stay.
+
+    `of` is what the log calls the schema.
+    """
     if not any(word in schema for word in COMBINATORS):
         return Flat(schema=schema)
-    shape = shape_of(schema, schema)
-    if shape is None:
+    try:
+        return Flat(schema=_object(schema), told=_cut("\n".join(_told(schema)), _LONGEST))
+    except Stays as reason:
+        logger.warning("the unions at the top of %s stay: %s", of or "a schema", reason)
         return Flat(schema=schema)
+
+
+def _object(schema: Mapping[str, Any]) -> dict[str, Any]:
+    shape = Shapes(schema).of(schema)
+    if shape is None:
+        raise Stays("no object fits it")
     made = {word: value for word, value in schema.items() if word not in _REMADE} | {"type": "object"}
     made["properties"] = dict(shape.properties)
     if required := [name for name in shape.required if name in shape.properties or shape.rest is not False]:
@@ -45,8 +62,8 @@ def flattened(schema: dict[str, Any]) -> Flat:
     if shape.rest is not True:
         made["additionalProperties"] = shape.rest
     if _dangles(made):
-        return Flat(schema=schema)
-    return Flat(schema=made, told="\n".join(_told(schema)))
+        raise Stays("a reference leads into them")
+    return made
 
 
 def _dangles(schema: Mapping[str, Any]) -> bool:
@@ -57,9 +74,8 @@ def _dangles(schema: Mapping[str, Any]) -> bool:
 
 def _told(schema: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each union."""
-    own = shape_of({word: value for word, value in schema.items() if word not in UNIONS}, schema)
-    own = own or ANY
-    for union in ways(schema, schema):
+    own = Shapes(schema).of({word: value for word, value in schema.items() if word not in UNIONS}) or ANY
+    for union in Shapes(schema).ways():
         told = list(dict.fromkeys(way for shape in union if (way := _way(shape, own))))
         if len(told) > 1:
             more = f"; and {len(told) - _SPELLED} more" if len(told) > _SPELLED else ""
@@ -71,8 +87,9 @@ def _way(shape: Shape, own: Shape) -> str:
     """One alternative: the fixed values that tell it, what it requires, what it has besides."""
     fixed = {name: values[0] for name, part in shape.properties.items() if len(values := _values(part)) == 1}
     needed = [f"`{name}` = {_shown(fixed[name])}" for name in fixed]
-    needed += [f"`{name}`" for name in shape.required if name not in fixed and name not in own.required]
-    optional = [f"`{name}`" for name in shape.properties if name not in {*fixed, *shape.required, *own.properties}]
+    told, known = {*fixed, *own.required}, {*fixed, *shape.required, *own.properties}
+    needed += [f"`{name}`" for name in shape.required if name not in told]
+    optional = [f"`{name}`" for name in shape.properties if name not in known]
     return ", ".join(needed) + (f"{' ' if needed else ''}[optional: {', '.join(optional)}]" if optional else "")
 
 
@@ -81,4 +98,8 @@ def _values(part: Any) -> Sequence[Any]:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return _cut(json.dumps(value, ensure_ascii=False), _VALUE)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -5,11 +5,14 @@ What leads back to itself ends where it begins again, with a schema that says it
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_bridge.dialects.budget import Budget, Stays
 from mcp_bridge.dialects.combining import constraints, merged, notes_of
+from mcp_bridge.schema.extent import Extent
 from mcp_bridge.schema.keywords import DEFINITIONS, MAX_DEPTH, mapped
 from mcp_bridge.schema.references import REFERRING, Located, References
 
@@ -17,6 +20,10 @@ logger = logging.getLogger("mcp_bridge.dialects")
 
 MOST = 2_000
 """The most subschemas that an inlined schema may come to; a model reads all of them."""
+TEXT = 1_000_000
+"""The most characters of its JSON."""
+_TALLEST = Extent(size=TEXT, nodes=TEXT, depth=100)
+"""References multiply levels, too, and readers of JSON refuse what has too many."""
 _ADDRESSES = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor", *DEFINITIONS})
 _CONTRARY = frozenset({"not", "if", "then", "else", "maxContains", "unevaluatedItems", "unevaluatedProperties"})
 _ALONE = ("draft-04", "draft-06", "draft-07")
@@ -33,14 +40,12 @@ def inlined(schema: dict[str, Any], *, of: str = "") -> dict[str, Any]:
         return schema
     try:
         made: dict[str, Any] = _Inlining(schema).schema(None, 0)
-    except _Stays as reason:
+        if excess := _TALLEST.excess(made):
+            raise Stays(f"it would be {excess}")
+    except Stays as reason:
         logger.warning("the references of %s stay: %s", of or "a schema", reason)
         return schema
     return made
-
-
-class _Stays(Exception):
-    """Why the references of a schema stay."""
 
 
 class _Inlining:
@@ -49,10 +54,11 @@ class _Inlining:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._references = References(root, MOST * 4)
         if self._references.incomplete:
-            raise _Stays(f"it has more than {MOST * 4} parts")
+            raise Stays(f"it has more than {MOST * 4} parts")
         said = root.get("$schema")
         self._alone = isinstance(said, str) and any(draft in said for draft in _ALONE)
-        self._made = 0
+        self._parts = Budget(MOST, f"it would come to more than {MOST} parts")
+        self._text = Budget(TEXT, f"it would come to more than {TEXT} characters")
         self._cut = 0  # how often something that leads back to itself was ended
         self._open = {id(root)}
 
@@ -61,13 +67,12 @@ class _Inlining:
         at = located or self._references.root
         if not isinstance(at.node, Mapping):
             return at.node
-        self._made += 1
-        if self._made > MOST:
-            raise _Stays(f"it would come to more than {MOST} parts")
+        self._parts.spend()
         if depth > 2 * MAX_DEPTH:
-            raise _Stays(f"it is deeper than {2 * MAX_DEPTH} levels")
+            raise Stays(f"it is deeper than {2 * MAX_DEPTH} levels")
         dropped = _ADDRESSES if located is None else _ADDRESSES | {"$id", "$schema"}
         own = {word: value for word, value in at.node.items() if word not in REFERRING and word not in dropped}
+        self._text.spend(len(json.dumps(mapped(own, lambda _: 0))))
         cut = self._cut
         bases = {id(inner.node): inner.base for inner in _below(at)}
         made = mapped(own, lambda part: self.schema(Located(part, bases.get(id(part), at.base)), depth + 1))
@@ -79,7 +84,7 @@ class _Inlining:
     def _target(self, keyword: str, reference: Any, base: str) -> Located:
         found = list(self._references.targets(keyword, reference, base))
         if len(found) != 1 or found[0].node is None:
-            raise _Stays(f"{reference!r} leads to {'several places' if found[1:] else 'nothing in it'}")
+            raise Stays(f"{reference!r} leads to {'several places' if found[1:] else 'nothing in it'}")
         return found[0]
 
     def _followed(self, target: Located, reference: str, depth: int) -> Any:

@@ -43,7 +43,10 @@ class Parsing:
         """
         if self._validator.is_valid(arguments):
             return arguments
-        return _Walk().value(self._root, arguments, 0)
+        try:
+            return _Walk().value(self._root, arguments, 0)
+        except RecursionError:  # alternatives that lead to alternatives, some hundred times
+            return arguments
 
 
 class _Walk:

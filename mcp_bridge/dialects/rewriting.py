@@ -24,7 +24,7 @@ def applied(tool: WireTool, dialect: Dialect) -> WireTool:
         schema = inlined(schema, of=f"the input of tool {tool.name!r}")
         output = inlined(dict(output), of=f"the output of tool {tool.name!r}") if output else output
     if dialect.flatten_unions:
-        flat = flattened(schema)
+        flat = flattened(schema, of=f"the input of tool {tool.name!r}")
         schema = flat.schema
         description = "\n\n".join(text for text in (description, flat.told) if text)
     if dialect.write_properties:

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcp_bridge.dialects.budget import Budget, Stays
 from mcp_bridge.dialects.combining import either, merged
 from mcp_bridge.pointer import resolve
 
 UNIONS = ("anyOf", "oneOf")
 _DEEPEST = 8
 """How deep combinators are followed; what lies deeper takes anything."""
+STEPS = 200_000
+"""How much is looked at, in all: alternatives within alternatives multiply."""
+_STEP = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,69 +35,78 @@ class Shape:
     required: Sequence[str] = ()
     rest: Any = True
 
-    def and_(self, other: Shape) -> Shape:
-        """The shape of what has both."""
-        made = dict(self.properties)
-        for name, part in other.properties.items():
-            if name not in made:
-                if self.rest is not False:
-                    made[name] = part
-            elif name in self.sure and name in other.sure:
-                together = merged(made[name], part)
-                made[name] = together if together is not None else made[name]
-            elif name in other.sure:
-                made[name] = part
-            elif name not in self.sure:
-                made[name] = either([made[name], part])
-        required = dict.fromkeys([*self.required, *other.required])
-        rest = _all([self.rest, other.rest])
-        return Shape(properties=made, sure=self.sure | other.sure, required=tuple(required), rest=rest)
-
 
 ANY = Shape()
 
 
-def any_of(shapes: Sequence[Shape]) -> Shape:
-    """The shape of what has one of these."""
-    names = dict.fromkeys(name for shape in shapes for name in shape.properties)
-    made, sure = {}, set()
-    for name in names:
-        alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
-        described = [part for part in alternatives if part is not True]
-        made[name] = either(described)
-        if all(name in shape.sure or (name not in shape.properties and shape.rest is not True) for shape in shapes):
-            sure.add(name)
-    required = [name for name in shapes[0].required if all(name in shape.required for shape in shapes)]
-    rest = _any([shape.rest for shape in shapes])
-    return Shape(properties=made, sure=frozenset(sure), required=tuple(required), rest=rest)
+class Shapes:
+    """One look at a schema from its root. All of it raises Stays where that has no end, or leads elsewhere."""
 
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._budget = Budget(STEPS, f"to put them together takes more than {STEPS} steps")
 
-def shape_of(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Shape | None:
-    """The shape of the objects that fit a schema; None where no object does."""
-    if not isinstance(schema, Mapping):
-        return None if schema is False else ANY
-    if depth > _DEEPEST:
-        return ANY
-    if not _takes_objects(schema):
-        return None
-    made: Shape = _own(schema)
-    for group in _groups(schema, root):
-        shapes = [shape for shape in (shape_of(part, root, depth + 1) for part in group) if shape is not None]
-        if not shapes:
+    def of(self, schema: Any, depth: int = 0) -> Shape | None:
+        """The shape of the objects that fit a schema; None where no object does."""
+        if not isinstance(schema, Mapping):
+            return None if schema is False else ANY
+        if depth > _DEEPEST:
+            return ANY
+        if not _takes_objects(schema):
             return None
-        made = made.and_(any_of(shapes))
-    return made if schema.get("unevaluatedProperties") is not False or _evaluates_more(schema) else _closed(made)
+        made: Shape = _own(schema)
+        self._budget.spend(_STEP + len(made.properties) + len(made.required))
+        for group in _groups(schema, self._root):
+            shapes = [shape for shape in (self.of(part, depth + 1) for part in group) if shape is not None]
+            if not shapes:
+                return None
+            made = self._both(made, self._any_of(shapes))
+        return made if schema.get("unevaluatedProperties") is not False or _evaluates_more(schema) else _closed(made)
 
+    def ways(self) -> list[list[Shape]]:
+        """The unions at the root, each as its alternatives that are objects."""
+        unions = [_list(self._root, word) for word in UNIONS]
+        for part in _list(self._root, "allOf"):
+            followed = _followed(part, self._root)
+            if isinstance(followed, Mapping):
+                unions += [_list(followed, word) for word in UNIONS]
+        shapes = [[self.of(part, 1) for part in union] for union in unions]
+        return [[shape for shape in union if shape is not None] for union in shapes]
 
-def ways(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[list[Shape]]:
-    """The unions at the root of a schema, each as its alternatives that are objects."""
-    unions = [_list(schema, word) for word in UNIONS]
-    for part in _list(schema, "allOf"):
-        followed = _followed(part, root)
-        if isinstance(followed, Mapping):
-            unions += [_list(followed, word) for word in UNIONS]
-    shapes = [[shape_of(part, root, 1) for part in union] for union in unions]
-    return [[shape for shape in union if shape is not None] for union in shapes]
+    def _both(self, one: Shape, other: Shape) -> Shape:
+        """The shape of what has both."""
+        self._budget.spend(sum(map(len, (one.properties, one.required, other.properties, other.required))))
+        made = dict(one.properties)
+        for name, part in other.properties.items():
+            if name not in made:
+                if one.rest is not False:
+                    made[name] = part
+            elif name in one.sure and name in other.sure:
+                together = merged(made[name], part)
+                made[name] = together if together is not None else made[name]
+            elif name in other.sure:
+                made[name] = part
+            elif name not in one.sure:
+                made[name] = either([made[name], part], self._budget)
+        required = dict.fromkeys([*one.required, *other.required])
+        rest = _all([one.rest, other.rest])
+        return Shape(properties=made, sure=one.sure | other.sure, required=tuple(required), rest=rest)
+
+    def _any_of(self, shapes: Sequence[Shape]) -> Shape:
+        """The shape of what has one of these."""
+        names = dict.fromkeys(name for shape in shapes for name in shape.properties)
+        self._budget.spend(len(names) * len(shapes))
+        made, sure = {}, set()
+        for name in names:
+            alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
+            made[name] = either([part for part in alternatives if part is not True], self._budget)
+            if all(name in shape.sure or (name not in shape.properties and shape.rest is not True) for shape in shapes):
+                sure.add(name)
+        common = set(shapes[0].required).intersection(*(shape.required for shape in shapes[1:]))
+        required = [name for name in shapes[0].required if name in common]
+        rests = [shape.rest for shape in shapes if shape.rest is not False]
+        rest = False if not rests else True if True in rests else either(rests, self._budget)
+        return Shape(properties=made, sure=frozenset(sure), required=tuple(required), rest=rest)
 
 
 def _own(schema: Mapping[str, Any]) -> Shape:
@@ -126,11 +139,13 @@ def _groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequ
 
 
 def _followed(part: Any, root: Mapping[str, Any]) -> Any:
-    """What a reference leads to; what leads to nothing here takes anything."""
+    """What a reference leads to; the whole takes anything. Raises Stays for one that leads to nothing here."""
     if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
         return part
     found = resolve(part["$ref"], root)
-    return True if found is None or found is root else found
+    if found is None:
+        raise Stays(f"{part['$ref']!r} leads to nothing in it")
+    return True if found is root else found
 
 
 def _list(schema: Mapping[str, Any], word: str) -> list[Any]:
@@ -157,10 +172,3 @@ def _all(rests: Sequence[Any]) -> Any:
         return False
     said = [rest for rest in rests if rest is not True]
     return said[0] if said else True
-
-
-def _any(rests: Sequence[Any]) -> Any:
-    if True in rests:
-        return True
-    said = [rest for rest in rests if rest is not False]
-    return either(said) if said else False

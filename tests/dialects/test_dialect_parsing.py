@@ -11,6 +11,7 @@ from fuzzing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_bridge.dialects import reading
 from mcp_bridge.dialects.parsing import Parsing
 from mcp_bridge.schema.validator import Validator
 
@@ -125,6 +126,65 @@ def test_alternatives_within_alternatives_come_to_an_end() -> None:
     assert Parsing(schema).parsed(value) == value
 
 
+def test_an_anchor_is_not_taken_for_the_whole_schema() -> None:
+    properties = {"note": {"$ref": "#text"}, "count": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "$defs": {"t": {"$anchor": "text", "type": "string"}}}
+    assert Parsing(schema).parsed({"note": '{"a": 1}', "count": "1"}) == {"note": '{"a": 1}', "count": 1}
+
+
+@pytest.mark.parametrize("length", [0, 400])
+def test_alternatives_that_lead_back_to_themselves_come_to_an_end(length: int) -> None:
+    chain = {f"n{n}": {"anyOf": [{"$ref": f"#/$defs/n{n + 1}"}, {"type": "null"}]} for n in range(length)}
+    last = {f"n{length}": {"anyOf": [{"$ref": "#/$defs/n0"}, {"type": "integer"}]}}
+    properties = {"count": {"type": "integer"}, "x": {"$ref": "#/$defs/n0"}}
+    schema = {"properties": properties, "required": ["missing"], "$defs": chain | last}
+    made = Parsing(schema).parsed({"x": [1], "count": "1"})
+    assert made["x"] == [1]
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The schemas that validators are made of for parts."""
+    made: list[Any] = []
+
+    def noting(schema: Any) -> Validator:
+        made.append(schema)
+        return Validator(schema)
+
+    monkeypatch.setattr(reading, "Validator", noting)
+    return made
+
+
+def test_texts_that_may_be_any_need_no_validator_each(compiled: list[Any]) -> None:
+    properties = {f"p{number}": {"type": "string", "description": "Any."} for number in range(1_000)}
+    schema = {"properties": {**properties, "count": {"type": "integer"}}, "required": ["count"]}
+    made = Parsing(schema).parsed(dict.fromkeys(properties, "1") | {"count": "1"})
+    assert made == dict.fromkeys(properties, "1") | {"count": 1}
+    assert compiled == []
+
+
+def test_places_that_say_the_same_share_a_validator(compiled: list[Any]) -> None:
+    properties = {f"p{number}": {"$ref": "#/$defs/word"} for number in range(50)}
+    schema = {"properties": properties, "required": ["no"], "$defs": {"word": {"type": "string", "pattern": "^a"}}}
+    Parsing(schema).parsed(dict.fromkeys(properties, "a1"))
+    assert len(compiled) == 1
+
+
+def test_a_large_schema_is_not_compiled_for_each_of_its_places(compiled: list[Any]) -> None:
+    words = {f"w{number}": {"type": "string", "pattern": f"^{number}", "title": "x" * 500} for number in range(500)}
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in words}
+    arguments = dict.fromkeys(words, "1")
+    assert Parsing({"properties": properties, "required": ["no"], "$defs": words}).parsed(arguments) == arguments
+    assert 0 < len([one for one in compiled if one is not True]) < 200
+
+
+def test_nothing_is_kept_of_names_that_clients_make_up() -> None:
+    parsing = Parsing({"additionalProperties": {"type": "integer"}})
+    for number in range(100):
+        assert parsing.parsed({f"n{number}": "x", f"m{number}": "1"}) == {f"n{number}": "x", f"m{number}": 1}
+    assert len(parsing._root._children) == 1
+
+
 TYPED: st.SearchStrategy[tuple[dict[str, Any], Any]] = st.recursive(
     st.one_of(
         st.tuples(st.just({"type": "integer"}), st.integers()),
@@ -154,7 +214,7 @@ TYPED: st.SearchStrategy[tuple[dict[str, Any], Any]] = st.recursive(
 )
 
 
-@examples(300)
+@examples(150)
 @given(pair=TYPED, data=st.data())
 def test_what_was_put_into_strings_comes_out_again(pair: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     schema, value = pair
@@ -183,7 +243,7 @@ ARGUMENTS = st.dictionaries(
 )
 
 
-@examples(300)
+@examples(150)
 @given(arguments=ARGUMENTS)
 def test_an_argument_that_fits_is_never_changed_whatever_stands_beside_it(arguments: dict[str, Any]) -> None:
     made = Parsing(VALUES).parsed(arguments)

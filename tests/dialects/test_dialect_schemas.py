@@ -1,21 +1,15 @@
-"""Input schemas in a dialect: references inlined, unions at the root made one object; what fitted still fits."""
+"""References in a dialect: what they lead to stands in their place, in bounds; what fitted still fits."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-import jsonschema_rs
 import pytest
 from dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
-from fuzzing import examples
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mcp_bridge.dialects.flattening import COMBINATORS, flattened
-from mcp_bridge.dialects.inlining import MOST, inlined
-
-# References
+from mcp_bridge.dialects.flattening import flattened
+from mcp_bridge.dialects.inlining import MOST, TEXT, inlined
 
 
 def test_what_a_reference_leads_to_stands_in_its_place_with_what_stood_beside_it() -> None:
@@ -103,181 +97,30 @@ def test_a_reference_that_leads_nowhere_stays(reference: str) -> None:
     assert inlined(schema) is schema
 
 
-# Unions
+def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    long = {"type": "string", "description": "x" * 10_000}
+    properties = {f"p{number}": {"$ref": "#/$defs/long"} for number in range(500)}
+    schema = {"type": "object", "properties": properties, "$defs": {"long": long}}
+    with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
+        assert inlined(schema) is schema
+    assert caplog.messages == [f"the references of a schema stay: it would come to more than {TEXT} characters"]
 
 
-def test_a_union_at_the_root_becomes_one_object_and_words_on_what_goes_together() -> None:
-    flat = flattened(SHAPES)
-    assert flat.schema == {
-        "type": "object",
-        "properties": {
-            "region": {"type": "string", "x-mcp-header": "Region"},
-            "kind": {"enum": ["circle", "square"]},
-            "radius": {"type": "number"},
-            "side": {"type": "number"},
-            "turned": {"type": "boolean"},
-        },
-        "required": ["kind"],
-    }
-    assert flat.told == (
-        "Arguments go together in one of these ways: "
-        '(1) `kind` = "circle", `radius`; (2) `kind` = "square", `side` [optional: `turned`].'
-    )
+def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    steps = {f"d{n}": {"properties": {"a": {"properties": {"b": {"$ref": f"#/$defs/d{n + 1}"}}}}} for n in range(30)}
+    schema = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**steps, "d30": {"type": "null"}}}
+    with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
+        assert inlined(schema) is schema
+    assert caplog.messages == ["the references of a schema stay: it would be nested deeper than 100 levels"]
 
 
-def test_alternatives_that_only_require_are_told_in_words() -> None:
-    properties = {"url": {"type": "string"}, "data": {"type": "string"}}
-    flat = flattened(
-        {"type": "object", "properties": properties, "anyOf": [{"required": ["url"]}, {"required": ["data"]}]}
-    )
-    assert flat.schema == {"type": "object", "properties": properties}
-    assert flat.told == "Arguments go together in one of these ways: (1) `url`; (2) `data`."
-
-
-def test_what_all_parts_want_is_put_together() -> None:
-    parts = [
-        {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
-        {"properties": {"a": {"maximum": 3}, "b": {"type": "string"}}, "required": ["b"]},
-    ]
-    assert flattened({"type": "object", "allOf": parts}).schema == {
-        "type": "object",
-        "properties": {"a": {"maximum": 3, "type": "integer"}, "b": {"type": "string"}},
-        "required": ["a", "b"],
-    }
-
-
-def test_a_property_that_alternatives_describe_otherwise_is_any_of_these() -> None:
-    flat = flattened(
-        {
-            "type": "object",
-            "anyOf": [
-                {"properties": {"id": {"type": "string"}, "same": {"type": "null"}}},
-                {"properties": {"id": {"type": "integer"}, "same": {"type": "null"}}},
-            ],
-        }
-    )
-    assert flat.schema["properties"] == {
-        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
-        "same": {"type": "null"},
-    }
-
-
-def test_what_one_alternative_narrows_stays_wide_for_the_others() -> None:
-    flat = flattened(
-        {
-            "type": "object",
-            "properties": {"size": {"type": "integer"}},
-            "anyOf": [
-                {"properties": {"kind": {"const": "small"}, "size": {"maximum": 10}}},
-                {"properties": {"kind": {"const": "any"}}},
-            ],
-        }
-    )
-    assert flat.schema["properties"]["size"] == {"type": "integer"}
-
-
-def test_conditions_at_the_root_are_left_out_and_their_properties_are_not() -> None:
-    flat = flattened(
-        {
-            "type": "object",
-            "properties": {"mode": {"type": "string"}},
-            "allOf": [
-                {"if": {"properties": {"mode": {"const": "x"}}}, "then": {"properties": {"level": {"type": "integer"}}}}
-            ],
-            "not": {"required": ["nothing"]},
-        }
-    )
-    assert flat.schema == {
-        "type": "object",
-        "properties": {"mode": {"type": "string"}, "level": {"type": "integer"}},
-    }
-
-
-def test_alternatives_that_close_themselves_close_the_whole() -> None:
-    alternatives = [{"properties": {name: {}}, "additionalProperties": False} for name in "ab"]
-    flat = flattened({"type": "object", "oneOf": alternatives}).schema
-    assert flat["additionalProperties"] is False
-    assert list(flat["properties"]) == ["a", "b"]
-
-
-def test_alternatives_behind_references_are_followed_and_what_is_no_object_is_no_alternative() -> None:
-    schema = {
-        "type": "object",
-        "anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}],
-        "$defs": {"a": {"type": "object", "properties": {"x": {"$ref": "#/$defs/b"}}}, "b": {"type": "integer"}},
-    }
-    flat = flattened(schema).schema
-    assert flat["properties"] == {"x": {"$ref": "#/$defs/b"}}
-    assert flat["$defs"] == schema["$defs"]
-
-
-def test_a_schema_without_a_union_stays_the_same_object() -> None:
-    assert flattened(ADDRESS).schema is ADDRESS
-
-
-def test_a_union_stays_where_something_refers_into_it() -> None:
-    schema = {
-        "type": "object",
-        "anyOf": [
-            {"properties": {"a": {"type": "integer"}}},
-            {"properties": {"b": {"$ref": "#/anyOf/0/properties/a"}}},
-        ],
-    }
-    assert flattened(schema).schema is schema
-
-
-def test_many_alternatives_are_not_all_told() -> None:
-    alternatives = [{"properties": {"k": {"const": number}}, "required": ["k"]} for number in range(30)]
-    flat = flattened({"type": "object", "oneOf": alternatives})
-    assert flat.schema["properties"]["k"] == {"enum": list(range(30))}
-    assert flat.told.endswith("; and 18 more.")
-
-
-# Any union of objects
-
-NAMES = st.sampled_from("abcd")
-SCALARS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [
-        {"type": "integer"},
-        {"type": "string"},
-        {"type": "boolean"},
-        {"const": 1},
-        {"enum": ["x", "y"]},
-        {"maximum": 2},
-        {},
-    ]
+@pytest.mark.parametrize(
+    "draft", ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
 )
-VALUE = st.integers(0, 4) | st.sampled_from(["x", "y", "z"]) | st.booleans()
-ALTERNATIVE = st.fixed_dictionaries(
-    {"properties": st.dictionaries(NAMES, SCALARS, max_size=3)},
-    optional={
-        "required": st.lists(NAMES, unique=True, max_size=2),
-        "additionalProperties": st.sampled_from([False, True, {"type": "integer"}]),
-        "type": st.just("object"),
-    },
-)
-UNION = st.lists(ALTERNATIVE, min_size=1, max_size=3)
-
-
-@examples(300)
-@given(
-    own=ALTERNATIVE,
-    word=st.sampled_from(["anyOf", "oneOf"]),
-    union=UNION,
-    data=st.lists(st.dictionaries(NAMES, VALUE, max_size=4), min_size=1, max_size=8),
-)
-def test_what_fits_one_alternative_and_is_described_there_fits_the_flat_schema(
-    own: dict[str, Any], word: str, union: list[dict[str, Any]], data: list[dict[str, Any]]
-) -> None:
-    schema = {**own, "type": "object", word: union}
-    original, flat = jsonschema_rs.validator_for(schema), jsonschema_rs.validator_for(flattened(schema).schema)
-    for value in data:
-        described = any(
-            jsonschema_rs.is_valid(part, value) and value.keys() <= {*own["properties"], *part["properties"]}
-            for part in union
-        )
-        if described and original.is_valid(value):
-            assert flat.is_valid(value)
+def test_a_schema_that_is_a_reference_becomes_what_it_leads_to_and_keeps_its_draft(draft: str) -> None:
+    closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    schema = {"$schema": draft, "type": "object", "$ref": "#/definitions/A", "definitions": {"A": closed}}
+    assert inlined(schema) == {"$schema": draft, **closed}
 
 
 def test_the_schema_before_is_not_changed() -> None:
@@ -286,7 +129,3 @@ def test_the_schema_before_is_not_changed() -> None:
         inlined(schema)
         flattened(schema)
     assert repr((REFERRING, SHAPES, TREE)) == before
-
-
-def test_no_combinator_is_left_at_the_root() -> None:
-    assert not set(COMBINATORS) & flattened(SHAPES).schema.keys()

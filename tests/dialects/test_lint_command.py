@@ -107,6 +107,18 @@ def test_linting_imports_neither_the_sdk_nor_a_web_server(folder: Path) -> None:
     assert {line.rpartition("|")[2].strip().partition(".")[0] for line in lines} & HEAVY == set()
 
 
+def test_what_could_not_be_published_is_said_and_is_no_clean_answer(folder: Path) -> None:
+    sources = "[{type: python, path: tools.py}, {type: python, path: missing.py}]"
+    (folder / "half.yaml").write_text(f"dialect: gemini-cli\nsources: {sources}\n")
+    done = run("lint", "half.yaml", "--client", "gemini-cli", "--json", cwd=folder)
+    assert done.code == 1
+    assert done.answer["ok"] is False
+    assert "no such file" in done.answer["problems"]["missing"][0]
+    said = run("lint", "half.yaml", "--client", "gemini-cli", cwd=folder)
+    assert said.code == 1
+    assert "nothing is rejected; not all could be published, see above" in said.err
+
+
 # The key `dialect`
 
 
