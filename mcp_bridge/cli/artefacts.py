@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import anyio
@@ -22,11 +23,14 @@ from mcp_bridge.packaging.bundle import bundle
 from mcp_bridge.packaging.client_file import INSPECTOR, client_file
 from mcp_bridge.packaging.dockerfile import dockerfile, in_context
 from mcp_bridge.packaging.manifest import Description, Offered, semantic_version
-from mcp_bridge.packaging.project import Additions, project
+from mcp_bridge.packaging.project import Additions, Project, project
 from mcp_bridge.packaging.release import read_wheel
 from mcp_bridge.packaging.server_json import Published, server_json
 from mcp_bridge.pipes import private
 from mcp_bridge.wire.names import client_name
+
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+"""In an address: it is a secret, whatever the variable is called."""
 
 
 def export_mcpb(
@@ -42,10 +46,9 @@ def export_mcpb(
         target = load(path)
         anyio.run(started, target.bridge)
         offered = _offered(target)
-    secrets = [os.environ.get(variable.name, "") for variable in found.variables if variable.secret]
-    made = bundle(found, offered, description, wheel=held, secrets=secrets)
+    made = bundle(found, offered, description, wheel=held, secrets=_secrets(found))
     output = output if output is not None else Path(f"{found.name}.mcpb")
-    write(made.content, output)
+    write(made.content, output, kept=found.files.values())
     for name, size in made.files.items():
         say(f"  {size:>9,}  {name}")
     if description.author is None:
@@ -64,7 +67,7 @@ def export_server_json(
     """Write the entry for the MCP registry, and say what the registry asks for besides. Raises ConfigError."""
     found = project(find(path), additions)
     made = server_json(found, namespace, source, description)
-    deliver(json.dumps(made, indent=2, ensure_ascii=False), output)
+    deliver(json.dumps(made, indent=2, ensure_ascii=False), output, kept=found.files.values())
     if source.bundle_url is None:
         say(f"The registry wants this line in the README of '{source.package}', as it is published:")
         say(f"  mcp-name: {made['name']}")
@@ -73,7 +76,10 @@ def export_server_json(
 
 
 def export_mcp_json(path: Path | None, client: str, name: str | None, output: Path | None) -> None:
-    """Write a client's file with this server alone in it. Raises ConfigError."""
+    """Write a client's file with this server alone in it, over no other. Raises ConfigError."""
+    if output is not None and os.path.isfile(output) and os.path.getsize(output):
+        hint = "`mcp-bridge install` adds the server to a client's file, and leaves what else is in it alone"
+        raise ConfigError("is there already, and would lose what is in it", path=str(output), hint=hint)
     entry, serves = entry_for(path, name)
     deliver(client_file(client, entry, here()), output)
     _tell(entry, serves)
@@ -90,7 +96,7 @@ def export_links(path: Path | None, name: str | None, output: Path | None) -> No
             lines.append(f"{client}\t{link(client, entry)}")
         except ConfigError as error:
             say(f"{client}: {error}")
-    deliver("\n".join(lines), output)
+    deliver("\n".join(lines), output, kept=[serves.path])
     _tell(entry, serves)
 
 
@@ -103,7 +109,7 @@ def export_dockerfile(
     _warn(found.warnings)
     held = read_wheel(wheel) if wheel is not None else None
     context = in_context(wheel, path.parent) if wheel is not None else ""
-    deliver(dockerfile(found, wheel=held, context=context, http=http), output)
+    deliver(dockerfile(found, wheel=held, context=context, http=http), output, kept=found.files.values())
     say(f"Build it in {path.parent.resolve()}: it copies {counted(len(found.files), 'file')} from there, by name")
 
 
@@ -117,6 +123,15 @@ def _offered(target: Target) -> Offered:
         raise SystemExit(Exit.FAILED)
     tools = sorted((client_name(entry.name), entry.description) for entry in bridge.registry.search())
     return Offered(tools=tools, prompts=len(bridge.registry.prompts) > 0)
+
+
+def _secrets(found: Project) -> Sequence[str]:
+    """Values that must stand in no file: those of variables that are named as secrets are, and of passwords."""
+    names = {variable.name: variable.secret for variable in found.variables}
+    if found.token_env is not None:
+        names[found.token_env] = True
+    values = {os.environ.get(name, ""): secret for name, secret in names.items()}
+    return [value for value, secret in values.items() if secret or _PASSWORD.search(value)]
 
 
 def _tell(entry: Entry, serves: Served) -> None:

@@ -15,7 +15,7 @@ from mcp_bridge.bridge import Bridge
 from mcp_bridge.cli.delivering import deliver
 from mcp_bridge.cli.exits import say
 from mcp_bridge.cli.showing import started
-from mcp_bridge.cli.target import load
+from mcp_bridge.cli.target import find, load
 from mcp_bridge.export import FORMATS, Export
 from mcp_bridge.pipes import private
 
@@ -48,6 +48,7 @@ def export(form: str, path: Path | None, wishes: Wishes, output: Path | None) ->
 
     Raises ConfigError for what cannot be written, ToolNotFound for a tool that is not there.
     """
+    path = find(path)
     with private():  # stdout is for the export alone
         bridge = load(path).bridge
         anyio.run(started, bridge)
@@ -55,4 +56,4 @@ def export(form: str, path: Path | None, wishes: Wishes, output: Path | None) ->
         for source, problems in bridge.problems.items():
             for problem in problems:
                 say(f"source '{source}': {problem}")
-    deliver(json.dumps(made, indent=2, ensure_ascii=False), output)
+    deliver(json.dumps(made, indent=2, ensure_ascii=False), output, kept=[path])

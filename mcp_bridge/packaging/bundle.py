@@ -14,7 +14,7 @@ from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.manifest import START, Description, Offered, manifest
 from mcp_bridge.packaging.project import Project
-from mcp_bridge.packaging.release import OLDEST_PYTHON, Wheel, requirement
+from mcp_bridge.packaging.release import OLDEST_PYTHON, Wheel, called, requirement
 
 FOLDER = "project"
 """Where the project's own files are, so that none of them is in the way of the bundle's."""
@@ -64,7 +64,7 @@ def bundle(
     made: dict[str, bytes] = {
         "manifest.json": _json(manifest(project, offered, description)),
         "pyproject.toml": _pyproject(project, wheel).encode(),
-        START: _START.format(folder=FOLDER, entry=json.dumps(project.entry)).encode(),
+        START: _START.format(folder=FOLDER, entry=ascii(project.entry)).encode(),
     }
     made |= {f"{FOLDER}/{name}": _read(path) for name, path in project.files.items()}
     _check(made, secrets)
@@ -81,7 +81,7 @@ def _pyproject(project: Project, wheel: Wheel | None) -> str:
     """What uv installs. The wheel, where there is one, stands for every version of its distribution."""
     import tomlkit
 
-    bridge = requirement() if wheel is None else f"{DISTRIBUTION}=={wheel.version}"
+    bridge = requirement(project.extras) if wheel is None else f"{called(project.extras)}=={wheel.version}"
     uv: dict[str, Any] = {"package": False}
     if wheel is not None:
         uv["sources"] = {DISTRIBUTION: {"path": f"{WHEELS}/{wheel.name}"}}
@@ -105,7 +105,9 @@ def _read(path: Path) -> bytes:
 
 
 def _check(made: Mapping[str, bytes], secrets: Iterable[str]) -> None:
-    values = [value.encode() for value in secrets if len(value) >= SHORTEST]
+    long = [value for value in secrets if len(value) >= SHORTEST]
+    as_json = (json.dumps(value, ensure_ascii=False)[1:-1] for value in long)
+    values = [value.encode(errors="surrogateescape") for value in (*long, *as_json)]
     for name, content in made.items():
         if any(value in content for value in values):
             hint = "Take it out, and refer to the variable: ${NAME}"

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
+from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.project import Project
-from mcp_bridge.packaging.release import Wheel, requirement
+from mcp_bridge.packaging.release import Wheel, called, requirement
 
 BASE = "python:3.13-slim-bookworm"
 HOME = "/app"
@@ -67,20 +68,31 @@ def _usage(project: Project, *, http: bool) -> Sequence[str]:
 def _installed(project: Project, wheel: Wheel | None, context: str) -> Iterable[str]:
     pip = ["python", "-m", "pip", "install", "--no-cache-dir", "--disable-pip-version-check"]
     if wheel is None:
-        yield f"RUN {json.dumps([*pip, requirement(), *project.requirements])}"
+        yield f"RUN {json.dumps([*pip, requirement(project.extras), *project.requirements])}"
         return
-    yield f"COPY {json.dumps([context, f'/tmp/{wheel.name}'])}"  # noqa: S108, in the image
-    yield f"RUN {json.dumps([*pip, f'/tmp/{wheel.name}', *project.requirements])}"  # noqa: S108
+    there = f"/tmp/{wheel.name}"  # noqa: S108, in the image
+    yield f"COPY {json.dumps([_source(context), there])}"
+    extras = called(project.extras).removeprefix(DISTRIBUTION)
+    yield f"RUN {json.dumps([*pip, f'{there}{extras}', *project.requirements])}"
 
 
 def _copied(files: Iterable[str]) -> Iterable[str]:
     """One line for each folder."""
     folders: dict[str, list[str]] = {}
     for name in files:
-        literal = re.sub(r"[*?\[]", r"[\g<0>]", name)
-        folders.setdefault(str(PurePosixPath(name).parent), []).append(literal)
+        folders.setdefault(str(PurePosixPath(name).parent), []).append(_source(name))
     for folder, names in folders.items():
-        yield f"COPY {json.dumps([*names, './' if folder == '.' else f'./{folder}/'])}"
+        yield f"COPY {json.dumps([*names, './' if folder == '.' else f'./{_word(folder)}/'])}"
+
+
+def _source(name: str) -> str:
+    """A file's name as COPY takes it, which reads patterns in it."""
+    return _word(re.sub(r"[*?\[]", r"[\g<0>]", name))
+
+
+def _word(text: str) -> str:
+    """A text as COPY takes it, which reads quotes and variables in it, also within JSON."""
+    return re.sub(r"""[\\'"$]""", r"\\\g<0>", text)
 
 
 def _token(project: Project) -> str:

@@ -6,8 +6,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 NEVER = (
-    *(".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
-    *(".netrc", ".npmrc", ".pypirc", ".git-credentials", "credentials.json", ".aws", ".ssh", ".gnupg"),
+    *(".env", ".env.*", ".envrc", "*.env"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.jks", "*.ppk", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
+    *(".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", "credentials.json"),
+    *(".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"),
     *(".git", ".hg", ".svn", ".gitignore", ".ds_store", "thumbs.db"),
     *(
         "__pycache__",

@@ -55,17 +55,16 @@ def local(name: str, folders: Iterable[Path]) -> Sequence[Path]:
     return ()
 
 
-def distribution_of(name: str) -> str | None:
-    """The distribution that an installed package comes from, by the package's top name."""
-    found = _distributions().get(name)
-    return found[0] if found else None
+def distributions_of(name: str) -> Sequence[str]:
+    """The distributions that an installed package comes from, by the package's top name: several may share it."""
+    return _distributions().get(name, ())
 
 
 def _imported(path: Path) -> Sequence[str]:
     """The top names of what a file imports absolutely, each once."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the latter for too many levels
         line = getattr(error, "lineno", None)
         raise ConfigError("not Python", path=str(path), line=line, hint="Mend it first") from None
     except OSError as error:
@@ -81,21 +80,30 @@ def _imported(path: Path) -> Sequence[str]:
 
 def _is_known(name: str) -> bool:
     """Whether it is there wherever the bridge is."""
-    return name in sys.stdlib_module_names or name == _OURS or distribution_of(name) in _own_needs()
+    from packaging.utils import canonicalize_name
+
+    return (
+        name in sys.stdlib_module_names
+        or name == _OURS
+        or not _own_needs().isdisjoint(map(canonicalize_name, distributions_of(name)))
+    )
 
 
 @cache
 def _distributions() -> dict[str, list[str]]:
-    return {name: list(found) for name, found in packages_distributions().items()}
+    return {name: list(dict.fromkeys(found)) for name, found in packages_distributions().items()}
 
 
 @cache
 def _own_needs() -> frozenset[str]:
     """The distributions that are installed along with the bridge."""
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
     try:
         needs = [Requirement(text) for text in requires(DISTRIBUTION) or ()]
     except PackageNotFoundError:
         needs = []
-    return frozenset(each.name for each in needs if each.marker is None or "extra" not in str(each.marker))
+    return frozenset(
+        canonicalize_name(each.name) for each in needs if each.marker is None or "extra" not in str(each.marker)
+    )

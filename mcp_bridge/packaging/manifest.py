@@ -17,7 +17,8 @@ VERSION = "0.4"
 START = "start.py"
 """What the bundle starts, with or without `mcp_config`: hosts may do either."""
 PLATFORMS = ("darwin", "linux", "win32")
-_SEMANTIC = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_SEMANTIC = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +75,9 @@ def semantic_version(project: Project, description: Description) -> str:
 
 def described(project: Project, description: Description) -> str:
     """One line: what was given, or how the instructions begin, or what it is."""
-    text = description.text or project.instructions or f"Tools of {project.title or project.name}"
-    return " ".join(text.strip().splitlines()[0].split())
+    given = (description.text or "").strip() or (project.instructions or "").strip()
+    text = given or f"Tools of {project.title or project.name}"
+    return " ".join(text.splitlines()[0].split())
 
 
 def _command(variables: Sequence[Variable]) -> Mapping[str, Any]:

@@ -44,10 +44,10 @@ def needs(document: Document) -> Needs:
     for index, source in enumerate(sources):
         if isinstance(source, dict):
             _source(source, ("sources", index), found)
-    state = document.data.get("state")
-    store = state.get("store") if isinstance(state, dict) else None
-    if isinstance(store, str) and ":" in store:
-        found.modules.append(store.partition(":")[0])
+    for section in (document.data.get("state"), document.data.get("approvals")):
+        store = section.get("store") if isinstance(section, dict) else None
+        if isinstance(store, str) and ":" in store:
+            found.modules.append(store.partition(":")[0])
     return found
 
 

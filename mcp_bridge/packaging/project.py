@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.excluding import never_packed
-from mcp_bridge.packaging.imports import distribution_of, followed, local
+from mcp_bridge.packaging.imports import distributions_of, followed, local
 from mcp_bridge.packaging.needs import Needs, needs
 from mcp_bridge.packaging.requirements import canonical, gathered
 from mcp_bridge.settings import Document, read
@@ -46,6 +46,8 @@ class Project:
     token_env: str | None = None
     """The variable that `http.token_env` names."""
     requirements: Sequence[str] = ()
+    extras: Sequence[str] = ()
+    """Those of the bridge itself that are required."""
     warnings: Sequence[str] = field(default=())
     """What may be missing where it arrives."""
 
@@ -58,7 +60,7 @@ def project(path: Path, additions: Additions = Additions()) -> Project:
     """
     path = Path(os.path.abspath(path))  # not resolved: relative paths start where the settings are, or the link to them
     settings = path.suffix.lower() in SUFFIXES
-    if not settings and path.suffix != ".py" and not path.is_dir():
+    if not path.name or (not settings and path.suffix != ".py" and not os.path.isdir(path)):
         hint = f"Give a .py file, a folder of them, or settings ({', '.join(SUFFIXES)})"
         raise ConfigError("nothing here can be served", path=str(path), hint=hint)
     document = read(path) if settings else Document(path=str(path), data={})
@@ -69,8 +71,11 @@ def project(path: Path, additions: Additions = Additions()) -> Project:
     inside = _inside(found.files, root)
     if not path.is_dir():
         inside[path.name] = path
-    required, unclear = gathered(root / REQUIREMENTS, additions.requirements)
-    missing = _missing([*found.packages, *_elsewhere(wanted, root)], required)
+    _check_names(inside)
+    asked = _variables(document, wanted, additions.variables)
+    own = path / REQUIREMENTS if (path / REQUIREMENTS).is_file() else root / REQUIREMENTS
+    required = gathered(own, additions.requirements)
+    missing = _missing([*found.packages, *_elsewhere(wanted, root)], required.packages)
     return Project(
         name=_name(document.data.get("name"), path),
         title=_text(document.data.get("title")),
@@ -78,10 +83,11 @@ def project(path: Path, additions: Additions = Additions()) -> Project:
         instructions=_text(document.data.get("instructions")),
         entry=path.name,
         files=dict(sorted(inside.items())),
-        variables=_variables(document, wanted, additions.variables),
+        variables=asked,
         token_env=_token(document.data),
-        requirements=required,
-        warnings=(*wanted.unknown, *unclear, *missing),
+        requirements=required.packages,
+        extras=required.extras,
+        warnings=(*wanted.unknown, *required.unclear, *missing, *_written(asked)),
     )
 
 
@@ -103,16 +109,18 @@ def _name(given: Any, path: Path) -> str:
 def _asked(wanted: Needs, document: Document, root: Path) -> Iterable[Path]:
     """The files that the settings name, and those of the modules that they name and that are the project's own."""
     for where, text in wanted.paths:
-        path = Path(os.path.normpath(root / Path(text).expanduser()))
-        if not path.is_relative_to(root) or not path.resolve().is_relative_to(root):
-            hint = "Move it below that folder, and name it by a relative path"
-            raise document.error(where, f"'{text}' is outside the folder of the settings", hint)
-        if path.is_dir():
-            yield from sorted(path.glob("*.py"))
-        elif path.is_file():
-            yield path
-        else:
+        path = Path(os.path.normpath(root / os.path.expanduser(text)))
+        inside = path.is_relative_to(root)
+        hint = "Move it below that folder, and name it by a relative path"
+        if inside and not os.path.exists(path):
             raise document.error(where, f"there is no '{text}'", "Check the path")
+        if not inside or not path.resolve().is_relative_to(root):
+            raise document.error(where, f"'{text}' is outside the folder of the settings", hint)
+        if os.path.isabs(os.path.expanduser(text)):
+            raise document.error(where, f"'{text}' is no relative path: elsewhere it leads to nothing", hint)
+        if _is_hidden(path, root):
+            raise document.error(where, f"'{text}' is never packed", "Secrets and environments stay where they are")
+        yield from sorted(path.glob("*.py")) if path.is_dir() else (path,)
     for module in wanted.modules:
         yield from local(module.partition(".")[0], (root,))
 
@@ -126,13 +134,13 @@ def _elsewhere(wanted: Needs, root: Path) -> Iterable[str]:
 def _included(patterns: Iterable[str], root: Path) -> Iterable[Path]:
     for pattern in patterns:
         try:
-            found = sorted(path for path in root.glob(pattern) if path.is_file())
+            found = sorted({Path(os.path.normpath(path)) for path in root.glob(pattern) if path.is_file()})
         except (ValueError, NotImplementedError):
             found = []
         if not found:
             hint = f"Give a file or a pattern, such as 'data/*.json', that begins at {root}"
             raise ConfigError(f"nothing is called '{pattern}'", where="--include", hint=hint)
-        hidden = [path for path in found if never_packed(path.relative_to(root))]
+        hidden = [path for path in found if _is_hidden(path, root)]
         if len(hidden) == len(found):
             hint = "Secrets and caches stay where they are: use ${NAME} in the settings"
             raise ConfigError(f"'{hidden[0].name}' is never packed", where="--include", hint=hint)
@@ -141,16 +149,27 @@ def _included(patterns: Iterable[str], root: Path) -> Iterable[Path]:
 
 def _inside(files: Iterable[Path], root: Path) -> dict[str, Path]:
     """The files by their paths inside the project, without those that are never packed."""
-    inside = {}
-    for path in files:
-        real = path.resolve()
-        if not real.is_relative_to(root):
-            hint = "It is a link that leads out. Copy the file itself there"
-            raise ConfigError("outside the folder of the settings", path=str(path), hint=hint)
-        relative = path.relative_to(root)
-        if not never_packed(relative):
-            inside[relative.as_posix()] = real
-    return inside
+    return {path.relative_to(root).as_posix(): path.resolve() for path in files if not _is_hidden(path, root)}
+
+
+def _is_hidden(path: Path, root: Path) -> bool:
+    """Whether a file is never packed, by its name or by that of what a link leads to.
+
+    Raises ConfigError for one outside the project.
+    """
+    real = path.resolve()
+    if not path.is_relative_to(root) or not real.is_relative_to(root):
+        hint = f"{'It is a link that leads out. ' if path.is_relative_to(root) else ''}Copy the file itself there"
+        raise ConfigError("outside the folder of the settings", path=str(path), hint=hint)
+    return never_packed(path.relative_to(root)) or never_packed(real.relative_to(root))
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ConfigError("the name is not UTF-8 text", path=name, hint="Give the file another name") from None
 
 
 def _missing(packages: Iterable[str], required: Iterable[str]) -> Sequence[str]:
@@ -158,10 +177,16 @@ def _missing(packages: Iterable[str], required: Iterable[str]) -> Sequence[str]:
     names = {canonical(text) for text in required}
     found = []
     for name in dict.fromkeys(packages):
-        distribution = distribution_of(name) or name
-        if canonical(distribution) not in names:
-            found.append(f"'{name}' is imported, and not among the requirements: add --needs {distribution}")
+        distributions = distributions_of(name) or (name,)
+        if names.isdisjoint(map(canonical, distributions)):
+            found.append(f"'{name}' is imported, and not among the requirements: add --needs {distributions[0]}")
     return found
+
+
+def _written(asked: Iterable[Variable]) -> Sequence[str]:
+    """A warning for each secret that the settings, which are handed on, have a value for."""
+    named = [variable.name for variable in asked if variable.secret and variable.default]
+    return [f"{name}: the default in the settings is handed on with them: write ${{{name}}} alone" for name in named]
 
 
 def _variables(document: Document, wanted: Needs, added: Iterable[str]) -> Sequence[Variable]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -31,11 +32,17 @@ class Wheel:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def requirement(version: str = __version__) -> str:
+def called(extras: Iterable[str] = ()) -> str:
+    """The distribution with its extras: `mcp-tool-bridge[utcp]`."""
+    names = ",".join(sorted(extras))
+    return f"{DISTRIBUTION}[{names}]" if names else DISTRIBUTION
+
+
+def requirement(extras: Iterable[str] = (), version: str = __version__) -> str:
     """`mcp-tool-bridge>=X,<Y`: this release and those that keep its promises."""
     major, minor = (int(part) for part in version.split(".")[:2])
     below = f"0.{minor + 1}" if major == 0 else str(major + 1)
-    return f"{DISTRIBUTION}>={version},<{below}"
+    return f"{called(extras)}>={version},<{below}"
 
 
 def read_wheel(path: Path) -> Wheel:

@@ -18,6 +18,9 @@ from mcp_bridge.settings.environment import Variable
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 LONGEST = 100
 """Characters of a description and of a title."""
+LONGEST_NAME = 200
+HOSTS = ("github.com", "www.github.com", "gitlab.com", "www.gitlab.com")
+"""Where the registry takes bundles from."""
 _NAMESPACE = re.compile(r"[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+")
 _RANGE = re.compile(r"[\^~<>=*|, ]|^latest$|\.x\b")
 
@@ -51,6 +54,9 @@ def server_json(project: Project, namespace: str, source: Published, description
         hint = "Write it backwards, as io.github.NAME, or your domain as com.example"
         raise ConfigError(f"'{namespace}' is no namespace", where="--namespace", hint=hint)
     made: dict[str, Any] = {"$schema": SCHEMA, "name": f"{namespace}/{project.name}"}
+    if len(made["name"]) > LONGEST_NAME:
+        hint = f"The registry takes {LONGEST_NAME}"
+        raise ConfigError(f"the name has {len(made['name'])} characters", where="--namespace", hint=hint)
     if project.title:
         made["title"] = _shortened(project.title)
     return {
@@ -98,7 +104,6 @@ def _bundle(source: Published) -> dict[str, Any]:
     return {
         "registryType": "mcpb",
         "identifier": source.bundle_url,
-        "version": source.version,
         "fileSha256": source.digest,
         "transport": {"type": "stdio"},
     }
@@ -122,8 +127,11 @@ def _exact(version: str) -> str:
 
 
 def _address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.netloc or "mcp" not in url:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "https" or parts.netloc.lower() not in HOSTS or "mcp" not in url.lower():
         hint = "The registry takes https addresses of releases on GitHub or GitLab, with 'mcp' in them"
         raise ConfigError(f"'{url}' is no address of a bundle", where="--bundle-url", hint=hint)
     return url

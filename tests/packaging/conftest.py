@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from packaging_kit import PATIENCE, ROOT, Official, pip, shelf
-
-sys.path.append(str(ROOT / "tests" / "node"))  # what runs Node lives beside the Node clients
-
-from needed import say
+from packaging_kit import KEY, PATIENCE, Official, built_wheel, offline, pip, shelf, without
+from packaging_kit import run as command
 from toolchain import RegistryUnreachable, ToolchainUnavailable, find_node, install, node_environment, run
-
-NO_NETWORK = ("No matching distribution", "Temporary failure in name resolution", "NewConnectionError")
-
-
-def without(config: pytest.Config, reason: str) -> None:
-    """Skip aloud, and fail in CI."""
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    say(config, reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture
@@ -41,13 +26,16 @@ def project_folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """The project's wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    done = pip("wheel", "--no-deps", "--wheel-dir", folder, ROOT)
-    if done.returncode and any(words in done.stderr for words in NO_NETWORK):
-        without(pytestconfig, "NO NETWORK TO GET THE BUILD BACKEND, SO NOTHING MADE WITH A WHEEL IS TESTED")
-    assert done.returncode == 0, done.stderr
-    (made,) = folder.glob("*.whl")
-    return made
+    return built_wheel(tmp_path_factory, pytestconfig)
+
+
+@pytest.fixture(scope="module")
+def shelf_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of the project to hand on."""
+    folder = shelf(tmp_path_factory.mktemp("bundled") / "shelf")
+    done = command(folder, "export", "mcpb", "--include", "data/*.json", env={"SHELF_KEY": KEY})
+    assert done.code == 0, done.err
+    return folder / "my-shelf.mcpb"
 
 
 @pytest.fixture(scope="session")
@@ -56,8 +44,8 @@ def uv(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) ->
     if found := shutil.which("uv"):
         return Path(found)
     folder = tmp_path_factory.mktemp("uv")
-    done = pip("install", "--target", folder, "uv")
-    if done.returncode and any(words in done.stderr for words in NO_NETWORK):
+    done = pip("install", "--no-compile", "--target", folder, "uv", PIP_USER="0")
+    if done.returncode and offline(done.stderr):
         without(pytestconfig, "NO UV, SO NO BUNDLE IS STARTED AS A HOST STARTS IT")
     assert done.returncode == 0, done.stderr
     return folder / "bin" / "uv"

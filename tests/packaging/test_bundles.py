@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from packaging_kit import KEY, TRAVELLING, Official, asked, environment, fresh_venv, inside, pip, run, unpacked
+from packaging_kit import (
+    BUILD,
+    KEY,
+    TRAVELLING,
+    Official,
+    asked,
+    environment,
+    fresh_venv,
+    inside,
+    offline,
+    pip,
+    pip_for_uv,
+    run,
+    unpacked,
+    without,
+)
 
 from mcp_bridge._version import __version__
 
@@ -22,6 +39,12 @@ def made(folder: Path, *args: str | Path) -> Path:
     done = run(folder, "export", "mcpb", *DATA, *args, env=SET)
     assert done.code == 0, done.err
     return folder / "my-shelf.mcpb"
+
+
+def synced(uv: Path, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What `uv run` does first, with its words kept."""
+    command = [uv, "sync", "--directory", folder]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=BUILD)
 
 
 def names(bundle: Path) -> list[str]:
@@ -37,9 +60,9 @@ def manifest(bundle: Path) -> dict:
 @pytest.mark.npm
 @pytest.mark.timeout(600)
 def test_the_official_tool_validates_packs_and_unpacks_it(
-    project_folder: Path, tmp_path: Path, official: Official
+    shelf_bundle: Path, tmp_path: Path, official: Official
 ) -> None:
-    bundle = made(project_folder)
+    bundle = shelf_bundle
     folder = unpacked(bundle, tmp_path / "by zip")
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
     official(["pack", folder, tmp_path / "again.mcpb"], tmp_path)
@@ -61,26 +84,26 @@ def test_the_official_tool_validates_one_with_everything(tmp_path: Path, officia
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
 
 
-def test_it_has_what_the_tools_need_and_nothing_else(project_folder: Path) -> None:
+def test_it_has_what_the_tools_need_and_nothing_else(shelf_bundle: Path) -> None:
     own = ["manifest.json", "pyproject.toml", "start.py"]
-    assert names(made(project_folder)) == sorted([*own, *(f"project/{name}" for name in TRAVELLING)])
+    assert names(shelf_bundle) == sorted([*own, *(f"project/{name}" for name in TRAVELLING)])
 
 
-def test_the_same_project_makes_the_same_bytes(project_folder: Path) -> None:
-    first = made(project_folder).read_bytes()
+def test_the_same_project_makes_the_same_bytes(shelf_bundle: Path, project_folder: Path) -> None:
+    first = shelf_bundle.read_bytes()
     os.utime(project_folder / "tools.py", (0, 0))
     assert made(project_folder).read_bytes() == first
 
 
-def test_tools_are_listed_as_clients_see_them(project_folder: Path) -> None:
-    found = manifest(made(project_folder))
+def test_tools_are_listed_as_clients_see_them(shelf_bundle: Path) -> None:
+    found = manifest(shelf_bundle)
     assert found["tools"] == [{"name": "our__look", "description": "Look for something on the shelf."}]
     assert found["tools_generated"] is False
     assert (found["name"], found["display_name"], found["version"]) == ("my-shelf", "The shelf", "1.2.3")
 
 
-def test_a_person_is_asked_for_each_variable_and_secrets_are_masked(project_folder: Path) -> None:
-    found = manifest(made(project_folder))
+def test_a_person_is_asked_for_each_variable_and_secrets_are_masked(shelf_bundle: Path) -> None:
+    found = manifest(shelf_bundle)
     options = found["user_config"]
     assert {name: (each["sensitive"], each["required"]) for name, each in options.items()} == {
         "PREFIX": (False, False),
@@ -110,16 +133,21 @@ async def test_a_bundle_with_a_wheel_answers_where_it_is_unpacked(
 
 
 @pytest.mark.timeout(600)
-async def test_uv_starts_it_by_its_own_command(project_folder: Path, tmp_path: Path, wheel: Path, uv: Path) -> None:
+async def test_uv_starts_it_by_its_own_command(
+    project_folder: Path, tmp_path: Path, wheel: Path, uv: Path, pytestconfig: pytest.Config
+) -> None:
     folder = unpacked(made(project_folder, "--wheel", wheel), tmp_path / "unpacked")
     command = manifest(project_folder / "my-shelf.mcpb")["server"]["mcp_config"]
     assert command["command"] == "uv"
     args = [word.replace("${__dirname}", str(folder)) for word in command["args"]]
     given = {"PREFIX": "my", "SHELF_KEY": KEY}
     env = {name: given[text.removeprefix("${user_config.").removesuffix("}")] for name, text in command["env"].items()}
-    index = pip("config", "get", "global.extra-index-url").stdout.strip()
-    where = {"UV_INDEX": index} if index else {}
-    answer = await asked(str(uv), args, environment(**env, **where, VIRTUAL_ENV=""), "my__look", {"item": "pears"})
+    surroundings = environment(**env, **pip_for_uv(), VIRTUAL_ENV="")
+    done = synced(uv, folder, surroundings)
+    if done.returncode and offline(done.stderr):
+        without(pytestconfig, "NO NETWORK FOR UV, SO NO BUNDLE IS STARTED AS A HOST STARTS IT")
+    assert done.returncode == 0, done.stderr
+    answer = await asked(str(uv), args, surroundings, "my__look", {"item": "pears"})
     assert answer == "3 pears."
 
 
@@ -172,12 +200,21 @@ def test_files_of_nobody_are_never_packed_even_if_they_are_named(project_folder:
         ("sources: [{type: python, path: none.py}]", "sources[0].path: there is no 'none.py'"),
         ("name: [", "mcp-bridge.yaml:1"),
         ("sources: [{type: python, path: broken.py}]", "broken.py:1: not Python"),
+        ("sources: [{type: python, path: endless.py}]", "endless.py: not Python"),
+        ("sources: [{type: python, path: ~nobody-of-that-name/t.py}]", "there is no '~nobody-of-that-name/t.py'"),
+        ('sources: [{type: python, path: "a\\0b"}]', "sources[0].path: there is no 'a"),
+        (f"sources: [{{type: python, path: {'a' * 300}.py}}]", "sources[0].path: there is no 'aaa"),
+        ("sources: [{type: python, path: HERE/broken.py}]", "broken.py' is no relative path: elsewhere it leads to"),
+        ("sources: [{type: python, path: venv/a.py}]", "sources[0].path: 'venv/a.py' is never packed"),
     ],
 )
 def test_settings_that_cannot_be_packed_are_told_with_their_place(
     project_folder: Path, settings: str, said: str
 ) -> None:
-    (project_folder / "mcp-bridge.yaml").write_text(settings)
+    (project_folder / "mcp-bridge.yaml").write_text(settings.replace("HERE", str(project_folder)))
+    (project_folder / "endless.py").write_text(f"x = {'-' * 100_000}1\n")
+    (project_folder / "venv").mkdir()
+    (project_folder / "venv" / "a.py").write_text("")
     (project_folder / "broken.py").write_text("def (")
     (project_folder.parent / "tools.py").write_text("")
     done = inside(project_folder, "export", "dockerfile")
@@ -198,13 +235,17 @@ def test_a_version_that_hosts_cannot_compare_is_refused_before_anything_is_start
     [
         (["--include", "none/*"], "--include: nothing is called 'none/*'"),
         (["--include", "/etc/*"], "--include: nothing is called '/etc/*'"),
-        (["--needs", "not a name"], "--needs: 'not a name' is no requirement"),
+        (["--needs", "not a name"], "--needs: 'not a name' is no requirement that can be handed on"),
         (["--env", "A=B"], "--env: 'A=B' is no name of a variable"),
         (["--wheel", "none.whl"], "--wheel: not the name of a wheel"),
         (["--wheel", "mcp_tool_bridge-1.0-py3-none-any.whl"], "cannot be read: No such file"),
         (["--wheel", "other-1.0-py3-none-any.whl"], "a wheel of 'other', not of 'mcp-tool-bridge'"),
         (["--output", "none/b"], "none/b: cannot be written: No such file or directory"),
         (["--output", "deep"], "deep: cannot be written: Is a directory"),
+        (["--output", "."], ".: cannot be written: Is a directory"),
+        (["--output", "a" * 300], "cannot be written: File name too long"),
+        (["/"], "/: nothing here can be served"),
+        (["--needs", "mine @ https://me:secret@example.com/x"], "--needs: 'mine @ https://***@example.com/x' is no"),
         (["tools.txt"], "tools.txt: nothing here can be served"),
         (["none.py"], "there is no 'none.py'"),
         (["--strict"], "--strict: 'dockerfile' has no --strict. These have: openai, openai-responses"),
@@ -257,4 +298,16 @@ def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
     bundle = tmp_path / "many.mcpb"
     assert {"project/many/one.py", "project/many/two.py"} <= set(names(bundle))
     with ZipFile(bundle) as archive:
-        assert '"project" / "many"' in archive.read("start.py").decode()
+        assert "\"project\" / 'many'" in archive.read("start.py").decode()
+
+
+@pytest.mark.timeout(300)
+async def test_a_bundle_starts_whatever_its_file_is_called(tmp_path: Path) -> None:
+    name = '\N{GRINNING FACE} it\'s \\ "it".py'
+    (tmp_path / name).write_text(
+        'from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n    return "b"\n'
+    )
+    done = run(tmp_path, "export", "mcpb", name, "-o", "b.mcpb")
+    assert done.code == 0, done.err
+    folder = unpacked(tmp_path / "b.mcpb", tmp_path / "unpacked")
+    assert await asked(sys.executable, [str(folder / "start.py")], environment(), "a", {}) == "b"

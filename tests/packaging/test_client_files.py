@@ -67,6 +67,18 @@ def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, mo
     assert KEY not in done.out + done.err
 
 
+def test_a_file_with_something_in_it_is_left_alone(project_folder: Path) -> None:
+    there = project_folder / ".mcp.json"
+    there.write_text('{"mcpServers": {"mine": {}}}')
+    done = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
+    assert done.code == 2
+    assert ".mcp.json: is there already, and would lose what is in it. `mcp-bridge install` adds" in done.err
+    assert there.read_text() == '{"mcpServers": {"mine": {}}}'
+    there.write_text("")
+    assert inside(project_folder, "export", "mcp-json", "--output", ".mcp.json").code == 0
+    assert "my-shelf" in there.read_text().lower()
+
+
 def test_a_client_of_nobody_is_told_with_those_that_are(project_folder: Path) -> None:
     done = inside(project_folder, "export", "mcp-json", "--client", "nobody")
     assert done.code == 2

@@ -108,7 +108,7 @@ def test_its_check_of_health_is_answered_by_a_server_that_was_started_like_it(pr
     made = exported(project_folder, "--http")
     ((_, *args),) = words(made, "ENTRYPOINT")
     (health,) = (json.loads(rest.removeprefix("CMD ")) for word, rest in lines(made) if word == "HEALTHCHECK")
-    here = [word.replace("/app/", f"{project_folder}/").replace("0.0.0.0:8808", "127.0.0.1:0") for word in args]
+    here = [word.replace("/app/", f"{project_folder}/").replace("0.0.0.0:8808", "0.0.0.0:0") for word in args]
     env = environment(SHELF_KEY=KEY, MCP_BRIDGE_TOKEN="a-token-of-the-tests-that-is-long-enough")
     server = subprocess.Popen(
         [os.sys.executable, "-m", "mcp_bridge", *here],
@@ -119,7 +119,7 @@ def test_its_check_of_health_is_answered_by_a_server_that_was_started_like_it(pr
     )
     try:
         announced = next(line for line in server.stderr if "on http://" in line)
-        port = announced.split("http://127.0.0.1:")[1].split("/")[0]
+        port = announced.split("on http://")[1].split("/")[0].rpartition(":")[2]
         check = [os.sys.executable, *(word.replace(":8808/", f":{port}/") for word in health[1:])]
         assert subprocess.run(check, timeout=60).returncode == 0
     finally:
@@ -131,6 +131,13 @@ def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: 
     done = inside(project_folder, "export", "dockerfile", "--wheel", wheel)
     assert done.code == 2
     assert "--wheel: outside the folder of the settings. An image has only what is below" in done.err
+
+
+@pytest.mark.parametrize(("name", "copied"), [("a[1].py", "a[[]1].py"), ("it's $b.py", "it\\'s \\$b.py")])
+def test_names_are_written_as_copy_reads_them(tmp_path: Path, name: str, copied: str) -> None:
+    (tmp_path / name).write_text("")
+    done = inside(tmp_path, "export", "dockerfile", name)
+    assert words(done.out, "COPY") == [[copied, "./"]]
 
 
 def test_it_is_written_where_it_is_wanted(project_folder: Path) -> None:

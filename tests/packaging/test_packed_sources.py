@@ -69,8 +69,9 @@ def test_what_cannot_be_followed_is_named(folder: Path, source: str, files: set[
     assert said in told
 
 
-def test_a_store_of_ones_own_travels(folder: Path) -> None:
-    assert copied(folder, "sources: []\nstate: {store: 'provider:Store'}")[0] == {"provider.py"}
+@pytest.mark.parametrize("section", ["state", "approvals"])
+def test_a_store_of_ones_own_travels(folder: Path, section: str) -> None:
+    assert copied(folder, f"sources: []\n{section}: {{store: 'provider:Store'}}")[0] == {"provider.py"}
 
 
 def test_a_mount_plan_says_that_its_modules_are_not_known(folder: Path) -> None:

@@ -1,0 +1,136 @@
+"""What is handed on is what is needed, and nothing that is a secret; nothing of the project is lost by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from packaging_kit import KEY, inside, run
+
+from mcp_bridge._version import __version__
+
+SET = {"SHELF_KEY": KEY}
+DATA = ("--include", "data/*.json")
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="there such names cannot be given")
+def test_a_name_that_a_bundle_cannot_have_is_told(project_folder: Path) -> None:
+    Path(os.fsdecode(os.fsencode(project_folder / "data") + b"/\xff.json")).write_text("1")
+    done = inside(project_folder, "export", "dockerfile", "--include", "data/*")
+    assert done.code == 2
+    assert "data/\\udcff.json: the name is not UTF-8 text" in done.err
+
+
+def test_a_link_to_a_file_of_nobody_is_never_packed(project_folder: Path) -> None:
+    (project_folder / "data" / "more.json").symlink_to("../.env")
+    done = inside(project_folder, "export", "dockerfile", "--include", "data/more.json")
+    assert done.code == 2
+    assert "'more.json' is never packed" in done.err
+    assert "more.json" not in inside(project_folder, "export", "dockerfile", "--include", "data/*").out
+
+
+def test_a_pattern_that_climbs_names_files_by_their_place_in_the_project(project_folder: Path) -> None:
+    assert (
+        '"data/stock.json"'
+        in inside(project_folder, "export", "dockerfile", "--include", "deep/../data/stock.json").out
+    )
+    (project_folder.parent / "outside.json").write_text("{}")
+    done = inside(project_folder, "export", "dockerfile", "--include", "../outside.json")
+    assert done.code == 2
+    assert "outside.json: outside the folder of the settings. Copy the file itself there" in done.err
+
+
+@pytest.mark.parametrize("form", ["dockerfile", "links", "anthropic"])
+def test_no_file_of_the_project_is_overwritten(project_folder: Path, form: str) -> None:
+    (project_folder / "words.py").write_text("def told(item, amount): return item\n")
+    before = (project_folder / "tools.py").read_text()
+    (project_folder / "link").symlink_to("tools.py")
+    for output in ("tools.py", "link"):
+        done = inside(project_folder, "export", form, "tools.py", "--output", output)
+        assert done.code == 2
+        assert f"{output}: --output: this is a file of the project itself" in done.err
+    assert (project_folder / "tools.py").read_text() == before
+
+
+def test_a_link_is_written_through(project_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (project_folder / "Dockerfile").symlink_to(tmp_path / "elsewhere" / "Dockerfile")
+    assert inside(project_folder, "export", "dockerfile", "-o", "Dockerfile").code == 0
+    assert (project_folder / "Dockerfile").is_symlink()
+    assert os.listdir(tmp_path / "elsewhere") == ["Dockerfile"]
+
+
+@pytest.mark.parametrize("name", ["SHELF_URL", "SHELF_WEB"])
+def test_passwords_and_tokens_keep_a_file_from_being_packed_whatever_they_are_called(
+    project_folder: Path, name: str
+) -> None:
+    value = {"SHELF_URL": "db://me:a-pass@host/x", "SHELF_WEB": 'a-"quoted"-token'}[name]
+    settings = "http: {token_env: SHELF_WEB}\ninstructions: ${SHELF_URL:-none}\n"
+    with (project_folder / "mcp-bridge.yaml").open("a") as file:
+        file.write(settings.replace("instructions", "title"))
+    text = (project_folder / "mcp-bridge.yaml").read_text().replace("title: The shelf\n", "")
+    (project_folder / "mcp-bridge.yaml").write_text(text)
+    (project_folder / "data" / "stock.json").write_text(json.dumps({"pears": 3, "said": value}))
+    done = run(project_folder, "export", "mcpb", *DATA, env={**SET, name: value})
+    assert done.code == 2
+    assert "project/data/stock.json: the value of a variable of the settings stands in this file" in done.err
+    assert value not in done.err
+
+
+def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: Path) -> None:
+    with (project_folder / "mcp-bridge.yaml").open("a") as file:
+        file.write("approvals: {path: '${APPROVAL_KEY:-a-default}'}\n")
+    done = inside(project_folder, "export", "dockerfile")
+    assert "APPROVAL_KEY: the default in the settings is handed on with them: write ${APPROVAL_KEY} alone" in done.err
+    assert "a-default" not in done.out + done.err
+
+
+def test_requirements_are_handed_on_whole_and_without_passwords(project_folder: Path) -> None:
+    lines = [
+        'six<1.17; python_version < "3.12"',
+        'six>=1.17; python_version >= "3.12"',
+        "mcp-tool-bridge[utcp]>=0.1",
+        "mine @ git+https://me:a-pass@example.com/mine.git",
+        "--index-url https://a-token@example.com/simple",
+        "mine @ git+https://${A_TOKEN}@example.com/mine.git",
+        "yours @ git+ssh://git@example.com/yours.git",
+    ]
+    (project_folder / "requirements.txt").write_text("\n".join(lines))
+    done = inside(project_folder, "export", "dockerfile", "--needs", "mcp-tool-bridge[amplifier]")
+    (install,) = (json.loads(line[4:]) for line in done.out.splitlines() if line.startswith("RUN ["))
+    bridge, *others = install[install.index("--disable-pip-version-check") + 1 :]
+    assert bridge.startswith(f"mcp-tool-bridge[amplifier,utcp]>={__version__},<")
+    assert others == [lines[0], lines[1], lines[6]]
+    assert "https://***@example.com/simple' cannot be handed on" in done.err
+    assert "a-pass" not in done.out + done.err
+    assert "a-token" not in done.out + done.err
+
+
+def test_a_wheel_is_depended_on_with_the_extras_that_are_required(tmp_path: Path, wheel: Path) -> None:
+    (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n')
+    (tmp_path / "requirements.txt").write_text("mcp-tool-bridge[utcp]\n")
+    done = run(tmp_path, "export", "mcpb", "--wheel", wheel, "-o", "b.mcpb")
+    assert done.code == 0, done.err
+    with ZipFile(tmp_path / "b.mcpb") as archive:
+        declared = tomllib.loads(archive.read("pyproject.toml").decode())
+    assert declared["project"]["dependencies"] == [f"mcp-tool-bridge[utcp]=={__version__}"]
+
+
+def test_packages_that_come_with_the_bridge_are_no_matter_however_they_are_spelled(project_folder: Path) -> None:
+    (project_folder / "words.py").write_text("import docstring_parser, ruamel.yaml, anyio, jsonschema_rs\n")
+    assert "is imported" not in inside(project_folder, "export", "dockerfile").err
+
+
+def test_requirements_of_a_folder_of_tools_may_be_in_it(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many" / "one.py").write_text("")
+    (tmp_path / "many" / "requirements.txt").write_text("six\n")
+    (tmp_path / "requirements.txt").write_text("of-something-else\n")
+    made = inside(tmp_path, "export", "dockerfile", "many").out
+    assert '"six"' in made
+    assert "of-something-else" not in made
