@@ -40,9 +40,9 @@ CAUSES: Sequence[Cause] = (
         cure="Set it, and write the entry again, so that it refers to it: {again}\n{secrets}",
     ),
     Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<what>.+?): no such file or folder"),
+        pattern=re.compile(r"mcp-bridge: (?P<what>.+?): no such file\b"),
         meaning="there is no {what}",
-        cure="It was moved or deleted. Where it is now: {again}",
+        cure="It was moved or deleted. Say where it is now: in the settings that name it, or {again}",
     ),
     Cause(
         pattern=re.compile(r"mcp-bridge: (?P<what>.+:\d+: .+)"),

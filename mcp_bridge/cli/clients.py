@@ -31,10 +31,21 @@ def client_named(name: str) -> Client:
     client = CLIENTS.get(name.lower())
     if client is not None:
         return client
-    near = difflib.get_close_matches(name.lower(), CLIENTS, n=3, cutoff=0.5)
-    near += [known for known in CLIENTS if name.lower() in known and known not in near]
+    near = nearest(name)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(CLIENTS)}."
     raise ConfigError(f"there is no client '{name}'", hint=hint)
+
+
+def nearest(word: str) -> Sequence[str]:
+    """The names of the clients that a word can be meant for: by program, title or beginning, else by likeness."""
+    word = word.lower()
+    meant = [
+        client.name
+        for client in CLIENTS.values()
+        if word in (client.title.lower(), *client.programs) or client.name.startswith(f"{word}-")
+    ]
+    alike = difflib.get_close_matches(word, CLIENTS, n=3, cutoff=0.5)
+    return meant or [*alike, *(name for name in CLIENTS if len(word) > 2 and word in name and name not in alike)]
 
 
 def show(*, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-CLIENT = "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini, goose, opencode, copilot-cli, "
+CLIENT = "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
 Client = Annotated[str, typer.Argument(help=CLIENT + "lm-studio, cline or continue.", show_default=False)]
 WHAT = "Settings, a Python file or a folder of them. Default: mcp-bridge.yaml or tools.py here."
 Scope = Annotated[

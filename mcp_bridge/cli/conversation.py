@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,12 @@ KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "SYSTEMROOT"
 """The variables that clients hand on; others must be named in the client's own settings."""
 TAIL = 2_000
 """Characters of stderr that are shown."""
+LONGEST = 1 << 26
+"""Characters of a line on stdout; what has more is no message."""
+WAITING = 10_000
+"""Lines of stdout that may wait to be read."""
+SAID = 4_000
+"""Lines of stderr that are kept, the last ones, and characters of each."""
 GRACE = 1.0
 """Seconds that a process which did not do well has to end by itself."""
 METHOD_NOT_FOUND = -32601
@@ -58,25 +65,9 @@ class Conversation:
         self.first_answer: float | None = None
         self._began = time.monotonic()
         self._ids = itertools.count(1)
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._errors: list[str] = []
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - the person's own command, no shell
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=folder,
-                env=bare_environment() if environ is None else dict(environ),
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,  # so that what the process starts ends with it
-            )
-        except (OSError, ValueError) as error:  # the latter for a NUL in it
-            advice = "Give the full path of the command: clients do not have your shell's PATH."
-            why = getattr(error, "strerror", None) or error
-            raise Fault(f"cannot start '{argv[0]}': {why}", advice, kind="not started") from error
+        self._lines: queue.Queue[str | None] = queue.Queue(WAITING)
+        self._errors: deque[str] = deque(maxlen=SAID)
+        self._process = _process(argv, folder, bare_environment() if environ is None else dict(environ))
         self._readers = [
             threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._keep, args=(self._process.stderr,), daemon=True),
@@ -184,13 +175,35 @@ class Conversation:
         return f" It said:\n{said}" if said else " It said nothing on stderr."
 
     def _read(self, stream: IO[str]) -> None:
-        for line in stream:
+        while line := stream.readline(LONGEST):
             if line.strip():
                 self._lines.put(line)
         self._lines.put(None)
 
     def _keep(self, stream: IO[str]) -> None:
-        self._errors.extend(stream)
+        while line := stream.readline(SAID):
+            self._errors.append(line)
+
+
+def _process(argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    """The server's process. Raises Fault."""
+    try:
+        return subprocess.Popen(  # noqa: S603 - the person's own command, no shell
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=environ,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # so that what the process starts ends with it
+        )
+    except (OSError, ValueError) as error:  # the latter for a NUL in it
+        advice = "Give the full path of the command: clients do not have your shell's PATH."
+        why = getattr(error, "strerror", None) or error
+        raise Fault(f"cannot start '{argv[0]}': {why}", advice, kind="not started") from error
 
 
 def _refused(method: str, error: dict[str, Any]) -> Fault:

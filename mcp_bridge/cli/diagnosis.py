@@ -6,6 +6,7 @@ client library hides.
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import tempfile
@@ -69,7 +70,7 @@ def _is_client(target: str) -> bool:
 
     if target in CLIENTS or target == EVERYWHERE:
         return True
-    if word.exists():
+    if os.path.exists(target):  # Path's own raises for a name that is too long
         return False
 
     near = get_close_matches(target, [*CLIENTS, EVERYWHERE], n=3, cutoff=0.5)

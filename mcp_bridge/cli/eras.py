@@ -113,5 +113,6 @@ def _heard(
 
 
 def _who(found: dict[str, Any]) -> str:
-    info = found.get("serverInfo") or found.get("_meta", {}).get("io.modelcontextprotocol/serverInfo") or {}
-    return f"'{info.get('name', 'the server')}'"
+    meta = found.get("_meta")
+    info = found.get("serverInfo") or (isinstance(meta, dict) and meta.get("io.modelcontextprotocol/serverInfo"))
+    return f"'{info.get('name', 'the server') if isinstance(info, dict) else 'the server'}'"

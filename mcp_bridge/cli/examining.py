@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +14,7 @@ from mcp_bridge.cli.diagnosis import EVERYWHERE, Wishes
 from mcp_bridge.cli.exits import Exit
 from mcp_bridge.cli.findings import Finding
 from mcp_bridge.cli.installing import journal
-from mcp_bridge.cli.preflight import Subject, preflight, settings_of
+from mcp_bridge.cli.preflight import Subject, preflight
 from mcp_bridge.cli.rejections import rejections
 from mcp_bridge.cli.reports import Report, as_data, secrets_of, show
 from mcp_bridge.cli.showing import data
@@ -21,8 +23,8 @@ from mcp_bridge.clients import reading
 from mcp_bridge.clients.client import Client, Installed, Machine, Place
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.clients.launching import launch
-from mcp_bridge.clients.locating import found, here, path_of, place_of
-from mcp_bridge.clients.shaping import started
+from mcp_bridge.clients.locating import found, here, path_of, place_of, within
+from mcp_bridge.clients.shaping import references, started
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -30,6 +32,8 @@ LONGEST = 60.0
 """Seconds that an answer is waited for where nothing else is said: some clients wait for minutes."""
 _FATAL = frozenset({"command", "folder", "settings"})
 """Checks without which a start is not worth while."""
+_DIGITS = re.compile(r"\d")
+"""Times and numbers of processes, in what two of them say alike."""
 
 
 def examine(target: str, wishes: Wishes, call: Wanted | None) -> Exit:
@@ -64,8 +68,12 @@ class _Examiner:
         """A report for each server, each file that cannot be read and each server that has vanished; where there is
         none of these and the client is looked at `alone`, one that says so."""
         seen = [self._file(client, place) for place in client.places if self.wishes.scope in (None, place.scope)]
-        told = False
+        told, broken = False, set[Path]()
         for file in seen:
+            if file.path in broken:  # two scopes in one file
+                continue
+            if file.error is not None:
+                broken.add(file.path)
             for report in self._of_file(client, file):
                 told = True
                 yield report
@@ -97,20 +105,25 @@ class _Examiner:
         return server.name == name if name is not None else reading.is_bridge(client, server.value)
 
     def _has_vanished(self, client: Client, file: _File, record: Record) -> bool:
-        # A local scope has the servers of every project in one file: which one is meant, the record does not say.
-        ours = (record.client, record.scope, Path(record.path)) == (client.name, file.place.scope, file.path)
-        there = any(server.name == record.name for server in file.servers)
-        return ours and record.scope != "local" and not there and self.wishes.name in (None, record.name)
+        place = (client.name, file.place.scope, file.path, tuple(within(file.place, self.machine)))
+        if (record.client, record.scope, Path(record.path), tuple(record.within)) != place:
+            return False
+        # What serves the same under another name was renamed there.
+        there = any(
+            server.name == record.name or reading.served(client, server.value) == record.settings
+            for server in file.servers
+        )
+        return not there and self.wishes.name in (None, record.name)
 
     def _report(self, client: Client, server: Installed) -> Report:
         start = launch(server, self.machine)
         ours = reading.is_bridge(client, server.value)
-        subject = Subject(client=client, launch=start, again=_again(server, settings_of(start.argv)), ours=ours)
+        subject = Subject(client=client, launch=start, again=_again(server, reading.settings_of(start.argv)), ours=ours)
         findings, first = self._examined(subject, server.name)
-        says = started(client, server.value)
+        says, has = started(client, server.value), {**self.machine.environ, **start.environ}
         return Report(
             client=client,
-            findings=findings,
+            findings=[*_switched_off(client, server), *findings],
             scope=server.place.scope,
             path=server.path,
             name=server.name,
@@ -118,7 +131,7 @@ class _Examiner:
             folder=start.folder,
             patience=start.patience,
             first_answer=first,
-        ).without(secrets_of(start.environ, [*says.env, *says.names]))
+        ).without(secrets_of(has, [*says.env, *says.names, *references(client, server.value)]))
 
     def _examined(self, subject: Subject, name: str) -> tuple[list[Finding], float | None]:
         before = preflight(subject)
@@ -131,7 +144,7 @@ class _Examiner:
             findings.append(start)
         findings += eras.beside(talks, ours=subject.ours)
         tools = next((heard.tools for heard in talks if heard.finding.ok), ())
-        findings += rejections(subject.client, name, tools)
+        findings += rejections(subject, name, tools)
         return findings, next((heard.first_answer for heard in talks if heard.first_answer is not None), None)
 
     def _talks(self, subject: Subject) -> list[eras.Heard]:
@@ -171,6 +184,12 @@ class _File:
     error: ConfigError | None = None
 
 
+def _switched_off(client: Client, server: Installed) -> Iterator[Finding]:
+    if server.value.get("enabled") is False or server.value.get("disabled") is True:
+        detail = f"it is switched off: {client.title} does not start it"
+        yield Finding("entry", True, detail, f"Switch it on in {client.title}, or in its file.")
+
+
 def _of_eras(talks: Sequence[eras.Heard], subject: Subject, *, spoken: bool) -> Iterator[Finding]:
     """A finding for each era; a stranger may speak one alone, and what is said twice is said once."""
     before = ""
@@ -178,10 +197,10 @@ def _of_eras(talks: Sequence[eras.Heard], subject: Subject, *, spoken: bool) -> 
         finding = causes.explained(heard, subject)
         if not finding.ok and spoken and not subject.ours:
             finding = replace(finding, ok=True, advice="One era is enough for a client that speaks it.")
-        elif finding.advice and finding.advice == before:
+        elif finding.advice and _DIGITS.sub("", finding.advice) == before:
             finding = replace(finding, advice="The cause is the same.")
         else:
-            before = finding.advice
+            before = _DIGITS.sub("", finding.advice)
         yield finding
 
 
@@ -199,7 +218,7 @@ def _vanished(client: Client, file: _File, record: Record) -> Report:
 
 
 def _again(server: Installed, settings: str | None) -> str:
-    there = settings is not None and Path(settings).is_absolute() and Path(settings).exists()
+    there = settings is not None and os.path.isabs(settings) and os.path.exists(settings)
     return _install(CLIENTS[server.client], settings if there else None, server.place.scope, server.name)
 
 

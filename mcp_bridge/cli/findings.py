@@ -11,6 +11,8 @@ from typing import Any
 from mcp_bridge.cli.conversation import Conversation, Fault
 from mcp_bridge.cli.exits import counted, say
 
+PAGES = 1_000
+"""The most pages of a list that are asked for."""
 _STATUS = re.compile(r"amplifier://[^/]+/status")
 _ENDED = re.compile(r" ERROR mcp_bridge\.bridge: source '(?P<name>.*?)' ended: (?P<why>.*)")
 _PROBLEM = re.compile(r""" ERROR mcp_bridge\.bridge: source (?P<q>['"])(?P<name>.*?)(?P=q): (?P<why>.*)""")
@@ -45,7 +47,7 @@ def tell(findings: Iterable[Finding]) -> None:
 
 
 def listed(conversation: Conversation, method: str, kind: str, params: dict[str, Any]) -> list[Any]:
-    """What a list has, over all pages. Raises Fault."""
+    """What a list has, over all pages. Raises Fault, also where the pages do not end."""
     found: list[Any] = []
     cursors: list[Any] = [None]
     while True:
@@ -57,8 +59,9 @@ def listed(conversation: Conversation, method: str, kind: str, params: dict[str,
         cursor = page.get("nextCursor")
         if cursor is None:
             return found
-        if cursor in cursors:
-            raise Fault(f"{method} gives the cursor {cursor!r} again", "Its pages never end; clients would hang.")
+        if cursor in cursors or len(cursors) > PAGES:
+            what = f"gives the cursor {cursor!r} again" if cursor in cursors else f"has more than {PAGES} pages"
+            raise Fault(f"{method} {what}", "Its pages never end; clients would hang.")
         cursors.append(cursor)
 
 
@@ -67,7 +70,8 @@ def of_modules(conversation: Conversation, known: dict[str, Any], params: dict[s
 
     A server that says nothing of resources is not asked about them.
     """
-    if "resources" not in (known.get("capabilities") or {}):
+    capabilities = known.get("capabilities")
+    if not isinstance(capabilities, dict) or "resources" not in capabilities:
         return []
     found: list[Finding] = []
     for one in listed(conversation, "resources/list", "resources", params):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge.cli.findings import Finding
 from mcp_bridge.clients.client import Client, Launch
-
-_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-file"})
-"""Options of `serve` that are followed by a value."""
+from mcp_bridge.clients.reading import names_bridge, settings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,26 +32,18 @@ def preflight(subject: Subject) -> list[Finding]:
     return [*_folder(subject), *_program(subject), *_settings(subject), *_variables(subject)]
 
 
-def settings_of(argv: Sequence[str]) -> str | None:
-    """The settings file that a command of ours serves, as it is written there; none where none is named."""
-    words = iter(argv[argv.index("serve") + 1 :] if "serve" in argv else ())
-    for word in words:
-        if word in _WITH_VALUE:
-            next(words, None)
-        elif not word.startswith("-"):
-            return word
-    return None
-
-
 def python_of(program: str) -> str:
-    """The Python that a program runs on: itself, or what its first line names."""
-    if Path(program).name.lower().startswith("python"):
-        return program
-    return _interpreter(Path(program)) or "python"
+    """The Python that a program runs on: itself, what its first line names, or the one beside it.
+
+    The first line of a script in a folder with a space in its name is that of a shell.
+    """
+    beside = str(Path(program).with_name("python")) if os.path.isabs(program) else "python"
+    candidates = (program, _interpreter(Path(program)), beside if os.path.exists(beside) else None)
+    return next((one for one in candidates if one and Path(one).name.lower().startswith("python")), "python")
 
 
 def _folder(subject: Subject) -> Iterator[Finding]:
-    if not subject.launch.folder.is_dir():
+    if not os.path.isdir(subject.launch.folder):
         detail = f"{subject.client.title} would start it in {subject.launch.folder}, which is not there"
         yield Finding("folder", False, detail, "Make that folder, or take its path out of the entry.")
 
@@ -78,14 +68,14 @@ def _program(subject: Subject) -> Iterator[Finding]:
 
 
 def _unusable(path: Path) -> _Problem | None:
-    if not path.exists():
+    if not os.path.exists(path):  # Path's own raises where it may not look
         return _Problem(f"there is no {path}", "It was moved or deleted. Write the entry again: {again}")
-    if path.is_dir():
+    if os.path.isdir(path):
         return _Problem(f"{path} is a folder, not a program", "Write the entry again: {again}")
     if not os.access(path, os.X_OK):
         return _Problem(f"{path} is not executable", f"chmod +x '{path}', or write the entry again: {{again}}")
     interpreter = _interpreter(path)
-    if interpreter is not None and not Path(interpreter).exists():
+    if interpreter is not None and not os.path.exists(interpreter):
         what = f"{path} runs on {interpreter}, which is not there"
         return _Problem(what, "Its environment was moved or deleted. Write the entry again: {again}")
     return None
@@ -115,13 +105,16 @@ def _interpreter(program: Path) -> str | None:
 
 def _settings(subject: Subject) -> Iterator[Finding]:
     argv, title, folder = subject.launch.argv, subject.client.title, subject.launch.folder
-    if not subject.ours or "serve" not in argv:
+    if not names_bridge(argv) or "serve" not in argv:
         return
+    if any(word.split("=")[0] == "--http" for word in argv):
+        detail = f"the entry has --http, and {title} speaks to what it starts over stdin and stdout"
+        yield Finding("command", False, detail, f"Leave it out: {subject.again}")
     written = settings_of(argv)
     if written is None:
         detail = f"the entry names no settings: what is served depends on the folder that {title} starts it in"
         yield Finding("settings", True, detail, f"Name them: {subject.again}")
-    elif not (folder / written).exists():
+    elif not os.path.exists(folder / written):
         moved = "It was moved or deleted" if os.path.isabs(written) else f"A relative path is looked for in {folder}"
         yield Finding("settings", False, f"there is no {written}", f"{moved}. Where it is now: {subject.again}")
     elif not os.path.isabs(written):

@@ -15,7 +15,7 @@ from mcp_bridge.clients.edit import BY_HAND, Unsafe
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.clients.locating import path_of, within
 from mcp_bridge.clients.merging import merged
-from mcp_bridge.clients.reading import is_bridge, servers_in
+from mcp_bridge.clients.reading import entries_in, is_bridge, servers_in
 from mcp_bridge.clients.shaping import shaped, started
 from mcp_bridge.clients.writing import Text
 from mcp_bridge.contracts.errors import ConfigError
@@ -65,9 +65,12 @@ def planned(
     somebody else's server has.
     """
     file, servers = read(place, path_of(place, machine), machine)
-    value, action = _wanted(client, place, entry, servers, force=force)
+    entries = entries_in(place, file.content, file.path, machine)
+    value, action = _wanted(client, place, entry, entries, force=force)
     keys = within(place, machine)
-    record = recorded(journal, client, place, file.path, entry.name, keys)
+    record = None
+    if action == "update":  # anything else was not put there by the one that is noted
+        record = journal.find(client.name, place.scope, file.path, keys, entry.name)
     edit = _edited(place, file, entry.name, value, keys, record)
     own = action == "install" and not edit_file
     program = commands.usable(client, place, machine, servers=servers, entry=entry) if own else None
@@ -102,26 +105,18 @@ def carry_out(plan: Plan, machine: Machine, journal: Journal, *, settings: str) 
         client=plan.client.name,
         scope=plan.place.scope,
         path=str(plan.file.path),
+        within=tuple(within(plan.place, machine)),
         name=plan.entry.name,
         value=shaped(plan.client, plan.place, plan.entry),  # what a person has added may be secret
         settings=settings,
         undo={
             "by": "command" if plan.command is not None else "edit",
             "made": not plan.file.existed,
-            "within": list(within(plan.place, machine)),
             "edit": dict(plan.edit.undo),
         },
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
     return Done(backup=str(backup) if backup is not None else None, unnoted=_noted(journal, record, plan))
-
-
-def recorded(
-    journal: Journal, client: Client, place: Place, path: Path, name: str, keys: Sequence[str]
-) -> Record | None:
-    """What is noted of an entry. The servers of all projects may be in one file: another project's is not meant."""
-    record = journal.find(client.name, place.scope, str(path), name)
-    return record if record is not None and record.undo.get("within", list(keys)) == list(keys) else None
 
 
 def snippet(place: Place, entry: Entry, value: Mapping[str, Any], machine: Machine) -> str:
@@ -163,14 +158,14 @@ def _result_problem(plan: Plan, machine: Machine) -> str | None:
 
 
 def _wanted(
-    client: Client, place: Place, entry: Entry, servers: Mapping[str, Mapping[str, Any]], *, force: bool
+    client: Client, place: Place, entry: Entry, entries: Mapping[str, Any], *, force: bool
 ) -> tuple[Mapping[str, Any], Action]:
     """The value that is to be there, and why; of somebody else's server nothing is kept."""
     value = shaped(client, place, entry)
-    old = servers.get(entry.name)
-    if old is None:
+    if entry.name not in entries:
         return value, "install"
-    if is_bridge(client, old):
+    old = entries[entry.name]
+    if isinstance(old, Mapping) and is_bridge(client, old):
         value = merged(client, old, value)
         return value, "none" if value == old else "update"
     if not force:
@@ -210,8 +205,8 @@ def unsafe_at(path: Path) -> Iterator[None]:
 def _noted(journal: Journal, record: Record, plan: Plan) -> str | None:
     """Write it down; an update keeps what the first installation made. What went wrong, if it did."""
     try:
-        first = journal.find(record.client, record.scope, record.path, record.name)
-        if first is not None and plan.action == "update" and first.undo.get("within") == record.undo["within"]:
+        first = journal.find(record.client, record.scope, record.path, record.within, record.name)
+        if first is not None and plan.action == "update":
             record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
         journal.remember(record)
     except (ConfigError, OSError) as error:

@@ -26,6 +26,8 @@ class Record:
     scope: str
     path: str
     """The client's file, absolute."""
+    within: Sequence[str]
+    """The keys that lead to its servers there: the servers of all projects may be in one file."""
     name: str
     value: Mapping[str, Any]
     """The entry as it was written: references to secrets, never their values."""
@@ -45,7 +47,7 @@ class Journal:
 
     def remember(self, record: Record) -> None:
         """Keep the record, in the place of one about the same entry. Raises ConfigError where it cannot be written."""
-        path = self._path(record.client, record.scope, record.path, record.name)
+        path = self._path(_key(record))
         try:
             text = json.dumps({"version": _VERSION, **asdict(record)}, indent=2, sort_keys=True)
             self._write(path, f"{text}\n".encode())
@@ -54,20 +56,15 @@ class Journal:
         except (TypeError, ValueError, RecursionError):
             raise ConfigError("what is to be noted is not JSON data", path=str(path)) from None
 
-    def find(self, client: str, scope: str, path: str | Path, name: str) -> Record | None:
+    def find(self, client: str, scope: str, path: str | Path, within: Sequence[str], name: str) -> Record | None:
         """The record about an entry, None where there is none that can be read."""
-        found = _read(self._path(client, scope, str(path), name))
-        is_it = isinstance(found, Record) and (found.client, found.scope, found.path, found.name) == (
-            client,
-            scope,
-            str(path),
-            name,
-        )
-        return found if is_it and isinstance(found, Record) else None
+        key = [client, scope, str(path), *within, name]
+        found = _read(self._path(key))
+        return found if isinstance(found, Record) and _key(found) == key else None
 
     def forget(self, record: Record) -> None:
         """Remove the record about this entry, if there is one. Raises ConfigError where it cannot be removed."""
-        path = self._path(record.client, record.scope, record.path, record.name)
+        path = self._path(_key(record))
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -76,15 +73,14 @@ class Journal:
     def all(self) -> Sequence[Record]:
         """The records that can be read, by client, file and name."""
         found = [record for record in map(_read, self._files()) if isinstance(record, Record)]
-        return sorted(found, key=lambda record: (record.client, record.scope, record.path, record.name))
+        return sorted(found, key=_key)
 
     def problems(self) -> Sequence[str]:
         """A line for each file among the records that is none."""
         return [found for found in map(_read, self._files()) if isinstance(found, str)]
 
-    def _path(self, client: str, scope: str, path: str, name: str) -> Path:
-        key = json.dumps([client, scope, path, name])
-        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    def _path(self, key: Sequence[str]) -> Path:
+        return self._folder / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
 
     def _files(self) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
@@ -102,6 +98,11 @@ class Journal:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+
+def _key(record: Record) -> list[str]:
+    """What tells records apart."""
+    return [record.client, record.scope, record.path, *record.within, record.name]
 
 
 def _read(path: Path) -> Record | str | None:
@@ -122,7 +123,10 @@ def _read(path: Path) -> Record | str | None:
 def _record(data: Any) -> Record | None:
     if not isinstance(data, dict) or data.get("version") != _VERSION:
         return None
-    wanted = {field.name: dict if field.name in {"value", "undo"} else str for field in fields(Record)}
-    if not all(isinstance(data.get(name), kind) for name, kind in wanted.items()):
+    kinds = {"within": list, "value": dict, "undo": dict}
+    names = [field.name for field in fields(Record)]
+    if not all(isinstance(data.get(name), kinds.get(name, str)) for name in names):
         return None
-    return Record(**{name: data[name] for name in wanted})
+    if not all(isinstance(key, str) for key in data["within"]):
+        return None
+    return Record(**{name: data[name] for name in names} | {"within": tuple(data["within"])})

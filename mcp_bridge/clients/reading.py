@@ -15,6 +15,8 @@ from mcp_bridge.contracts.errors import ConfigError
 
 PROGRAM = "mcp-bridge"
 MODULE = ("-m", "mcp_bridge")
+_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-file"})
+"""Options of `serve` that are followed by a value."""
 
 
 def installed(client: Client, machine: Machine) -> Sequence[Installed]:
@@ -43,6 +45,12 @@ def content(path: Path) -> str:
 
 def servers_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping[str, Mapping[str, Any]]:
     """The servers in a text, by name. Raises ConfigError for a text that is not of the place's format."""
+    found = entries_in(place, text, path, machine)
+    return {name: value for name, value in found.items() if isinstance(value, Mapping)}
+
+
+def entries_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
+    """What stands where servers do, by name, also what can be none. Raises ConfigError as `servers_in` does."""
     try:
         data = documents.read(place.format, text)
     except ConfigError as error:
@@ -52,9 +60,7 @@ def servers_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping
     if place.listed and isinstance(data, Sequence) and not isinstance(data, str):
         named = (item for item in data if isinstance(item, Mapping))
         data = {item["name"]: item for item in named if isinstance(item.get("name"), str)}
-    if not isinstance(data, Mapping):
-        return {}
-    return {str(name): value for name, value in data.items() if isinstance(value, Mapping)}
+    return {str(name): value for name, value in data.items()} if isinstance(data, Mapping) else {}
 
 
 def is_bridge(client: Client, value: Mapping[str, Any]) -> bool:
@@ -69,9 +75,27 @@ def is_bridge(client: Client, value: Mapping[str, Any]) -> bool:
 
 def served(client: Client, value: Mapping[str, Any]) -> str | None:
     """What the bridge of an entry serves, as it stands there."""
-    argv = started(client, value).argv
-    after = argv[argv.index("serve") + 1 :] if "serve" in argv else ()
-    return next((word for word in after if not word.startswith("-")), None)
+    return settings_of(started(client, value).argv)
+
+
+def settings_of(argv: Sequence[str]) -> str | None:
+    """What a command of ours serves, as it is written there; None where nothing is named."""
+    words = iter(argv[argv.index("serve") + 1 :] if "serve" in argv else ())
+    for word in words:
+        if word in _WITH_VALUE:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def names_bridge(argv: Sequence[str]) -> bool:
+    """Whether the first word of a command is the bridge, or a Python that runs it; then its paths are this machine's.
+
+    Another program (`uv run --directory`, `docker run`) may start the bridge elsewhere.
+    """
+    program = _program(argv[0]) if argv else ""
+    return program == PROGRAM or (program.lower().startswith("python") and MODULE in itertools.pairwise(argv))
 
 
 def _program(word: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from mcp_bridge.clients import commands, documents, writing
 from mcp_bridge.clients.client import Client, Installed, Machine
 from mcp_bridge.clients.edit import Unsafe
-from mcp_bridge.clients.installing import read, recorded, unsafe_at
+from mcp_bridge.clients.inheriting import heirs
+from mcp_bridge.clients.installing import read, unsafe_at
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.clients.locating import place_of, within
 from mcp_bridge.clients.reading import is_bridge, of_place, servers_in
@@ -91,6 +92,8 @@ def carry_out(removal: Removal, machine: Machine, journal: Journal) -> Gone:
             backup = writing.back_up(file)
     if removal.record is not None:
         with contextlib.suppress(ConfigError):  # one that stays is about nothing that is there
+            for heir in heirs(journal, removal.record) if removal.text is not None else ():
+                journal.remember(heir)
             journal.forget(removal.record)
     return Gone(backup=str(backup) if backup is not None else None, note=note)
 
@@ -138,7 +141,7 @@ def _named(client: Client, servers: Sequence[Installed], name: str, *, force: bo
 
 
 def _record(journal: Journal, client: Client, server: Installed, machine: Machine) -> Record | None:
-    return recorded(journal, client, server.place, server.path, server.name, within(server.place, machine))
+    return journal.find(client.name, server.place.scope, server.path, within(server.place, machine), server.name)
 
 
 def _without(server: Installed, file: Text, keys: Sequence[str], record: Record | None) -> str | None:

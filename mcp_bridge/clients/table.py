@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mcp_bridge.clients.client import Client
 from mcp_bridge.clients.table_apps import CLAUDE_DESKTOP, GOOSE, LM_STUDIO
 from mcp_bridge.clients.table_editors import CLINE, CONTINUE, CURSOR, VSCODE, WINDSURF, ZED
-from mcp_bridge.clients.table_terminals import CLAUDE_CODE, CODEX, COPILOT_CLI, GEMINI, OPENCODE
+from mcp_bridge.clients.table_terminals import CLAUDE_CODE, CODEX, COPILOT_CLI, GEMINI_CLI, OPENCODE
 
 CLIENTS: Mapping[str, Client] = {
     client.name: client
@@ -19,7 +19,7 @@ CLIENTS: Mapping[str, Client] = {
         WINDSURF,
         ZED,
         CODEX,
-        GEMINI,
+        GEMINI_CLI,
         GOOSE,
         OPENCODE,
         COPILOT_CLI,

@@ -71,8 +71,8 @@ CODEX = Client(
     secrets="Export them in your shell's profile: Codex hands on the variables that `env_vars` names.",
 )
 
-GEMINI = Client(
-    name="gemini",
+GEMINI_CLI = Client(
+    name="gemini-cli",
     title="Gemini CLI",
     places=(
         Place(

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from cli_running import ROOT, TOOLS, Inside
 
+from mcp_bridge.cli import conversation as conversation_room
+from mcp_bridge.cli.conversation import Conversation, Fault
+
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 ONE_ERA = """
 import json, sys
@@ -189,6 +192,7 @@ def test_a_server_of_one_era_is_healthy_by_command(inside: Inside, tmp_path: Pat
         ("{}", "the answer to server/discover is neither a result nor an error"),
         ("{'result': {}}", "the answer to tools/list has no list 'tools'"),
         ("{'result': {'tools': [], 'nextCursor': 'a'}}", "tools/list gives the cursor 'a' again"),
+        ("{'result': {'tools': [], 'nextCursor': str(request['id'])}}", "tools/list has more than 1000 pages"),
     ],
 )
 def test_answers_that_are_none_are_told(inside: Inside, tmp_path: Path, answer: str, found: str) -> None:
@@ -197,6 +201,30 @@ def test_answers_that_are_none_are_told(inside: Inside, tmp_path: Path, answer: 
     assert code == 1
     assert first["detail"].startswith(found)
     assert first["advice"]
+
+
+@pytest.mark.parametrize("odd", ["'serverInfo': 'x'", "'_meta': None", "'_meta': [1]", "'capabilities': 7"])
+def test_a_server_that_introduces_itself_oddly_is_listened_to(inside: Inside, tmp_path: Path, odd: str) -> None:
+    source = ANSWERS.replace("ANSWER(request)", f"{{'result': {{'tools': [], {odd}}}}}")
+    code, first, _ = check(inside, command(tmp_path, source))
+    assert (code, first["detail"]) == (0, "'the server' answers, 0 tools")
+
+
+def test_of_what_a_server_says_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
+    source = "import sys; input(); sys.stderr.write('x' * 9_000 + ''.join(f'{n}\\n' for n in range(9_000)))"
+    with pytest.raises(Fault) as found, Conversation([sys.executable, "-c", source], tmp_path, 30) as conversation:
+        conversation.ask("initialize", {})
+    assert found.value.kind == "ended"
+    lines = conversation.said.splitlines()
+    assert (len(lines), lines[-1]) == (conversation_room.SAID, "8999")
+
+
+def test_a_line_without_an_end_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation_room, "LONGEST", 1_000)
+    source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
+    with pytest.raises(Fault) as found, Conversation([sys.executable, "-c", source], tmp_path, 30) as conversation:
+        conversation.ask("initialize", {})
+    assert found.value.kind == "polluted"
 
 
 def test_a_server_that_stays_after_the_end_of_input_is_ended(inside: Inside, tmp_path: Path) -> None:
@@ -217,6 +245,7 @@ def test_a_server_that_stays_after_the_end_of_input_is_ended(inside: Inside, tmp
         (("--timeout", "nan"), "--timeout: found nan. Write seconds"),
         (("--timeout", "inf"), "--timeout: found inf. Write seconds"),
         ((), "no file is given and none is here. Name one"),
+        (("x" * 300,), f"doctor: '{'x' * 300}' is neither a client nor a file here"),
     ],
 )
 def test_options_that_cannot_be_used_are_a_usage_error(inside: Inside, options: tuple[str, ...], problem: str) -> None:

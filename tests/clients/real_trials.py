@@ -10,22 +10,20 @@ from dataclasses import dataclass, field
 class Trial:
     """One way to have the bridge in one client.
 
-    `into` are the words after `install`; `asks` makes the client report on its servers, and `sees` is in that report
-    if and only if the bridge is there. `file` holds `before` before, and again after an uninstall.
+    `into` are the words after `install`; `asks` makes the client report on its servers, `sees` is in that report where
+    the bridge is there, and `gone` where it is not. `file` holds `before` before, and again after an uninstall.
+    `patient` is a file, and what an entry there has to begin with for a client to wait longer.
     """
 
     client: str
     into: Sequence[str]
     asks: Sequence[str]
     sees: str
+    gone: str
     file: str = ""
     before: str = ""
     beside: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def edits(self) -> bool:
-        """Whether the file is edited, and not written by the client."""
-        return "--edit-file" in self.into
+    patient: tuple[str, str] | None = None
 
 
 CLAUDE = ("claude", "mcp", "list")
@@ -35,43 +33,65 @@ INSPECTOR = ("mcp-inspector", "--cli", "--config", "{project}/.mcp.json", "--ser
 CALL = ("--method", "tools/call", "--tool-name", "add", "--tool-args-json", '{"a": 19, "b": 23}')
 TRUSTED = {".gemini/trustedFolders.json": '{"{project}": "TRUST_FOLDER"}'}
 ONE_LINE = '{"theme":"dark", "mcpServers": {"other": {"command": "/bin/false", "args": ["--x"]}},\r\n  "last": 1 }'
+PATIENT = (".gemini/settings.json", '"timeout": 60000, ')  # without it, `gemini mcp list` gives a server 5 s
 COMMENTED = '// mine\n{\n  "mcpServers": {\n    "other": {"command": "/bin/false"}, // not ours\n  },\n}\n'
+ALONE = r"\A(?![\s\S]*shelf:)[\s\S]*\bother: "
+NONE = "No MCP server named 'shelf' found"
 TRIALS = (
-    Trial(client="claude-code", into=("claude-code",), asks=CLAUDE, sees="shelf: .* ✔ Connected"),
+    Trial(
+        client="claude-code",
+        into=("claude-code",),
+        asks=CLAUDE,
+        sees="shelf: .* ✔ Connected",
+        gone="No MCP servers configured",
+    ),
     Trial(
         client="claude-code",
         into=("claude-code", "--edit-file"),
         asks=CLAUDE,
         sees="shelf: .* ✔ Connected",
+        gone=ALONE,
         file=".claude.json",
         before=ONE_LINE,
     ),
-    Trial(client="gemini-cli", into=("gemini-cli",), asks=GEMINI, sees="✓ shelf: .* Connected", beside=TRUSTED),
+    Trial(
+        client="gemini-cli",
+        into=("gemini-cli",),
+        asks=GEMINI,
+        sees="✓ shelf: .* Connected",
+        gone="No MCP servers configured",
+        beside=TRUSTED,
+        patient=PATIENT,
+    ),
     Trial(
         client="gemini-cli",
         into=("gemini-cli", "--edit-file"),
         asks=GEMINI,
         sees="✓ shelf: .* Connected",
+        gone=ALONE,
         file=".gemini/settings.json",
         before=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),  # it reads comments, but no comma too many
         beside=TRUSTED,
+        patient=PATIENT,
     ),
     Trial(
         client="opencode",
         into=("opencode", "--edit-file"),
         asks=("opencode", "mcp", "list"),
         sees="✓ +shelf +connected",
+        gone=r"other disabled[^✓✗]* 1 server\(s\)",
         file=".config/opencode/opencode.json",
         before=COMMENTED.replace("mcpServers", "mcp").replace(
             '{"command": "/bin/false"}', '{"type": "local", "command": ["/bin/false"], "enabled": false}'
         ),
     ),
-    Trial(client="codex", into=("codex",), asks=CODEX, sees='"command": ".*/mcp-bridge"'),
+    Trial(client="codex", into=("codex",), asks=CODEX, sees='"command": ".*/mcp-bridge"', gone=NONE),
     Trial(
         client="codex",
         into=("codex", "--edit-file"),
         asks=CODEX,
         sees='"command": ".*/mcp-bridge"',
+        gone=NONE,
         file=".codex/config.toml",
         before='# mine\nmodel = "x"\n\n[mcp_servers.other]   # not ours\ncommand = "/bin/false"\n',
     ),
@@ -80,5 +100,6 @@ TRIALS = (
         into=("claude-code", "--scope", "project", "--edit-file"),
         asks=(*INSPECTOR, *CALL),
         sees='"text": "42"',
+        gone="Config file not found",
     ),
 )

@@ -81,12 +81,24 @@ def test_a_bridge_is_known_by_what_it_starts(value: object, is_one: bool, who: P
     assert file["servers"] == ["some"]
 
 
-@pytest.mark.parametrize(("said", "meant"), [("claude", "claude-code"), ("vs-code", "vscode"), ("Cursr", "cursor")])
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("claude", "claude-desktop or claude-code?"),
+        ("gemini", "gemini-cli?"),
+        ("code", "vscode?"),
+        ("VS Code", "vscode?"),
+        ("Copilot", "copilot-cli?"),
+        ("cn", "continue?"),
+        ("vs-code", "vscode"),
+        ("Cursr", "cursor"),
+    ],
+)
 @pytest.mark.parametrize("command", ["install", "uninstall"])
 def test_an_unknown_client_is_answered_with_the_nearest(said: str, meant: str, command: str, who: Person) -> None:
     done = who.run(command, said, check=2)
     assert f"there is no client '{said}'" in done.stderr
-    assert meant in done.stderr
+    assert f"Did you mean {meant}" in done.stderr
 
 
 def test_a_client_like_none_is_answered_with_all(who: Person) -> None:

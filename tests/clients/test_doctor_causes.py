@@ -9,7 +9,25 @@ from pathlib import Path
 import pytest
 from doctoring import ERAS, TOOLS, Person, script, somebody
 
+from mcp_bridge.cli.preflight import python_of
+from mcp_bridge.clients import reading
+from mcp_bridge.clients.table import CLIENTS
+from mcp_bridge.dialects.table import PROFILES
+
 pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
+
+REFERRING = '''
+from mcp_bridge import tool
+
+PARTS = {"p0": {"type": "string"}}
+for n in range(1, 7):  # more parts than are inlined
+    PARTS[f"p{n}"] = {"type": "object", "properties": {key: {"$ref": f"#/$defs/p{n - 1}"} for key in "abcd"}}
+
+
+@tool(input_schema={"type": "object", "properties": {"part": {"$ref": "#/$defs/p6"}}, "$defs": PARTS})
+def deep(part: dict) -> None:
+    """Take much."""
+'''
 
 
 @pytest.fixture
@@ -82,6 +100,59 @@ def test_an_entry_without_settings_is_a_warning(person: Person) -> None:
     done = person.doctor("gemini-cli")
     assert done.code == 0
     assert "Name them" in done.cures["settings"]
+
+
+def test_settings_are_told_from_the_values_of_options(person: Person) -> None:
+    words = [*person.serve(), "--log-level", "debug", "--http=1"]
+    for args in (words[3:], [*words[3:4], *words[5:], words[4]]):
+        entry = {"command": "x", "args": list(map(str, args))}
+        assert reading.served(CLIENTS["gemini-cli"], entry) == str(person.tools)
+    assert reading.settings_of(["mcp-bridge", "serve", "--log-level", "debug"]) is None
+
+
+def test_a_file_that_the_settings_name_and_that_is_gone_is_told_with_both_places_to_mend(person: Person) -> None:
+    settings = person.project / "s.yaml"
+    settings.write_text("sources: [{type: python, path: gone.py}]\n")
+    person.has(*person.serve(settings))
+    done = person.doctor("gemini-cli")
+    assert done.failed[ERAS[0]].startswith(f"there is no {person.project / 'gone.py'}")
+    assert "in the settings that name it, or mcp-bridge install gemini-cli" in done.cures[ERAS[0]]
+    assert done.cures[ERAS[1]] == "The cause is the same."  # though the time stands in the log
+
+
+def test_an_entry_that_serves_over_http_is_not_started(person: Person) -> None:
+    person.has(*person.serve(), "--http", "8000")
+    done = person.doctor("gemini-cli")
+    assert list(done.failed) == ["command"]
+    assert "Leave it out: mcp-bridge install" in done.cures["command"]
+
+
+def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(person: Person) -> None:
+    (person.project / "elsewhere").mkdir()
+    person.tools.rename(person.project / "elsewhere" / "s.py")
+    person.has(script(person, 'cd elsewhere\nexec "$@"'), *person.serve("s.py"))
+    assert person.doctor("gemini-cli").code == 0
+    person.has(script(person, 'cd elsewhere\nexec "$@"'), *person.serve("s.yaml"))
+    assert "there is no s.yaml" in person.doctor("gemini-cli").failed[ERAS[0]]
+
+
+def test_the_python_of_a_script_is_the_one_it_runs_on(tmp_path: Path) -> None:
+    program = tmp_path / "mcp-bridge"
+    for line in ("#!/usr/bin/env python3", "#!/bin/sh"):  # the latter where a folder has a space in its name
+        program.write_text(f"{line}\n")
+        assert python_of(str(program)) == "python"
+    program.write_text("#!/some/where/python3.12\n")
+    assert python_of(str(program)) == "/some/where/python3.12"
+    program.write_text("#!/bin/sh\n")
+    (tmp_path / "python").write_text("")
+    assert python_of(str(program)) == str(tmp_path / "python")
+    assert python_of("uv") == "python"
+
+
+def test_a_path_that_no_system_takes_is_a_finding(person: Person) -> None:
+    for path in ("/" + "x" * 300, "/x\0", "/x\ud800"):
+        person.has(path)
+        assert "there is no /x" in person.doctor("gemini-cli", "--name", "shelf").failed["command"]
 
 
 def test_a_python_without_the_package_is_named(person: Person) -> None:
@@ -161,6 +232,21 @@ def test_a_tool_that_the_client_rejects_is_named_with_the_cure(person: Person) -
     check = f"tool '{'n' * 60}'"
     assert f"as 'mcp__shelf__{'n' * 60}'" in done.failed[check]
     assert "alias" in done.cures[check]
+
+
+def test_what_a_dialect_could_not_rewrite_has_another_cure(person: Person) -> None:
+    person.tools.write_text(REFERRING)
+    settings = person.project / "s.yaml"
+    settings.write_text("dialect: gemini-cli\nsources: [{type: python, path: tools.py}]\n")
+    for path, cure in ((person.tools, "Set `dialect: gemini-cli`"), (settings, "It stays although")):
+        person.has(*person.serve(path))
+        done = person.doctor("gemini-cli")
+        assert list(done.failed) == ["tool 'deep'"]
+        assert done.cures["tool 'deep'"].startswith(cure)
+
+
+def test_every_client_has_a_profile() -> None:
+    assert PROFILES.keys() >= CLIENTS.keys()
 
 
 def test_what_validate_finds_is_found_for_a_file_and_for_an_entry(person: Person) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line_and_the_others_go_on(p
     assert done.code == 1
     servers = json.loads(done.out)["servers"]
     files = [one for one in servers if one["checks"][0]["check"] == "file"]
-    assert files[0]["path"] == str(person.claude)
+    assert [one["path"] for one in files] == [str(person.claude)]  # once, though two scopes are in it
     assert f"{person.claude}:2" in files[0]["checks"][0]["detail"]
     assert files[0]["checks"][0]["advice"]
     assert [one["checks"][0]["check"] for one in servers if one["name"] == "shelf"] == ["command"]
@@ -94,6 +95,18 @@ def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -
     assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["entry"]
     person.gemini.unlink()
     assert "The file is gone" in person.doctor("gemini-cli").cures["entry"]
+    person.has(person.home / "gone", "-m", "mcp_bridge", "serve", person.tools, name="renamed")
+    assert person.doctor("gemini-cli").server["name"] == "renamed"
+
+
+def test_an_entry_of_a_project_that_a_common_file_has_lost_is_told_there_alone(person: Person) -> None:
+    words = ("install", "claude-code", person.tools, "--name", "shelf", "--scope", "local", "--edit-file")
+    assert person.run(*words).code == 0
+    person.claude.write_text("{}")
+    assert "--scope local --name shelf" in person.doctor("claude-code").cures["entry"]
+    (person.project / "other" / ".git").mkdir(parents=True)
+    elsewhere = replace(person, project=person.project / "other")
+    assert elsewhere.doctor("claude-code").failed["entry"].startswith("no bridge in")
 
 
 def test_values_of_the_entry_and_of_secrets_are_shown_nowhere(person: Person) -> None:
@@ -107,8 +120,23 @@ def test_values_of_the_entry_and_of_secrets_are_shown_nowhere(person: Person) ->
     ):
         assert done.code == 1
         assert "ended with exit code 9" in done.out + done.err
+        assert "[secret]" in done.out + done.err
         assert "t0p-secret" not in done.out + done.err
         assert "n0t-shown" not in done.out + done.err
+
+
+def test_a_secret_that_is_among_the_arguments_alone_is_not_shown(person: Person) -> None:
+    person.has("/bin/echo", "${MY_PAPERS}")
+    done = person.doctor("gemini-cli", "--name", "shelf", env={"MY_PAPERS": "t0p-secret"})
+    assert done.server["command"] == ["/bin/echo", "[secret]"]
+    assert "t0p-secret" not in done.out + done.err
+
+
+def test_an_entry_that_is_switched_off_is_a_warning(person: Person) -> None:
+    person.has(*person.serve(), disabled=True)
+    done = person.doctor("gemini-cli")
+    assert done.code == 0
+    assert "Switch it on" in done.cures["entry"]
 
 
 def test_a_named_tool_is_called_with_its_arguments(person: Person) -> None:

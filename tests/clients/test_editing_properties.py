@@ -19,6 +19,7 @@ from hypothesis.strategies import DataObject
 from mcp_bridge.clients import documents
 from mcp_bridge.clients.client import Format
 from mcp_bridge.clients.documents import Edit, Unsafe
+from mcp_bridge.clients.inheriting import inherited
 from mcp_bridge.contracts.errors import ConfigError
 
 
@@ -104,6 +105,24 @@ def test_an_entry_that_was_renewed_comes_out_without_a_trace(
 
 
 @every_kind
+@given(data=st.data(), values=st.lists(ENTRIES, min_size=2, max_size=3))
+@examples(30)
+def test_several_entries_come_out_in_any_order_without_a_trace(
+    kind: Kind, data: DataObject, values: list[dict[str, Any]]
+) -> None:
+    start = text = data.draw(kind.texts)
+    undos: dict[str, Any] = {}
+    for number, value in enumerate(values):
+        edit = _put(kind, text, value, f"ours {number}")
+        text, undos[f"ours {number}"] = edit.text, edit.undo
+    for name in data.draw(st.permutations(list(undos))):
+        leaving = undos.pop(name)
+        text = kind.drop(text, name, _kept(leaving))
+        undos = {other: inherited(undo, kind.within, leaving, kind.within) for other, undo in undos.items()}
+    assert text == start
+
+
+@every_kind
 @given(data=st.data(), value=ENTRIES)
 @examples(30)
 def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
@@ -161,9 +180,9 @@ def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataO
             work()
 
 
-def _put(kind: Kind, text: str, value: dict[str, Any]) -> Edit:
+def _put(kind: Kind, text: str, value: dict[str, Any], name: str = "ours") -> Edit:
     try:
-        return kind.put(text, "ours", value)
+        return kind.put(text, name, value)
     except Unsafe:
         assume(False)
         raise

@@ -155,6 +155,22 @@ def test_somebody_elses_server_of_that_name_is_not_touched(case: str, who: Perso
     assert str(COMMAND).encode() in path.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("case", "content"),
+    [
+        ("cursor", b'{"mcpServers": {"shelf": "https://theirs"}}'),
+        ("zed", b'{"context_servers": {"shelf": null}}'),
+        ("goose", b"extensions:\n  shelf: off\n"),
+        ("codex", b"[mcp_servers]\nshelf = 1\n"),
+    ],
+)
+def test_what_has_the_name_and_is_no_server_is_not_touched_either(case: str, content: bytes, who: Person) -> None:
+    path = who.place(case, content)
+    done = who.run("install", case, who.settings, check=2)
+    assert "another server of the name 'shelf'" in done.stderr
+    assert path.read_bytes() == content
+
+
 @pytest.mark.parametrize("case", EXAMPLES)
 def test_what_others_change_in_between_stays(case: str, who: Person) -> None:
     before = golden(case, "before", who)

@@ -138,6 +138,15 @@ def test_a_command_that_does_something_else_is_undone_and_told_of(
         assert "the registry of servers is closed today" in done.stderr
 
 
+def test_a_byte_order_mark_that_the_command_has_taken_away_is_put_back(who: Person) -> None:
+    before = b"\xef\xbb\xbf" + golden("claude-code", "before", who)
+    path = who.place("claude-code", before)
+    who.program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
+    who.environ["FAKE_MODE"] = "other entry"
+    who.run("install", "claude-code", who.settings, check=1)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("mode", ["fail", "nothing", "others", "break"])
 def test_a_removal_that_goes_wrong_is_undone_and_the_file_edited_instead(mode: str, who: Person) -> None:
     path = who.place("claude-code", golden("claude-code", "before", who))
@@ -178,17 +187,17 @@ path.write_text(json.dumps(data))
 def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path) -> None:
     who = person(tmp_path)
     who.program("gemini", GEMINI)
-    who.place("gemini-project", golden("gemini-project", "before", who))
-    who.run("install", "gemini", who.settings, "--scope", "project")
+    who.place("gemini-cli-project", golden("gemini-cli-project", "before", who))
+    who.run("install", "gemini-cli", who.settings, "--scope", "project")
     assert called(who) == ["mcp", "add", "--scope", "project", "shelf", str(COMMAND), "--", "serve", str(who.settings)]
 
 
 def test_geminis_command_is_not_used_where_it_would_write_values_for_references(tmp_path: Path) -> None:
     who = person(tmp_path)
     who.program("gemini", GEMINI)
-    path = who.place("gemini", golden("gemini", "before", who))
-    who.run("install", "gemini", who.settings)
-    assert path.read_bytes() == golden("gemini", "after", who)
+    path = who.place("gemini-cli", golden("gemini-cli", "before", who))
+    who.run("install", "gemini-cli", who.settings)
+    assert path.read_bytes() == golden("gemini-cli", "after", who)
     assert not (who.home / "called.json").exists()
 
 

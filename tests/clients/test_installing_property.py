@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from clients_running import COMMAND, Person, person
-from hypothesis import given, settings
+from fuzzing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
@@ -42,7 +43,7 @@ def somebody() -> Iterator[Person]:
         yield person(Path(folder))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(servers=st.none() | SERVERS, others=OTHERS, form=FORMS)
 def test_install_and_uninstall_leave_the_bytes_without_a_look_at_the_backup(
     servers: dict[str, Any] | None, others: dict[str, Any], form: Any
@@ -61,7 +62,7 @@ def test_install_and_uninstall_leave_the_bytes_without_a_look_at_the_backup(
         assert path.read_bytes() == content
 
 
-@settings(max_examples=25, deadline=None)
+@examples(20)
 @given(before=SERVERS, after=SERVERS, others=OTHERS, form=FORMS, last=st.booleans())
 def test_what_others_have_made_of_the_file_in_between_stays(
     before: dict[str, Any], after: dict[str, Any], others: dict[str, Any], form: Any, last: bool

@@ -7,7 +7,7 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ RECORD = Record(
     client="zed",
     scope="user",
     path="/home/me/settings.json",
+    within=("context_servers",),
     name="tools",
     value={"command": "/usr/bin/mcp-bridge", "args": ["serve"]},
     settings="/home/me/mcp-bridge.yaml",
@@ -40,9 +41,9 @@ for number in range(50):
 def test_a_record_is_found_again_by_another_process(tmp_path: Path) -> None:
     Journal(tmp_path / "state").remember(RECORD)
     journal = Journal(tmp_path / "state")
-    assert journal.find("zed", "user", "/home/me/settings.json", "tools") == RECORD
-    assert journal.find("zed", "user", Path("/home/me/settings.json"), "tools") == RECORD
-    assert journal.find("zed", "project", "/home/me/settings.json", "tools") is None
+    assert journal.find("zed", "user", "/home/me/settings.json", ["context_servers"], "tools") == RECORD
+    assert journal.find("zed", "user", Path("/home/me/settings.json"), ("context_servers",), "tools") == RECORD
+    assert journal.find("zed", "project", "/home/me/settings.json", ["context_servers"], "tools") is None
     assert journal.all() == [RECORD]
     assert journal.problems() == []
 
@@ -52,6 +53,17 @@ def test_a_record_takes_the_place_of_one_about_the_same_entry(tmp_path: Path) ->
     journal.remember(RECORD)
     journal.remember(replace(RECORD, settings="/other.yaml"))
     assert [record.settings for record in journal.all()] == ["/other.yaml"]
+
+
+def test_servers_of_one_name_in_two_places_of_a_file_have_a_record_each(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    elsewhere = replace(RECORD, within=("projects", "/home/me", "context_servers"))
+    journal.remember(RECORD)
+    journal.remember(elsewhere)
+    assert journal.all() == [RECORD, elsewhere]
+    assert journal.find("zed", "user", RECORD.path, elsewhere.within, "tools") == elsewhere
+    journal.forget(elsewhere)
+    assert journal.all() == [RECORD]
 
 
 def test_a_record_is_forgotten_and_forgetting_again_is_nothing(tmp_path: Path) -> None:
@@ -67,13 +79,14 @@ def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "none")
     assert journal.all() == []
     assert journal.problems() == []
-    assert journal.find("zed", "user", "/x", "tools") is None
+    assert journal.find("zed", "user", "/x", [], "tools") is None
     journal.forget(RECORD)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", "{}", "[" * 100_000, '{"version": 1}', json.dumps({"version": 2, "client": "zed"}), "\xff"],
+    ["", "{", "[]", "null", "{}", "[" * 100_000, '{"version": 1}', json.dumps({"version": 2, "client": "zed"}), "\xff"]
+    + [json.dumps({"version": 1, **asdict(RECORD), **odd}) for odd in ({"within": [1]}, {"within": "x"}, {"undo": []})],
 )
 def test_what_is_no_record_is_passed_over_and_said(tmp_path: Path, text: str) -> None:
     journal = Journal(tmp_path)
@@ -95,7 +108,7 @@ def test_a_record_that_was_moved_to_another_name_is_not_taken_for_it(tmp_path: P
     journal.remember(replace(RECORD, name="other"))
     (other,) = set(tmp_path.iterdir()) - {mine}
     other.write_bytes(mine.read_bytes())
-    assert journal.find("zed", "user", RECORD.path, "other") is None
+    assert journal.find("zed", "user", RECORD.path, RECORD.within, "other") is None
 
 
 def test_programs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> None:

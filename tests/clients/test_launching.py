@@ -67,7 +67,7 @@ def test_clients_of_the_shell_hand_on_what_it_has(name: str) -> None:
     assert result.folder == WORK
 
 
-@pytest.mark.parametrize("name", ["codex", "gemini", "copilot-cli", "cline"])
+@pytest.mark.parametrize("name", ["codex", "gemini-cli", "copilot-cli", "cline"])
 def test_careful_clients_hand_on_little(name: str) -> None:
     result = started(name, machine(TOKEN="t"), {"command": "x"})
     assert "PATH" in result.environ
@@ -79,7 +79,7 @@ def test_careful_clients_hand_on_little(name: str) -> None:
     [
         ("codex", {}, 30.0),
         ("codex", {"startup_timeout_sec": 5}, 5.0),
-        ("gemini", {"timeout": 15000}, 15.0),
+        ("gemini-cli", {"timeout": 15000}, 15.0),
         ("opencode", {"timeout": 2500}, 2.5),
         ("goose", {"timeout": True}, 300.0),
         ("goose", {"timeout": -1}, 300.0),
@@ -99,7 +99,7 @@ def test_the_entry_says_how_long_is_waited_where_the_client_lets_it(
         ("claude-code", "${TOKEN:-none}", "none", ()),
         ("claude-code", "a${TOKEN}b", "a${TOKEN}b", ("TOKEN",)),
         ("copilot-cli", "$USER", "someone", ()),
-        ("gemini", "$TOKEN", "$TOKEN", ("TOKEN",)),
+        ("gemini-cli", "$TOKEN", "$TOKEN", ("TOKEN",)),
         ("vscode", "a${env:TOKEN}b", "ab", ("TOKEN",)),
         ("opencode", "{env:TOKEN}", "", ("TOKEN",)),
         ("cursor", "${TOKEN}", "${TOKEN}", ()),

@@ -31,7 +31,7 @@ WHERE = {
         "linux": ".config/zed/settings.json",
     },
     "codex": dict.fromkeys(("darwin", "win32", "linux"), ".codex/config.toml"),
-    "gemini": dict.fromkeys(("darwin", "win32", "linux"), ".gemini/settings.json"),
+    "gemini-cli": dict.fromkeys(("darwin", "win32", "linux"), ".gemini/settings.json"),
     "goose": {
         "darwin": ".config/goose/config.yaml",
         "win32": "AppData/Roaming/Block/goose/config/config.yaml",
@@ -86,7 +86,7 @@ def test_on_windows_the_packaged_claude_desktop_is_preferred_also_before_it_has_
         ("claude-code", "CLAUDE_CONFIG_DIR", ".claude.json"),
         ("codex", "CODEX_HOME", "config.toml"),
         ("copilot-cli", "COPILOT_HOME", "mcp-config.json"),
-        ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("gemini-cli", "GEMINI_CLI_HOME", ".gemini/settings.json"),
         ("cline", "CLINE_DATA_DIR", "settings/cline_mcp_settings.json"),
         ("continue", "CONTINUE_GLOBAL_DIR", "config.yaml"),
     ],

@@ -13,6 +13,7 @@ from mcp_bridge.clients.reading import servers_in
 from mcp_bridge.clients.shaping import reference, references, refers, shaped, started
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.dialects.table import PROFILES
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
 ENTRY = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
@@ -26,7 +27,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "windsurf": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
     "zed": _COMMON,
     "codex": {**_COMMON, "env_vars": ["TOKEN"]},
-    "gemini": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "gemini-cli": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}},
     "goose": {
         "enabled": True,
         "type": "stdio",
@@ -52,6 +53,13 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def test_the_shapes_of_all_clients_are_known() -> None:
     assert set(SHAPES) == set(CLIENTS)
+
+
+def test_the_clients_of_installing_and_of_linting_have_the_same_names() -> None:
+    assert CLIENTS.keys() == PROFILES.keys()
+    assert {name: client.title for name, client in CLIENTS.items()} == {
+        name: profile.title for name, profile in PROFILES.items()
+    }
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -26,7 +26,7 @@ OLDEST_NODE = (22, 19)
 """What the Inspector asks for in its `engines`."""
 
 INSTALL_TIMEOUT = 300.0
-"""Seconds. With an empty cache the packages of this folder took 10, the clients of tests/clients (1.3 GB) 61."""
+"""Seconds. With an empty cache the packages of this folder took 10."""
 
 UNREACHABLE = re.compile(
     r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|ERR_SOCKET_TIMEOUT"
@@ -145,17 +145,17 @@ def node_environment(node: Path) -> dict[str, str]:
     }
 
 
-def install(node: Path, pins: Path = HERE) -> Path:
+def install(node: Path, pins: Path = HERE, patience: float = INSTALL_TIMEOUT) -> Path:
     """The node_modules folder with the packages pinned in a folder; made once, whoever asks first, then only read.
 
-    Raises RegistryUnreachable when nobody answers, RuntimeError when npm refuses.
+    `patience` is in seconds. Raises RegistryUnreachable when nobody answers, RuntimeError when npm refuses.
     """
     target = cache_folder() / f"packages-{fingerprint(pins)}"
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(target.with_suffix(".lock")):
             if not target.is_dir():
-                install_into(target, node, pins)
+                install_into(target, node, pins, patience)
     return target / "node_modules"
 
 
@@ -187,12 +187,14 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def install_into(target: Path, node: Path, pins: Path) -> None:
+def install_into(target: Path, node: Path, pins: Path, patience: float) -> None:
     """Install beside the target and move there in one step: a folder of that name is always whole."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="installing-", ignore_cleanup_errors=True) as made:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(pins / name, made)
-        run_npm_ci(node, Path(made))
+        run_npm_ci(node, Path(made), patience)
+        if missing := left_out(node, Path(made)):
+            raise RegistryUnreachable(f"npm has left out {', '.join(missing)}")
         whole = Path(made, "whole")
         whole.mkdir()
         Path(made, "node_modules").rename(whole / "node_modules")
@@ -203,7 +205,22 @@ def install_into(target: Path, node: Path, pins: Path) -> None:
                 raise
 
 
-def run_npm_ci(node: Path, folder: Path) -> None:
+def left_out(node: Path, folder: Path) -> Sequence[str]:
+    """The packages for this machine that are not there: when an optional one cannot be had, npm goes on without."""
+    kind = "[process.platform, process.arch, process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl']"
+    system, processor, libc = run([node, "-p", f"{kind}.join(' ')"], os.environ, 30, folder).stdout.split()
+    packages = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    return [
+        path
+        for path, package in packages.items()
+        if system in package.get("os", ())
+        and processor in package.get("cpu", [processor])
+        and libc in package.get("libc", [libc])
+        and not (folder / path).is_dir()
+    ]
+
+
+def run_npm_ci(node: Path, folder: Path, timeout: float) -> None:
     """Install what the lock file says. No script of a package is run: none of ours needs one."""
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
     patience = ["--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
@@ -211,9 +228,9 @@ def run_npm_ci(node: Path, folder: Path) -> None:
     if not os.access(Path.home(), os.W_OK):
         environment["npm_config_cache"] = str(cache_folder() / "npm")
     try:
-        done = run([*npm_command(node), "ci", *options, *patience], environment, INSTALL_TIMEOUT, folder)
+        done = run([*npm_command(node), "ci", *options, *patience], environment, timeout, folder)
     except subprocess.TimeoutExpired:
-        raise RegistryUnreachable(f"npm installed nothing within {INSTALL_TIMEOUT:.0f} s") from None
+        raise RegistryUnreachable(f"npm was not done within {timeout:.0f} s") from None
     if done.returncode == 0:
         return
     if code := UNREACHABLE.search(done.stderr):

@@ -1,0 +1,93 @@
+"""Several bridges in one file come out in any order, and the last one leaves what was there before the first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from clients_running import COMMAND, FILES, Person, client_of, person
+
+NAMES = ("one", "two", "three")
+ORDERS = [("one", "two", "three"), ("three", "two", "one"), ("two", "one", "three")]
+EMPTY = {
+    "zed": b'// mine\n{\n  "context_servers": { }, // none yet\n}\n',
+    "claude-code": b'{"numStartups": 3, "projects": {}}',
+    "codex": b'model = "x"',
+    "goose": b"GOOSE_MODEL: x\nextensions: {}\n# end\n",
+    "continue": b"name: mine\nmcpServers:  # none yet",
+}
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    return person(tmp_path)
+
+
+def elsewhere(who: Person) -> Person:
+    """The same person in another project."""
+    project = who.project.with_name("elsewhere")
+    project.mkdir()
+    return replace(who, project=project)
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_file_that_the_first_has_made_goes_with_the_last(case: str, who: Person) -> None:
+    client, scope = client_of(case)
+    for name in ("one", "two"):
+        who.run("install", client, who.settings, "--scope", scope, "--name", name)
+    for name in ("one", "two"):
+        assert name in who.path(case).read_text()
+        who.run("uninstall", client, name, "--scope", scope)
+    assert not who.path(case).exists()
+
+
+@pytest.mark.parametrize("case", EMPTY)
+@pytest.mark.parametrize("order", [*ORDERS, ()], ids="-".join)
+def test_a_file_that_was_there_is_as_it_was(case: str, order: tuple[str, ...], who: Person) -> None:
+    path = who.place(case, EMPTY[case])
+    for name in NAMES:
+        who.run("install", case, who.settings, "--name", name)
+    if not order:
+        who.run("uninstall", case)  # all of them
+    for name in order:
+        who.run("uninstall", case, name)
+    assert path.read_bytes() == EMPTY[case]
+
+
+@pytest.mark.parametrize("first", ["here", "there"])
+@pytest.mark.parametrize("content", [None, b"{}", b'{\n  "mcpServers": {}\n}\n'])
+def test_two_projects_may_have_a_local_server_of_one_name(first: str, content: bytes | None, who: Person) -> None:
+    path = who.place("claude-code", content) if content is not None else who.path("claude-code")
+    there = elsewhere(who)
+    for one in (who, there):
+        one.run("install", "claude-code", who.settings, "--scope", "local")
+    before = path.read_text()
+    assert before.count(f'"{COMMAND}"') == 2
+    leaving, staying = (who, there) if first == "here" else (there, who)
+    leaving.run("uninstall", "claude-code", "shelf", "--scope", "local")
+    assert str(leaving.project) + '"' not in path.read_text()
+    assert f'"{staying.project}"' in path.read_text()
+    staying.run("uninstall", "claude-code", "--scope", "local")
+    assert path.read_bytes() == content if content is not None else not path.exists()
+
+
+@pytest.mark.parametrize("order", [("user", "local"), ("local", "user")], ids="-".join)
+@pytest.mark.parametrize("content", [None, b"{ }\n", b""])
+def test_two_scopes_in_one_file_leave_it_as_it_was(order: tuple[str, ...], content: bytes | None, who: Person) -> None:
+    path = who.place("claude-code", content) if content is not None else who.path("claude-code")
+    for scope in ("user", "local"):
+        who.run("install", "claude-code", who.settings, "--scope", scope)
+    for scope in order:
+        who.run("uninstall", "claude-code", "--scope", scope)
+    assert path.read_bytes() == content if content is not None else not path.exists()
+
+
+def test_a_container_that_somebody_else_uses_by_then_stays(who: Person) -> None:
+    path = who.place("cursor", b"{}")
+    for name in ("one", "two"):
+        who.run("install", "cursor", who.settings, "--name", name)
+    path.write_bytes(path.read_bytes().replace(b'"mcpServers": {', b'"mcpServers": {\n    "theirs": {},'))
+    for name in ("one", "two"):
+        who.run("uninstall", "cursor", name)
+    assert path.read_bytes() == b'{\n  "mcpServers": {\n    "theirs": {}\n  }\n}'
