@@ -164,7 +164,7 @@ def lint(
         str, typer.Option(metavar="NAME", help="A client, such as claude-code; `all` for each that is known.")
     ] = "all",
     server_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What the server is called in the client. Default: its own name.")
+        str | None, typer.Option(metavar="NAME", help="What it is called in the client. Default: as install calls it.")
     ] = None,
     as_json: AsJson = False,
     log_level: Level = "critical",
@@ -199,9 +199,10 @@ def doctor(
     ] = None,
 ) -> None:
     """Start the server as a client would, speak to it, and name the cause of what fails."""
-    from mcp_bridge.cli import diagnosis
+    from mcp_bridge.cli.doctor import diagnosis
+    from mcp_bridge.cli.doctor.wishes import Wishes
 
-    wishes = diagnosis.Wishes(command=command, scope=scope, name=name, call=call, as_json=as_json, patience=timeout)
+    wishes = Wishes(command=command, scope=scope, name=name, call=call, as_json=as_json, patience=timeout)
     diagnosis.doctor(target, wishes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,8 @@ def client_named(name: str) -> Client:
     if client is not None:
         return client
     near = nearest(name)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(CLIENTS)}."
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    hint = f"{meant}There are: {', '.join(CLIENTS)}."
     raise ConfigError(f"there is no client '{name}'", hint=hint)
 
 
@@ -74,11 +76,12 @@ def files(client: Client, machine: Machine) -> Sequence[File]:
 
 def _file(client: Client, place: Place, machine: Machine) -> File:
     path = path_of(place, machine)
-    there = path.is_file() or path.is_symlink()
+    there = os.path.isfile(path) or os.path.islink(path)
     try:
         return File(place=place, path=path, there=there, servers=of_place(client, place, machine))
     except ConfigError as error:
-        problem = str(ConfigError(error.problem, line=error.line, where=error.where))
+        line = f"line {error.line}: " if error.line is not None else ""
+        problem = line + str(ConfigError(error.problem, where=error.where))
         return File(place=place, path=path, there=True, problem=problem)
 
 

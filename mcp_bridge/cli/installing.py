@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shlex
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp_bridge.cli.clients import client_named
 from mcp_bridge.cli.exits import Exit, say
 from mcp_bridge.cli.served import Served, entry_for
 from mcp_bridge.clients import installing
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
-from mcp_bridge.clients.difference import strings, unified
-from mcp_bridge.clients.edit import Unsafe
+from mcp_bridge.clients.edit import Changed, Unsafe
 from mcp_bridge.clients.installing import Done, Plan
 from mcp_bridge.clients.journal import Journal
-from mcp_bridge.clients.locating import found, here, path_of, place_of
+from mcp_bridge.clients.locating import found, here, path_of, place_of, within
+from mcp_bridge.clients.masking import difference
 from mcp_bridge.clients.shaping import reference, refers, shaped
+from mcp_bridge.contracts.errors import ConfigError
+
+T = TypeVar("T")
 
 DONE = {"install": "installed", "update": "updated", "replace": "replaced", "none": "already installed"}
+ATTEMPTS = 6
+"""How often an entry is tried to be written while other programs write the same file."""
+PAUSE = (0.02, 0.2)
+"""Seconds between two of them."""
 WOULD = {"install": "would install", "update": "would update", "replace": "would replace", "none": "already installed"}
 
 
@@ -58,6 +68,9 @@ class Task:
 def install(name: str, settings: Path | None, wishes: Wishes) -> None:
     """Put the bridge into a client. Raises ConfigError; exits with 1 where the client's file is left alone."""
     client = client_named(name)
+    only = [option for option, is_meant in _instead(wishes) if is_meant]
+    if len(only) > 1:
+        raise ConfigError(f"cannot be together with {' and '.join(only[1:])}", where=only[0], hint="Choose one.")
     place = place_of(client, wishes.scope)
     entry, serves = entry_for(settings, wishes.name)
     task = Task(client=client, place=place, entry=entry, serves=serves, machine=here(), wishes=wishes)
@@ -67,6 +80,11 @@ def install(name: str, settings: Path | None, wishes: Wishes) -> None:
         _show_snippet(task)
     else:
         _install(task)
+
+
+def _instead(wishes: Wishes) -> Sequence[tuple[str, bool]]:
+    """The options that show something instead of installing it."""
+    return ("--print", wishes.only_print), ("--link", wishes.link), ("--dry-run", wishes.dry_run)
 
 
 def journal() -> Journal:
@@ -83,22 +101,23 @@ def answer(value: dict[str, Any]) -> None:
     data(value)
 
 
+def again_if_changed(attempt: Callable[[], T]) -> T:
+    """What an attempt gives; one that another program has come between is made again, a few times. Raises Changed."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return attempt()
+        except Changed:
+            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - so that two do not meet again
+    return attempt()
+
+
 def _install(task: Task) -> None:
-    wishes, notes = task.wishes, journal()
+    wishes, notes, tried = task.wishes, journal(), list[Plan]()
     try:
-        plan = installing.planned(
-            task.client,
-            task.place,
-            task.entry,
-            task.machine,
-            notes,
-            force=wishes.force,
-            edit_file=wishes.edit_file,
-        )
         if wishes.dry_run:
-            _show_plan(task, plan)
+            _show_plan(task, _planned(task, notes))
             return
-        done = installing.carry_out(plan, task.machine, notes, settings=str(task.serves.path))
+        plan, done = again_if_changed(lambda: _carried_out(task, notes, tried))
     except Unsafe as error:
         _left_alone(task, error)
     if wishes.as_json:
@@ -109,12 +128,25 @@ def _install(task: Task) -> None:
         say(f"  {line}")
 
 
+def _planned(task: Task, notes: Journal) -> Plan:
+    force, edit_file = task.wishes.force, task.wishes.edit_file
+    return installing.planned(
+        task.client, task.place, task.entry, task.machine, notes, force=force, edit_file=edit_file
+    )
+
+
+def _carried_out(task: Task, notes: Journal, tried: list[Plan]) -> tuple[Plan, Done]:
+    """One attempt. What an earlier one has written after all is there by now, and not noted down yet."""
+    plan, settings = _planned(task, notes), str(task.serves.path)
+    if plan.action == "none" and tried:
+        return tried[0], Done(unnoted=installing.noted(tried[0], task.machine, notes, settings))
+    tried.append(plan)
+    return plan, installing.carry_out(plan, task.machine, notes, settings=settings)
+
+
 def _show_plan(task: Task, plan: Plan) -> None:
-    text = plan.file.content
-    old = plan.servers.get(plan.entry.name, {})
-    hidden = [word for word in strings(old) if word not in strings(plan.value)]
-    known = [*task.client.shape, *strings(shaped(plan.client, plan.place, plan.entry)), *plan.entry.secrets]
-    shown = unified(plan.file.path, text, plan.edit.text, hidden=hidden, known=known)
+    keys, texts = within(plan.place, task.machine), (plan.file.content, plan.edit.text)
+    shown = difference(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
     if task.wishes.as_json:
         answer(_facts(task, plan, WOULD) | {"difference": shown})
         return
@@ -129,21 +161,26 @@ def _show_plan(task: Task, plan: Plan) -> None:
 def _show_link(task: Task) -> None:
     from mcp_bridge.clients.links import link
 
-    address = link(task.client.name, task.entry)
+    address, notes = link(task.client.name, task.entry), [*_of_secrets(task.client, task.entry.secrets)]
     if task.wishes.as_json:
-        answer({"client": task.client.name, "name": task.entry.name, "link": address})
-    else:
-        print(address)
+        answer({"client": task.client.name, "name": task.entry.name, "link": address, "notes": notes})
+        return
+    print(address)
+    for line in notes:
+        say(line)
 
 
 def _show_snippet(task: Task) -> None:
+    notes = [*_of_secrets(task.client, task.entry.secrets)]
     if task.wishes.as_json:
         value = dict(shaped(task.client, task.place, task.entry))
-        base = {"client": task.client.name, "scope": task.place.scope, "path": str(task.path)}
+        base = {"client": task.client.name, "scope": task.place.scope, "path": str(task.path), "notes": notes}
         answer(base | {"name": task.entry.name, "entry": value, "snippet": _snippet(task)})
         return
     say(f"for {_where(task)}:")
     print(_snippet(task), end="")
+    for line in notes:
+        say(line)
 
 
 def _snippet(task: Task) -> str:
@@ -152,13 +189,15 @@ def _snippet(task: Task) -> str:
 
 
 def _left_alone(task: Task, error: Unsafe) -> None:
-    """Say why, and what to paste where."""
+    """Say why, and what to paste where, if there is a file or can be one."""
+    can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
     if task.wishes.as_json:
         base = {"client": task.client.name, "scope": task.place.scope, "path": str(task.path)}
-        said = {"action": "left alone", "problem": str(error), "snippet": _snippet(task)}
+        said = {"action": "left alone", "problem": str(error), "snippet": _snippet(task) if can_paste else None}
         answer(base | {"name": task.entry.name} | said)
     else:
         say(f"mcp-bridge: {error}")
+    if can_paste and not task.wishes.as_json:
         say(f"This is what belongs into {task.path}:")
         print(_snippet(task), end="")
     raise SystemExit(Exit.FAILED)

@@ -11,9 +11,11 @@ from typing import Any
 import anyio
 
 from mcp_bridge.bridge import Bridge
+from mcp_bridge.cli.clients import nearest
 from mcp_bridge.cli.exits import Exit, counted, say
+from mcp_bridge.cli.served import looked_at
 from mcp_bridge.cli.showing import data, started
-from mcp_bridge.cli.target import load
+from mcp_bridge.cli.target import find, load
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.dialects.linting import Finding, lint
 from mcp_bridge.dialects.profile import Profile
@@ -24,12 +26,14 @@ from mcp_bridge.wire.tools import to_wire
 from mcp_bridge.wire.versions import HANDSHAKE
 
 ALL = "all"
+_LONGEST = 200
+"""The most characters of a tool's own name that are shown to a person."""
 _MISSING = "; not all could be published, see above"
 
 
 def check(path: Path | None, client: str, server: str | None, *, as_json: bool) -> None:
     """Say what a client, or each, would reject or take worse of the served tools; exit 1 when something is rejected,
-    or could not be published and so not be asked about.
+    or could not be published and so not be asked about. The server is called as `install` would call it.
 
     Raises ConfigError for a client that is not known, and for settings that cannot be used.
     """
@@ -38,13 +42,14 @@ def check(path: Path | None, client: str, server: str | None, *, as_json: bool) 
         bridge = load(path).bridge
         anyio.run(started, bridge)
     tools = served(bridge)
+    server = server or looked_at(find(path)).name
     found = [
         finding
         for profile in profiles
         for finding in lint(
             tools,
             profile,
-            server_name=server or bridge.identity.name,
+            server_name=server,
             dialect=bridge.dialect,
             result=bridge.identity.result,
         )
@@ -67,10 +72,11 @@ def served(bridge: Bridge) -> list[dict[str, Any]]:
 def _profiles(client: str) -> Sequence[Profile]:
     if client == ALL:
         return list(PROFILES.values())
-    if client not in PROFILES:
-        hint = f"Name one of: {', '.join(PROFILES)}, or {ALL}"
+    if client.lower() not in PROFILES:
+        near = nearest(client)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Name one of: {', '.join(PROFILES)}, or {ALL}"
         raise ConfigError(f"there is no client '{client}' here", where="--client", hint=hint)
-    return [PROFILES[client]]
+    return [PROFILES[client.lower()]]
 
 
 def _print(found: Iterable[Finding], problems: Mapping[str, Sequence[str]], summary: str) -> None:
@@ -81,11 +87,16 @@ def _print(found: Iterable[Finding], problems: Mapping[str, Sequence[str]], summ
     for name, findings in groupby(found, key=lambda finding: finding.client):
         say(f"{PROFILES[name].title} ({name})")
         for finding in findings:
-            tool = f"tool '{finding.tool}': " if finding.tool else ""
+            original = f" ({_cut(finding.original)})" if finding.original else ""
+            tool = f"tool '{finding.tool}'{original}: " if finding.tool else ""
             place = f"{finding.path}: " if finding.path != "$" else ""
             say(f"  {finding.level}: {tool}{place}{finding.text}")
             say(f"    {finding.cure} ({finding.source})")
     say(summary)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
 
 
 def _summary(found: Sequence[Finding], profiles: Sequence[Profile]) -> str:

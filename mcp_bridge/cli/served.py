@@ -38,7 +38,7 @@ def entry_for(settings: Path | None, name: str | None) -> tuple[Entry, Served]:
     if name is not None and not _NAME.fullmatch(name):
         hint = "Use letters, digits, - and _, 64 at most: every client takes those."
         raise ConfigError(f"'{name}' cannot be the name of a server", where="--name", hint=hint)
-    serves = _looked_at(find(settings))
+    serves = looked_at(find(settings))
     command, *before = program()
     args = (*before, "serve", str(serves.path))
     return Entry(name=name or serves.name, command=command, args=args, secrets=serves.secrets), serves
@@ -60,8 +60,8 @@ def program() -> Sequence[str]:
     return (os.path.abspath(sys.executable), "-m", "mcp_bridge")
 
 
-def _looked_at(path: Path) -> Served:
-    """The light check of `serve`: settings are read, sources are not started."""
+def looked_at(path: Path) -> Served:
+    """The light check of `serve`: settings are read, sources are not started. Raises ConfigError."""
     absolute = Path(os.path.abspath(path))
     if path.suffix.lower() in SETTINGS:
         return _settings(absolute)
@@ -70,6 +70,9 @@ def _looked_at(path: Path) -> Served:
     if path.suffix != ".py" and not absolute.is_dir():
         hint = "Serve a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)"
         raise ConfigError("nothing here can be served", path=str(path), hint=hint)
+    if absolute.is_dir() and all(file.name.startswith("_") for file in absolute.glob("*.py")):
+        hint = "Name a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)."
+        raise ConfigError("there is no Python file in this folder", path=str(path), hint=hint)
     return Served(path=absolute, name=_cleaned(absolute.stem if path.suffix == ".py" else absolute.name))
 
 

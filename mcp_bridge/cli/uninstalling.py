@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.cli.clients import client_named
 from mcp_bridge.cli.exits import Exit, say
-from mcp_bridge.cli.installing import answer, journal
+from mcp_bridge.cli.installing import again_if_changed, answer, journal
 from mcp_bridge.clients import removing
 from mcp_bridge.clients.client import Client, Installed, Machine
-from mcp_bridge.clients.difference import strings, unified
 from mcp_bridge.clients.edit import Unsafe
-from mcp_bridge.clients.journal import Journal
-from mcp_bridge.clients.locating import here
-from mcp_bridge.clients.removing import Removal
-from mcp_bridge.clients.shaping import started
+from mcp_bridge.clients.journal import Journal, Record
+from mcp_bridge.clients.locating import here, within
+from mcp_bridge.clients.masking import difference
+from mcp_bridge.clients.removing import Gone, Removal
+from mcp_bridge.contracts.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +35,39 @@ class Wishes:
 def uninstall(name: str, wishes: Wishes) -> None:
     """Take the bridge out of a client. Raises ConfigError; exits with 1 where the client's file is left alone."""
     client, machine, notes = client_named(name), here(), journal()
-    servers = removing.chosen(client, machine, notes, name=wishes.name, scope=wishes.scope, force=wishes.force)
-    rows = [_one(client, server, machine, notes, wishes) for server in servers]
+    gone = removing.vanished(client, machine, notes, name=wishes.name, scope=wishes.scope)
+    try:
+        servers = removing.chosen(client, machine, notes, name=wishes.name, scope=wishes.scope, force=wishes.force)
+    except ConfigError:
+        if not gone:
+            raise
+        servers = ()
+    rows = [_forgotten(client, record, machine, notes, wishes) for record in gone]
+    rows += [_one(client, server, machine, notes, wishes) for server in servers]
     if wishes.as_json:
         answer({"client": client.name, "removed": rows})
     if any("problem" in row for row in rows):
         raise SystemExit(Exit.FAILED)
 
 
+def _forgotten(client: Client, record: Record, machine: Machine, notes: Journal, wishes: Wishes) -> dict[str, Any]:
+    """Forget a server that somebody else has taken out."""
+    action = "would forget" if wishes.dry_run else "forgotten"
+    if not wishes.dry_run:
+        removing.forget(record, notes, kept=os.path.exists(record.path))
+    if not wishes.as_json:
+        say(f"{action}: '{record.name}' is no longer in {client.title} ({record.scope}), {record.path}")
+    return {"name": record.name, "scope": record.scope, "path": record.path, "action": action}
+
+
 def _one(client: Client, server: Installed, machine: Machine, notes: Journal, wishes: Wishes) -> dict[str, Any]:
     row: dict[str, Any] = {"name": server.name, "scope": server.place.scope, "path": str(server.path)}
     where = f"'{server.name}' from {client.title} ({server.place.scope}), {server.path}"
     try:
-        removal = removing.planned(client, server, machine, notes, edit_file=wishes.edit_file)
         if wishes.dry_run:
-            return row | {"action": "would take out"} | _shown(removal, where, wishes)
-        gone = removing.carry_out(removal, machine, notes)
+            removal = removing.planned(client, server, machine, notes, edit_file=wishes.edit_file)
+            return row | {"action": "would take out"} | _shown(removal, where, machine, wishes)
+        gone = again_if_changed(lambda: _carried_out(client, server, machine, notes, wishes))
     except Unsafe as error:
         if not wishes.as_json:
             say(f"mcp-bridge: {error}")
@@ -61,17 +79,21 @@ def _one(client: Client, server: Installed, machine: Machine, notes: Journal, wi
             say(f"  by an edit of the file, because its own command did not do it: {gone.note}")
         if gone.backup is not None:
             say(f"  backup: {gone.backup}")
-        if client.after:
-            say(f"  {client.after}")
+        if client.after_removal:
+            say(f"  {client.after_removal}")
     return row | {"action": "taken out", "backup": gone.backup, "note": gone.note}
 
 
-def _shown(removal: Removal, where: str, wishes: Wishes) -> dict[str, Any]:
+def _carried_out(client: Client, server: Installed, machine: Machine, notes: Journal, wishes: Wishes) -> Gone:
+    removal = removing.planned(client, server, machine, notes, edit_file=wishes.edit_file)
+    return removing.carry_out(removal, machine, notes)
+
+
+def _shown(removal: Removal, where: str, machine: Machine, wishes: Wishes) -> dict[str, Any]:
     """What would be done; of the entry, what somebody may have written into it is not shown."""
-    value = removal.server.value
-    known = {*started(removal.client, value).argv, *strings(removal.client.shape)}
-    hidden = [word for word in strings(value) if word not in known]
-    shown = unified(removal.file.path, removal.file.content, removal.text or "", hidden=hidden)
+    server = removal.server
+    keys, texts = within(server.place, machine), (removal.file.content, removal.text or "")
+    shown = difference(removal.client, server.place, removal.file.path, keys, server.name, texts)
     if not wishes.as_json:
         say(f"would take out: {where}")
         if removal.command is not None:

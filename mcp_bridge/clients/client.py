@@ -77,6 +77,8 @@ class Surroundings:
     """It is started by the desktop, whose environment has a bare PATH and nothing of the person's shell."""
     inherits: Sequence[str] | None = None
     """The variables that are handed on; None: all that the client has."""
+    keeps_secrets: bool = False
+    """It has variables of its own besides, in a file or a keyring, which are not looked into."""
     folder: Literal["project", "home", "root"] = "project"
     patience: float = 60.0
     """Seconds that it waits for the first answer."""
@@ -111,6 +113,8 @@ class Client:
     surroundings: Surroundings = field(default_factory=Surroundings)
     after: str = ""
     """What the person has to do before the client sees a change."""
+    after_removal: str = ""
+    """The same for a server that was taken out; empty: nothing."""
     secrets: str = ""
     """What the person has to do so that the client finds the variables."""
 

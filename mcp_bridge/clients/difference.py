@@ -1,105 +1,77 @@
-"""What an edit changes, as a person is shown it: its own lines, and nothing of what stands beside them."""
+"""What an edit changes, as a person is shown it: whole lines, and in them nothing but words that are known."""
 
 from __future__ import annotations
 
+import difflib
 import json
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 MARK = "…"
-"""Stands for what is in a changed line and not part of the change: neighbours may hold secrets."""
-_TEXT = re.compile(r'"[^"\\\n]*"')
+"""Stands for what is not shown: it may be secret, or is a neighbour's."""
+_PLAIN = r"\s\"'{}\[\],:="
+"""What stands between words in all formats."""
+_RUN = re.compile(rf"(?:[\"']?{MARK}[\"']?[\s,:=]*){{2,}}")
+_MOST = 2000
+"""Lines of a change; more are not compared one by one."""
 
 
-def unified(path: Path, old: str, new: str, *, hidden: Sequence[str] = (), known: Sequence[str] = ()) -> str:
+def unified(path: Path, old: str, new: str, *, known: Sequence[str] = ()) -> str:
     """The change as a unified diff without context; empty where there is none.
 
-    Of a line that is changed in part, only that part is shown, unless all texts in it are `known`; nothing of what is
-    replaced, nor what is `hidden`.
+    A word that is not `known` is shown as a mark: a changed line may have a neighbour or a comment in it.
     """
     if old == new:
         return ""
-    before = _common_start(old, new)
-    after = _common_end(old, new, before)
-    before, after = _to_line(old, new, before, after)
-    if min(len(old), len(new)) - before - after:
-        before, after = _whole_lines(new, before, after, known)
-    gone, come = old[before : len(old) - after], new[before : len(new) - after]
-    gone = _masked(MARK if gone and come else gone, hidden)
-    head = MARK if before and old[before - 1] != "\n" else ""
-    tail = MARK if after and old[len(old) - after - 1 : len(old) - after] != "\n" and _opens(old, after) else ""
-    removed, added = _lines("-", head, gone, tail), _lines("+", head, come, tail)
-    first = old.count("\n", 0, before) + 1
-    place = f"@@ -{_range(first, len(removed))} +{_range(first, len(added))} @@"
-    return "\n".join([f"--- {path}", f"+++ {path}", place, *removed, *added]) + "\n"
+    before, after = _lines(old), _lines(new)
+    start = _alike(before, after)
+    most = min(len(before), len(after)) - start
+    end = min(_alike(before[::-1], after[::-1]), most)
+    words = _words(known)
+    shown = [f"--- {path}", f"+++ {path}"]
+    for gone, come in _changes(before[start : len(before) - end], after[start : len(after) - end]):
+        shown.append(f"@@ -{_place(gone, start)} +{_place(come, start)} @@")
+        shown += [f"-{_masked(before[start + at], words)}" for at in gone]
+        shown += [f"+{_masked(after[start + at], words)}" for at in come]
+    return "\n".join(shown) + "\n"
 
 
-def strings(value: Any) -> Sequence[str]:
-    """All texts in a value, but for keys."""
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return tuple(text for item in value for text in strings(item)) if isinstance(value, Sequence) else ()
+def _lines(text: str) -> list[str]:
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def _common_start(old: str, new: str) -> int:
-    return len(os.path.commonprefix((old, new)))  # noqa: RUF071 - characters are what is meant
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (line, its) in enumerate(pairs) if line != its), min(len(one), len(other)))
 
 
-def _common_end(old: str, new: str, before: int) -> int:
-    """How many characters both end with that are not among the first `before`."""
-    most = min(len(old), len(new)) - before
-    return _common_start(old[::-1][:most], new[::-1][:most])
+def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[range, range]]:
+    """The lines that go, and those that come in their place."""
+    if len(old) + len(new) > _MOST:
+        yield range(len(old)), range(len(new))
+        return
+    for action, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if action != "equal":
+            yield range(start, end), range(new_start, new_end)
 
 
-def _to_line(old: str, new: str, before: int, after: int) -> tuple[int, int]:
-    """The same change begun at the start of a line, where something is put in or taken out whole.
-
-    An insertion between two equal texts can stand in more than one place; only equal characters change sides.
-    """
-    longer = new if len(new) > len(old) else old
-    if min(len(old), len(new)) - before - after:
-        return before, after
-    start, end = before, len(longer) - after
-    while start and longer[start - 1] != "\n" and longer[start - 1] == longer[end - 1]:
-        start, end = start - 1, end - 1
-    if start and longer[start - 1] != "\n":
-        return before, after
-    return start, len(longer) - end
+def _place(lines: range, start: int) -> str:
+    return f"{start + lines.start + 1},{len(lines)}"
 
 
-def _whole_lines(new: str, before: int, after: int, known: Sequence[str]) -> tuple[int, int]:
-    """The same change with all of its lines, where there is nothing in these but what is known."""
-    start = new.rfind("\n", 0, before) + 1
-    end = new.find("\n", len(new) - after)
-    end = end if end >= 0 else len(new)
-    texts = _TEXT.findall(new[start:end])
-    words = re.findall(r"\w+", _TEXT.sub(" ", new[start:end]))
-    if {*(text[1:-1] for text in texts), *words} <= {*known}:
-        return start, len(new) - end
-    return before, after
+def _words(known: Sequence[str]) -> re.Pattern[str]:
+    """All words of a line, the known ones, however JSON spells them, in the group of that name."""
+    spelled = {form for word in known for form in (word, json.dumps(word)[1:-1], json.dumps(word, ensure_ascii=False))}
+    forms = sorted({form.strip('"') for form in spelled} - {""}, key=len, reverse=True)
+    either = "|".join(map(re.escape, forms)) or r"(?!)"
+    return re.compile(rf"(?<![^{_PLAIN}])(?P<known>{either})(?![^{_PLAIN}])|[^{_PLAIN}]+")
 
 
-def _opens(old: str, after: int) -> bool:
-    """Whether what follows the change begins within a line."""
-    return old[len(old) - after] not in "\r\n"
+def _masked(line: str, words: re.Pattern[str]) -> str:
+    def shown(found: re.Match[str]) -> str:
+        word = found.group()
+        return word if found["known"] is not None or not any(map(str.isalnum, word)) else MARK
 
-
-def _masked(text: str, hidden: Sequence[str]) -> str:
-    for secret in sorted(filter(None, hidden), key=len, reverse=True):
-        for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
-            text = text.replace(spelled, MARK)
-    return text
-
-
-def _lines(sign: str, head: str, text: str, tail: str) -> list[str]:
-    whole = head if head and not text.strip(MARK) else head + text + tail
-    return [f"{sign}{line}" for line in whole.rstrip("\n").split("\n")] if whole else []
-
-
-def _range(first: int, count: int) -> str:
-    return f"{first},{count}"
+    return _RUN.sub(MARK, words.sub(shown, line))

@@ -19,6 +19,10 @@ class Unsafe(ConfigError):
     """A text that cannot be edited without risk to what else is in it; nothing was changed."""
 
 
+class Changed(Unsafe):
+    """Another program has written the file meanwhile: what was planned is to be planned again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """A text with the entry in it, and what takes it out again."""

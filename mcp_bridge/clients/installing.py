@@ -11,9 +11,11 @@ from typing import Any, Literal
 
 from mcp_bridge.clients import commands, documents, writing
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
-from mcp_bridge.clients.edit import BY_HAND, Unsafe
+from mcp_bridge.clients.difference import MARK
+from mcp_bridge.clients.edit import BY_HAND, Changed, Unsafe
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.clients.locating import path_of, within
+from mcp_bridge.clients.masking import command_of
 from mcp_bridge.clients.merging import merged
 from mcp_bridge.clients.reading import entries_in, is_bridge, servers_in
 from mcp_bridge.clients.shaping import shaped, started
@@ -66,7 +68,7 @@ def planned(
     """
     file, servers = read(place, path_of(place, machine), machine)
     entries = entries_in(place, file.content, file.path, machine)
-    value, action = _wanted(client, place, entry, entries, force=force)
+    value, action = _wanted(client, place, entry, entries, path=file.path, force=force)
     keys = within(place, machine)
     record = None
     if action == "update":  # anything else was not put there by the one that is noted
@@ -101,6 +103,12 @@ def carry_out(plan: Plan, machine: Machine, journal: Journal, *, settings: str) 
     else:
         with unsafe_at(plan.file.path):
             backup = writing.save(plan.file.path, plan.file, plan.edit.text, backup=True)
+    return Done(backup=str(backup) if backup is not None else None, unnoted=noted(plan, machine, journal, settings))
+
+
+def noted(plan: Plan, machine: Machine, journal: Journal, settings: str) -> str | None:
+    """Note down what has been installed; an update keeps what the first installation made. What went wrong, if it
+    did."""
     record = Record(
         client=plan.client.name,
         scope=plan.place.scope,
@@ -116,7 +124,14 @@ def carry_out(plan: Plan, machine: Machine, journal: Journal, *, settings: str) 
         },
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-    return Done(backup=str(backup) if backup is not None else None, unnoted=_noted(journal, record, plan))
+    try:
+        first = journal.find(record.client, record.scope, record.path, record.within, record.name)
+        if first is not None and plan.action == "update":
+            record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
+        journal.remember(record)
+    except (ConfigError, OSError) as error:
+        return str(error)
+    return None
 
 
 def snippet(place: Place, entry: Entry, value: Mapping[str, Any], machine: Machine) -> str:
@@ -158,7 +173,7 @@ def _result_problem(plan: Plan, machine: Machine) -> str | None:
 
 
 def _wanted(
-    client: Client, place: Place, entry: Entry, entries: Mapping[str, Any], *, force: bool
+    client: Client, place: Place, entry: Entry, entries: Mapping[str, Any], *, path: Path, force: bool
 ) -> tuple[Mapping[str, Any], Action]:
     """The value that is to be there, and why; of somebody else's server nothing is kept."""
     value = shaped(client, place, entry)
@@ -170,7 +185,10 @@ def _wanted(
         return value, "none" if value == old else "update"
     if not force:
         hint = "Choose another name with --name, or replace it with --force."
-        raise ConfigError(f"{client.title} has another server of the name '{entry.name}'", hint=hint)
+        problem = f"{client.title} has another server of the name '{entry.name}'"
+        command = command_of(client, old)
+        starts = f", which starts {command}" if command != MARK else ""
+        raise ConfigError(problem + starts, path=str(path), hint=hint)
     return value, "replace"
 
 
@@ -196,19 +214,9 @@ def unsafe_at(path: Path) -> Iterator[None]:
     """Whatever is wrong with a file, as Unsafe with its path: it is left alone, and the person is told."""
     try:
         yield
+    except Changed:
+        raise
     except ConfigError as error:
         raise Unsafe(
             error.problem, path=error.path or str(path), line=error.line, where=error.where, hint=error.hint or BY_HAND
         ) from None
-
-
-def _noted(journal: Journal, record: Record, plan: Plan) -> str | None:
-    """Write it down; an update keeps what the first installation made. What went wrong, if it did."""
-    try:
-        first = journal.find(record.client, record.scope, record.path, record.within, record.name)
-        if first is not None and plan.action == "update":
-            record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
-        journal.remember(record)
-    except (ConfigError, OSError) as error:
-        return str(error)
-    return None

@@ -35,10 +35,11 @@ def launch(installed: Installed, machine: Machine) -> Launch:
             own[name] = machine.environ[name]
         else:
             reader.unresolved.append(name)
+    cwd = installed.value.get("cwd")
     return Launch(
         argv=argv,
         environ={**given, **own},
-        folder=_folder(client.surroundings, machine),
+        folder=_folder(client.surroundings, machine) / reader.replaced(cwd if isinstance(cwd, str) else ""),
         patience=_patience(client.surroundings, installed.value),
         unresolved=tuple(dict.fromkeys(reader.unresolved)),
     )

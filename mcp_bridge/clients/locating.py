@@ -21,6 +21,9 @@ def here() -> Machine:
         home = Path.home()
     except RuntimeError:
         raise ConfigError("this user has no home folder", hint="Set HOME.") from None
+    if not home.is_absolute() or (os.name == "posix" and os.environ.get("HOME") == ""):
+        hint = "Set HOME to the full path of your home folder."
+        raise ConfigError("not the full path of a folder", where="HOME", hint=hint)
     try:
         folder = Path.cwd()
     except OSError:
@@ -70,7 +73,7 @@ def found(client: Client, machine: Machine) -> bool:
         return True
     if any(program_of(program, machine) for program in client.programs):
         return True
-    return any(path_of(place, machine).is_file() for place in client.places if place.scope == "user")
+    return any(os.path.isfile(path_of(place, machine)) for place in client.places if place.scope == "user")
 
 
 def program_of(name: str, machine: Machine) -> str | None:
@@ -86,7 +89,7 @@ def within(place: Place, machine: Machine) -> Sequence[str]:
 def project(machine: Machine) -> Path:
     """The project that the person stands in: the folder of its repository, or the folder itself."""
     for folder in (machine.folder, *machine.folder.parents):
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             return folder
     return machine.folder
 
@@ -99,7 +102,7 @@ def _expanded(path: str, machine: Machine) -> str:
 
     path = _VARIABLE.sub(value, path)
     if path == "~" or path.startswith(("~/", "~\\")):
-        return str(machine.home) + path[1:]
+        return str(machine.home / path[2:])
     return str(machine.folder / path)
 
 
@@ -107,5 +110,5 @@ def _starred(path: str) -> Path | None:
     """The path with the first folder that its `*` stands in, if there is one."""
     parts = Path(path).parts
     star = next(index for index, part in enumerate(parts) if "*" in part)
-    folders = sorted(found for found in Path(*parts[:star]).glob(parts[star]) if found.is_dir())
+    folders = sorted(found for found in Path(*parts[:star]).glob(parts[star]) if os.path.isdir(found))
     return folders[0].joinpath(*parts[star + 1 :]) if folders else None

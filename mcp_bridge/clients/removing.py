@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.clients import commands, documents, writing
-from mcp_bridge.clients.client import Client, Installed, Machine
+from mcp_bridge.clients.client import Client, Installed, Machine, Place
 from mcp_bridge.clients.edit import Unsafe
 from mcp_bridge.clients.inheriting import heirs
 from mcp_bridge.clients.installing import read, unsafe_at
 from mcp_bridge.clients.journal import Journal, Record
-from mcp_bridge.clients.locating import place_of, within
-from mcp_bridge.clients.reading import is_bridge, of_place, servers_in
+from mcp_bridge.clients.locating import path_of, place_of, within
+from mcp_bridge.clients.reading import content, entries_in, is_bridge, of_place, servers_in
 from mcp_bridge.clients.writing import Text
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -44,21 +44,57 @@ class Gone:
 def chosen(
     client: Client, machine: Machine, journal: Journal, *, name: str | None, scope: str | None, force: bool
 ) -> Sequence[Installed]:
-    """The servers that are meant: those of that name, else those that were installed from here, else the one bridge.
+    """The servers of a scope that are meant: that of the name, else those installed from here, else the one bridge.
 
-    Raises ConfigError when none or another is meant.
+    Raises ConfigError when none or another is meant; it names the scopes that have what this one lacks.
     """
-    servers = _servers(client, machine, scope)
-    if name is not None:
-        return _named(client, [server for server in servers if server.name == name], name, force=force)
+    place = place_of(client, scope)
+    servers = of_place(client, place, machine)
     ours = [server for server in servers if is_bridge(client, server.value)]
+    if name is not None:
+        named = [server for server in servers if server.name == name]
+        if named and not force and named[0] not in ours:
+            hint = "Take it out with --force if you mean it."
+            raise ConfigError(f"'{name}' in {client.title} is not a bridge, but somebody else's server", hint=hint)
+        if not named:
+            raise _absent(client, place, machine, journal, name)
+        return named
     installed = [server for server in ours if _record(journal, client, server, machine) is not None]
     if installed or len(ours) == 1:
         return installed or ours
     if not ours:
-        raise ConfigError(f"no bridge is installed in {client.title}", hint="See 'mcp-bridge clients'.")
+        raise _absent(client, place, machine, journal, None)
     names = ", ".join(f"{server.name} ({server.place.scope})" for server in ours)
     raise ConfigError(f"{client.title} has {len(ours)} bridges: {names}", hint="Name the one to take out.")
+
+
+def vanished(
+    client: Client, machine: Machine, journal: Journal, *, name: str | None, scope: str | None
+) -> Sequence[Record]:
+    """The records of a scope, or the one of that name, about servers that its file no longer has.
+
+    Raises ConfigError for a file that cannot be read.
+    """
+    place = place_of(client, scope)
+    path, keys = path_of(place, machine), within(place, machine)
+    entries = entries_in(place, content(path), path, machine)
+    return [
+        record
+        for record in journal.all()
+        if (record.client, record.scope, record.path) == (client.name, place.scope, str(path))
+        and (tuple(record.within), name or record.name) == (tuple(keys), record.name)
+        and record.name not in entries
+    ]
+
+
+def forget(record: Record, journal: Journal, *, kept: bool) -> None:
+    """Forget a server; where its file is `kept`, the others in it take over what is to be undone.
+
+    Raises ConfigError where that cannot be written.
+    """
+    for heir in heirs(journal, record) if kept else ():
+        journal.remember(heir)
+    journal.forget(record)
 
 
 def planned(
@@ -92,9 +128,7 @@ def carry_out(removal: Removal, machine: Machine, journal: Journal) -> Gone:
             backup = writing.back_up(file)
     if removal.record is not None:
         with contextlib.suppress(ConfigError):  # one that stays is about nothing that is there
-            for heir in heirs(journal, removal.record) if removal.text is not None else ():
-                journal.remember(heir)
-            journal.forget(removal.record)
+            forget(removal.record, journal, kept=removal.text is not None)
     return Gone(backup=str(backup) if backup is not None else None, note=note)
 
 
@@ -114,30 +148,27 @@ def _run(removal: Removal, command: Sequence[str], machine: Machine) -> str | No
     return f"{' '.join(command[:3])}: {problem}"
 
 
-def _servers(client: Client, machine: Machine, scope: str | None) -> Sequence[Installed]:
-    places = client.places if scope is None else (place_of(client, scope),)
-    found: list[Installed] = []
-    problems: list[ConfigError] = []
-    for place in places:
-        try:
-            found += of_place(client, place, machine)
-        except ConfigError as error:
-            problems.append(error)
-    if problems and not any(is_bridge(client, server.value) for server in found):
-        raise problems[0]
-    return found
+def _absent(client: Client, place: Place, machine: Machine, journal: Journal, name: str | None) -> ConfigError:
+    """The error for a scope that has nothing that is meant: where else it is, or which files were looked at."""
+    others = [other for other in client.places if other is not place]
+    scopes = [other.scope for other in others if _is_in(client, other, machine, journal, name)]
+    what = f"no server '{name}'" if name is not None else "no bridge"
+    if scopes:
+        hint = f"There is one in: {', '.join(scopes)}. Say which with --scope."
+        return ConfigError(f"{client.title} has {what} in its scope '{place.scope}'", hint=hint)
+    paths = dict.fromkeys(str(path_of(each, machine)) for each in (place, *others))
+    problem = f"{client.title} has {what}" if name is not None else f"{what} is installed in {client.title}"
+    return ConfigError(problem, hint=f"Looked at: {', '.join(paths)}. See 'mcp-bridge clients'.")
 
 
-def _named(client: Client, servers: Sequence[Installed], name: str, *, force: bool) -> Sequence[Installed]:
-    if not servers:
-        raise ConfigError(f"{client.title} has no server '{name}'", hint="See 'mcp-bridge clients'.")
-    if len(servers) > 1:
-        scopes = ", ".join(server.place.scope for server in servers)
-        raise ConfigError(f"{client.title} has '{name}' more than once: {scopes}", hint="Say which with --scope.")
-    if not force and not is_bridge(client, servers[0].value):
-        hint = "Take it out with --force if you mean it."
-        raise ConfigError(f"'{name}' in {client.title} is not a bridge, but somebody else's server", hint=hint)
-    return servers
+def _is_in(client: Client, place: Place, machine: Machine, journal: Journal, name: str | None) -> bool:
+    """Whether a scope has what is meant, or had it; one that cannot be read has nothing."""
+    with contextlib.suppress(ConfigError):
+        servers = of_place(client, place, machine)
+        if any(server.name == name if name is not None else is_bridge(client, server.value) for server in servers):
+            return True
+        return bool(vanished(client, machine, journal, name=name, scope=place.scope))
+    return False
 
 
 def _record(journal: Journal, client: Client, server: Installed, machine: Machine) -> Record | None:

@@ -38,6 +38,7 @@ CLAUDE_DESKTOP = Client(
     surroundings=Surroundings(desktop=True, inherits=SAFE, folder="root"),
     after="Quit Claude Desktop completely (macOS: Cmd+Q; Windows: Quit in the tray's menu; closing its window is not "
     "enough) and start it again.",
+    after_removal="It is still there until Claude Desktop has been quit completely and started again.",
     secrets=_PLAIN.format(title="Claude Desktop")
     + "Make a bundle instead (mcp-bridge export mcpb): Claude Desktop asks for the values and keeps them.",
 )
@@ -75,8 +76,9 @@ GOOSE = Client(
     },
     link="goose://extension?cmd={command}{args}{secrets}&id={name}&name={name}&description=Served%20by%20mcp-bridge",
     link_programs=("cu", "docker", "jbang", "npx", "uvx"),  # ui/desktop/src/components/settings/extensions/deeplink.ts
-    surroundings=Surroundings(patience=300.0, patience_key="timeout"),
+    surroundings=Surroundings(keeps_secrets=True, patience=300.0, patience_key="timeout"),
     after="Start a new session; Goose Desktop has to be restarted.",
+    after_removal="It is still there until a new session is started, and Goose Desktop restarted.",
     secrets="Goose looks for them in its environment, then in its keyring: `goose configure`, the extension's "
     "environment variables, puts them there.",
 )

@@ -71,6 +71,7 @@ WINDSURF = Client(
     traces=everywhere("~/.codeium/windsurf"),
     surroundings=Surroundings(folder="home"),
     after="Press Refresh in Cascade's MCP settings, or restart Windsurf.",
+    after_removal="Press Refresh in Cascade's MCP settings, or restart Windsurf.",
     secrets=_SHELL.format(title="Windsurf"),
 )
 
@@ -157,6 +158,7 @@ CONTINUE = Client(
     dialect=Dialect(write="${{ secrets.{name} }}", read=rf"\$\{{\{{\s*secrets\.{NAME}\s*\}}\}}"),
     programs=("cn",),
     traces=everywhere("{CONTINUE_GLOBAL_DIR:-~/.continue}"),
+    surroundings=Surroundings(keeps_secrets=True),
     after="Continue reloads its configuration when the file is saved; tools are for its agent mode alone.",
     secrets="Write each as NAME=value into ~/.continue/.env: Continue reads its secrets there.",
 )

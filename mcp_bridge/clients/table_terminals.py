@@ -36,6 +36,7 @@ CLAUDE_CODE = Client(
     traces=everywhere(_OF_CLAUDE, "~/.claude"),
     surroundings=Surroundings(patience=30.0),
     after="Start a new session. A project's servers wait for your approval: /mcp in a session asks for it.",
+    after_removal="Start a new session; those that are open still have it.",
     secrets=_EXPORT.format(title="Claude Code"),
 )
 
@@ -68,6 +69,7 @@ CODEX = Client(
     ),
     after="Start a new session; the app and the editor's extension share the file and have to be restarted. A "
     "project's file counts only in a project that Codex trusts.",
+    after_removal="Start a new session; those that are open still have it.",
     secrets="Export them in your shell's profile: Codex hands on the variables that `env_vars` names.",
 )
 
@@ -98,6 +100,7 @@ GEMINI_CLI = Client(
     traces=everywhere("{GEMINI_CLI_HOME:-~}/.gemini"),
     surroundings=Surroundings(inherits=SAFE, patience=600.0, patience_key="timeout", patience_unit=0.001),
     after="Start a new session, in a folder that you trust: Gemini CLI starts no server in another one.",
+    after_removal="Start a new session; those that are open still have it.",
     secrets=_EXPORT.format(title="Gemini CLI"),
 )
 
@@ -125,6 +128,7 @@ OPENCODE = Client(
     traces=everywhere(f"{CONFIG}/opencode"),
     surroundings=Surroundings(patience=30.0, patience_key="timeout", patience_unit=0.001),
     after="Start a new session; `opencode mcp list` shows whether it is connected.",
+    after_removal="Start a new session; those that are open still have it.",
     secrets=_EXPORT.format(title="opencode"),
 )
 
@@ -147,5 +151,6 @@ COPILOT_CLI = Client(
     traces=everywhere("{COPILOT_HOME:-~/.copilot}"),
     surroundings=Surroundings(inherits=SAFE),
     after="Start a new session, in a folder that you trust; /mcp show lists it.",
+    after_removal="Start a new session; those that are open still have it.",
     secrets=_EXPORT.format(title="Copilot CLI"),
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge.clients.edit import newline_of, unsafe
+from mcp_bridge.clients.edit import Changed, newline_of, unsafe
 from mcp_bridge.contracts.errors import ConfigError
 
 MAX_BYTES = 64 << 20
@@ -25,6 +25,8 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of the file is an error, and no wait
 _BINARY = getattr(os, "O_BINARY", 0)
 _PRIVATE = 0o600
+_NO_FILE = "not a file but a folder, a pipe or a device"
+_AWAY = "Move it out of the way."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def _replace(old: Text, data: bytes | None, expected: bytes | None, *, backup: b
         try:
             copy = back_up(old) if backup else None
             if _raw(old.target, old.path) != expected or _target(old.path) != old.target:
-                raise ConfigError("another program has just changed it", path=str(old.path), hint="Try again.")
+                raise Changed("another program has just changed it", path=str(old.path), hint="Try again.")
             if new is None:
                 old.target.unlink()
             else:
@@ -121,7 +123,8 @@ def _replace(old: Text, data: bytes | None, expected: bytes | None, *, backup: b
             raise
         _sync_folder(old.target.parent)
         if _raw(old.target, old.path) != data:
-            raise ConfigError("another program has changed it just after it was written", path=str(old.path))
+            problem = "another program has changed it just after it was written"
+            raise Changed(problem, path=str(old.path), hint="Try again.")
     return copy
 
 
@@ -137,6 +140,8 @@ def _target(path: Path) -> Path:
 
 def _raw(target: Path, path: Path) -> bytes | None:
     """The file's bytes, None where there is none."""
+    if os.path.isdir(target):
+        raise ConfigError(_NO_FILE, path=str(path), hint=_AWAY)
     try:
         file = os.open(target, os.O_RDONLY | _NONBLOCK | _BINARY)
     except FileNotFoundError:
@@ -144,7 +149,7 @@ def _raw(target: Path, path: Path) -> bytes | None:
     with open(file, "rb") as opened:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
-            raise ConfigError("not a file but a folder, a pipe or a device", path=str(path))
+            raise ConfigError(_NO_FILE, path=str(path), hint=_AWAY)
         if about.st_size > MAX_BYTES:
             raise ConfigError(f"larger than {MAX_BYTES >> 20} MiB", path=str(path))
         return opened.read()

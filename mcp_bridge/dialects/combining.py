@@ -17,6 +17,8 @@ _INDEPENDENT = frozenset(
     }
 )  # fmt: skip
 """Keywords that mean the same whatever stands beside them."""
+NOTHING: Mapping[str, Any] = {"not": {}}
+"""What no value fits."""
 _NOTES = ANNOTATIONS | {"$schema", "$id"}
 
 
@@ -53,7 +55,7 @@ def either(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
     known: dict[str, dict[str, Any]] = {}
     for one in {id(one): one for one in alternatives}.values():
         alternative = _as_mapping(one)
-        if alternative is None:
+        if alternative is None or alternative == NOTHING:
             continue
         if not (said := constraints(alternative)):
             return notes_of(alternative)
@@ -62,7 +64,7 @@ def either(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
         known.setdefault(text, alternative)
     schemas = list(known.values())
     if not schemas:
-        return {"not": {}}
+        return dict(NOTHING)
     return schemas[0] if len(schemas) == 1 else _listed(schemas) or {"anyOf": schemas}
 
 

@@ -14,13 +14,16 @@ from typing import Any
 
 from mcp_bridge.dialects.budget import Stays
 from mcp_bridge.dialects.combining import values_of
+from mcp_bridge.dialects.conditions import DEPENDENT, Words, conditions, named
 from mcp_bridge.dialects.shapes import ANY, UNIONS, Shape, Shapes
 from mcp_bridge.pointer import resolve
 from mcp_bridge.schema.keywords import each
 
 logger = logging.getLogger("mcp_bridge.dialects")
 
-COMBINATORS = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas", "enum", "const", "$ref")
+COMBINATORS = (
+    "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const", "$ref",
+)  # fmt: skip
 """What a flat schema has not at its root."""
 _REMADE = frozenset({*COMBINATORS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
 _SPELLED = 12
@@ -42,10 +45,11 @@ def flattened(schema: dict[str, Any], *, of: str = "") -> Flat:
 
     `of` is what the log calls the schema.
     """
-    if not any(word in schema for word in COMBINATORS):
+    if not any(word in schema for word in (*COMBINATORS, *DEPENDENT)):
         return Flat(schema=schema)
     try:
-        return Flat(schema=_object(schema), told=_cut("\n".join(_told(schema)), _LONGEST))
+        flat = _object(schema)
+        return Flat(schema=flat, told=_cut("\n".join([*_told(schema), *_tied(schema, flat)]), _LONGEST))
     except Stays as reason:
         logger.warning("the unions at the top of %s stay: %s", of or "a schema", reason)
         return Flat(schema=schema)
@@ -57,6 +61,9 @@ def _object(schema: Mapping[str, Any]) -> dict[str, Any]:
         raise Stays("no object fits it")
     made = {word: value for word, value in schema.items() if word not in _REMADE} | {"type": "object"}
     made["properties"] = dict(shape.properties)
+    if shape.rest is not False:
+        rest = {} if shape.rest is True else shape.rest
+        made["properties"] |= {name: rest for name in named(schema) if name not in shape.properties}
     if required := [name for name in shape.required if name in shape.properties or shape.rest is not False]:
         made["required"] = required
     if shape.rest is not True:
@@ -81,6 +88,16 @@ def _told(schema: Mapping[str, Any]) -> Iterator[str]:
             more = f"; and {len(told) - _SPELLED} more" if len(told) > _SPELLED else ""
             numbered = [f"({number}) {way}" for number, way in enumerate(told[:_SPELLED], start=1)]
             yield f"Arguments go together in one of these ways: {'; '.join(numbered)}{more}."
+
+
+def _tied(schema: Mapping[str, Any], flat: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence on all conditions."""
+    words = Words(schema, flat)
+    told = list(dict.fromkeys(text for one in conditions(schema) if (text := words.told(one))))
+    if told:
+        more = f"; and {len(told) - _SPELLED} more" if len(told) > _SPELLED else ""
+        numbered = [f"({number}) {text}" for number, text in enumerate(told[:_SPELLED], start=1)]
+        yield f"Arguments depend on each other: {told[0] if len(told) == 1 else '; '.join(numbered)}{more}."
 
 
 def _way(shape: Shape, own: Shape) -> str:

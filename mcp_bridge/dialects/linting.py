@@ -25,15 +25,19 @@ from mcp_bridge.dialects.profile import (
 )
 from mcp_bridge.pointer import below
 from mcp_bridge.schema.keywords import Steps, each
+from mcp_bridge.wire.tools import META
 
 INPUT = "$.inputSchema"
+_LONGEST = 200
+"""The most characters of a tool's own name among words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that a client does with a tool, or with the list (`tool` is empty then).
 
-    `path` is a JSON path into the tool as it is listed. `rule` names what was looked for.
+    `path` is a JSON path into the tool as it is listed. `rule` names what was looked for. `original` is the tool's own
+    name where it is published under another.
     """
 
     client: str
@@ -44,6 +48,7 @@ class Finding:
     text: str
     cure: str
     source: str
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,7 @@ def lint(
     """
     sound = [tool for tool in tools if isinstance(tool, Mapping)]
     listed = Listed(tools=sound, server=server_name, dialect=dialect, result=result)
+    originals = {_name(tool): _original(tool) for tool in sound}
     found = [
         Finding(
             client=profile.name,
@@ -94,6 +100,7 @@ def lint(
             text=f"{spot.text}: {fact.happens}",
             cure=spot.cure,
             source=fact.source,
+            original=originals.get(spot.tool, "") if spot.tool else "",
         )
         for fact in profile.facts
         for spot in _RULES[type(fact)][1](fact, listed, profile)
@@ -181,7 +188,7 @@ def _result_size(fact: ResultSize, listed: Listed, profile: Profile) -> Iterator
 
 
 def _structured(_: StructuredAlone, listed: Listed, __: Profile) -> Iterator[_Spot]:
-    told = [_name(tool) for tool in listed.tools if tool.get("outputSchema")]
+    told = [_called(tool) for tool in listed.tools if tool.get("outputSchema")]
     if told:
         cure = "Have such tools say all that matters in their structured answer, or declare no output schema"
         yield _Spot(text=f"structured answers ({', '.join(told[:3])}{', ...' if told[3:] else ''})", cure=cure)
@@ -199,7 +206,7 @@ def _strings(_: Strings, listed: Listed, profile: Profile) -> Iterator[_Spot]:
         for steps, part in _places(tool.get("inputSchema")):
             if steps and part.get("type") in ("object", "array"):
                 cure = f"Set `dialect: {profile.name}` (parse_strings)"
-                yield _Spot(text=f"arguments such as {below(INPUT, *steps)} of '{_name(tool)}'", cure=cure)
+                yield _Spot(text=f"arguments such as {below(INPUT, *steps)} of {_called(tool)}", cure=cure)
                 return
 
 
@@ -210,6 +217,20 @@ def _places(schema: Any) -> list[tuple[Steps, Mapping[str, Any]]]:
 def _name(tool: Mapping[str, Any]) -> str:
     name = tool.get("name")
     return name if isinstance(name, str) else ""
+
+
+def _original(tool: Mapping[str, Any]) -> str:
+    """The name that a tool has where it was written, if it is published under another."""
+    meta = tool.get("_meta")
+    name = meta.get(f"{META}name") if isinstance(meta, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def _called(tool: Mapping[str, Any]) -> str:
+    """A tool among words: by its name, and by its own where that is another."""
+    original = _original(tool)
+    shown = original if len(original) <= _LONGEST else f"{original[:_LONGEST]}..."
+    return f"'{_name(tool)}'" + (f" ({shown})" if original else "")
 
 
 def _counted(number: int) -> str:

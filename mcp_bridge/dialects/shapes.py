@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_bridge.dialects.budget import Budget, Stays
-from mcp_bridge.dialects.combining import either, merged
+from mcp_bridge.dialects.combining import NOTHING, either, merged
 from mcp_bridge.pointer import resolve
 
 UNIONS = ("anyOf", "oneOf")
@@ -67,9 +67,9 @@ class Shapes:
         """The unions at the root, each as its alternatives that are objects."""
         unions = [_list(self._root, word) for word in UNIONS]
         for part in _list(self._root, "allOf"):
-            followed = _followed(part, self._root)
-            if isinstance(followed, Mapping):
-                unions += [_list(followed, word) for word in UNIONS]
+            whole = followed(part, self._root)
+            if isinstance(whole, Mapping):
+                unions += [_list(whole, word) for word in UNIONS]
         shapes = [[self.of(part, 1) for part in union] for union in unions]
         return [[shape for shape in union if shape is not None] for union in shapes]
 
@@ -100,6 +100,8 @@ class Shapes:
         for name in names:
             alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
             made[name] = either([part for part in alternatives if part is not True], self._budget)
+            if made[name] == NOTHING and True in alternatives:
+                made[name] = {}  # one alternative refuses it, another takes it
             if all(name in shape.sure or (name not in shape.properties and shape.rest is not True) for shape in shapes):
                 sure.add(name)
         common = set(shapes[0].required).intersection(*(shape.required for shape in shapes[1:]))
@@ -125,7 +127,7 @@ def _own(schema: Mapping[str, Any]) -> Shape:
 def _groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
     """What must fit besides: lists of schemas, of each of which one must."""
     if isinstance(schema.get("$ref"), str):
-        yield [_followed(schema, root)]
+        yield [followed(schema, root)]
     for part in _list(schema, "allOf"):
         yield [part]
     for word in UNIONS:
@@ -133,13 +135,14 @@ def _groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequ
             yield alternatives
     if "if" in schema and ("then" in schema or "else" in schema):
         yield [schema.get("then", True), schema.get("else", True)]
-    dependent = schema.get("dependentSchemas")
-    for part in dependent.values() if isinstance(dependent, Mapping) else ():
-        yield [part, True]
+    for word in ("dependentSchemas", "dependencies"):
+        dependent = schema.get(word)
+        for part in dependent.values() if isinstance(dependent, Mapping) else ():
+            yield [part, True]
 
 
-def _followed(part: Any, root: Mapping[str, Any]) -> Any:
-    """What a reference leads to; the whole takes anything. Raises Stays for one that leads to nothing here."""
+def followed(part: Any, root: Mapping[str, Any]) -> Any:
+    """What a schema refers to, or itself; the whole takes anything. Raises Stays for one that leads to nothing here."""
     if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
         return part
     found = resolve(part["$ref"], root)

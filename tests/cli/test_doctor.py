@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli_running import ROOT, TOOLS, Inside
 
-from mcp_bridge.cli import conversation as conversation_room
-from mcp_bridge.cli.conversation import Conversation, Fault
+from mcp_bridge.cli.doctor import conversation as conversation_room
+from mcp_bridge.cli.doctor.conversation import Conversation, Fault
 
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 ONE_ERA = """

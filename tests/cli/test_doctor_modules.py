@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from cli_running import Inside
 
-from mcp_bridge.cli.conversation import Conversation
-from mcp_bridge.cli.findings import Finding, of_modules, of_sources
+from mcp_bridge.cli.doctor.conversation import Conversation
+from mcp_bridge.cli.doctor.findings import Finding, of_modules, of_sources
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 MODULES = {

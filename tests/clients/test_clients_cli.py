@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_a_file_that_cannot_be_read_is_said_in_its_line_and_the_others_go_on(who
     who.place("codex", golden("codex", "after", who))
     who.path("goose").mkdir(parents=True)
     done = who.run("clients")
-    assert f"user: {path}\n    PROBLEM: " in done.stderr
+    assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in done.stderr
     assert f"user: {who.path('goose')}\n    PROBLEM: " in done.stderr
     assert "bridge 'shelf' serves" in done.stderr
     assert "not-to-be-shown" not in done.stderr
@@ -99,6 +100,7 @@ def test_an_unknown_client_is_answered_with_the_nearest(said: str, meant: str, c
     done = who.run(command, said, check=2)
     assert f"there is no client '{said}'" in done.stderr
     assert f"Did you mean {meant}" in done.stderr
+    assert "There are: claude-desktop, claude-code" in done.stderr
 
 
 def test_a_client_like_none_is_answered_with_all(who: Person) -> None:
@@ -164,8 +166,47 @@ def test_a_link_is_printed_and_nothing_written(who: Person) -> None:
     assert "no install links for 'zed'" in who.run("install", "zed", who.settings, "--link", check=2).stderr
 
 
+def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None:
+    who = person(tmp_path, CODEX_HOME="/" + "a" * 300)  # an error of the system also for those who may enter all
+    who.place("cursor", golden("cursor", "after", who))
+    who.path("goose").parent.mkdir(parents=True)
+    who.path("goose").parent.chmod(0)
+    done = who.run("clients")
+    who.path("goose").parent.chmod(0o700)
+    assert "bridge 'shelf' serves" in done.stderr
+    assert "PROBLEM: cannot be read: File name too long" in done.stderr
+    assert os.geteuid() == 0 or "PROBLEM: cannot be read: Permission denied" in done.stderr
+
+
+@pytest.mark.parametrize("home", ["", "relative", "./here"])
+@pytest.mark.parametrize("words", [["install", "cursor", "shelf.yaml"], ["clients"], ["uninstall", "cursor"]])
+def test_a_home_that_is_no_full_path_is_refused(home: str, words: list[str], tmp_path: Path) -> None:
+    who = person(tmp_path, HOME=home)
+    before = [*who.files()]
+    done = who.run(*words, check=2)
+    assert "HOME: not the full path of a folder" in done.stderr
+    assert [*who.files()] == before
+
+
+def test_a_folder_without_tools_is_not_installed(who: Person) -> None:
+    (who.project / "empty").mkdir()
+    (who.project / "empty" / "_hidden.py").write_text("")
+    done = who.run("install", "cursor", "empty", check=2)
+    assert "empty: there is no Python file in this folder" in done.stderr
+    assert not who.path("cursor").exists()
+
+
+@pytest.mark.parametrize("options", [["--print", "--link"], ["--dry-run", "--link"], ["--print", "--dry-run"]])
+def test_options_that_show_different_things_are_not_taken_together(options: list[str], who: Person) -> None:
+    done = who.run("install", "cursor", who.settings, *options, check=2)
+    assert "cannot be together with" in done.stderr
+    assert not done.stdout
+
+
 def test_uninstalling_what_is_not_there_says_so(who: Person) -> None:
-    assert "no bridge is installed in Cursor" in who.run("uninstall", "cursor", check=2).stderr
+    done = who.run("uninstall", "cursor", check=2)
+    assert "no bridge is installed in Cursor" in done.stderr
+    assert f"Looked at: {who.path('cursor')}, {who.path('cursor-project')}." in done.stderr
     assert "Cursor has no server 'shelf'" in who.run("uninstall", "cursor", "shelf", check=2).stderr
 
 
@@ -180,21 +221,25 @@ def test_with_several_bridges_the_one_has_to_be_named(who: Person) -> None:
     assert json.loads(path.read_text())["mcpServers"] == {}
 
 
-def test_the_same_name_in_two_scopes_has_to_be_told_apart(who: Person) -> None:
+@pytest.mark.parametrize("name", [["shelf"], []])
+def test_without_a_scope_only_the_first_is_meant(name: list[str], who: Person) -> None:
     for scope in ("user", "project"):
         who.run("install", "cursor", who.settings, "--scope", scope)
-    assert "more than once: user, project" in who.run("uninstall", "cursor", "shelf", check=2).stderr
-    who.run("uninstall", "cursor", "shelf", "--scope", "project")
-    assert who.path("cursor").exists()
-    assert not who.path("cursor-project").exists()
-
-
-def test_both_scopes_are_cleaned_up_when_none_is_named(who: Person) -> None:
-    for scope in ("user", "project"):
-        who.run("install", "cursor", who.settings, "--scope", scope)
-    who.run("uninstall", "cursor")
+    who.run("uninstall", "cursor", *name)
     assert not who.path("cursor").exists()
+    done = who.run("uninstall", "cursor", *name, check=2)
+    assert "in its scope 'user'. There is one in: project. Say which with --scope." in done.stderr
+    assert "shelf" in who.path("cursor-project").read_text()
+    who.run("uninstall", "cursor", *name, "--scope", "project")
     assert not who.path("cursor-project").exists()
+
+
+def test_a_scope_without_a_bridge_names_all_others_that_have_one(who: Person) -> None:
+    for scope in ("project", "local"):
+        who.run("install", "claude-code", who.settings, "--scope", scope)
+    before = {path: path.read_bytes() for path in who.files()}
+    assert "There is one in: project, local." in who.run("uninstall", "claude-code", check=2).stderr
+    assert {path: path.read_bytes() for path in who.files()} == before
 
 
 def test_a_broken_file_of_another_scope_does_not_keep_the_bridge_in(who: Person) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from doctoring import ERAS, TOOLS, Person, script, somebody
 
-from mcp_bridge.cli.preflight import python_of
+from mcp_bridge.cli.doctor.preflight import python_of
 from mcp_bridge.clients import reading
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.dialects.table import PROFILES

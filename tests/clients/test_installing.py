@@ -143,7 +143,8 @@ def test_somebody_elses_server_of_that_name_is_not_touched(case: str, who: Perso
     before = golden(case, "before", who)
     path = who.place(case, before)
     done = who.run("install", case, who.settings, "--name", "files", check=2)
-    assert "another server of the name 'files'" in done.stderr
+    assert f"{path}: " in done.stderr
+    assert "another server of the name 'files', which starts npx" in done.stderr
     assert "--name" in done.stderr
     assert "--force" in done.stderr
     assert path.read_bytes() == before
@@ -235,6 +236,10 @@ def test_a_folder_in_the_place_of_the_file_is_an_error(who: Person) -> None:
     who.path("cursor").mkdir(parents=True)
     done = who.run("install", "cursor", who.settings, check=1)
     assert str(who.path("cursor")) in done.stderr
+    assert "Move it out of the way." in done.stderr
+    assert "belongs into" not in done.stderr
+    assert not done.stdout
+    assert who.json("install", "cursor", who.settings, check=1)["snippet"] is None
 
 
 def test_a_link_stays_a_link_and_keeps_its_targets_mode(who: Person) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,19 @@ def test_two_scopes_in_one_file_leave_it_as_it_was(order: tuple[str, ...], conte
     for scope in order:
         who.run("uninstall", "claude-code", "--scope", scope)
     assert path.read_bytes() == content if content is not None else not path.exists()
+
+
+@pytest.mark.parametrize("case", ["cursor", "goose"])
+def test_several_at_once_all_get_in_and_out(case: str, who: Person) -> None:
+    before = EMPTY.get(case, b'{"mcpServers": {}}')
+    path = who.place(case, before)
+    names = [f"shelf-{number}" for number in range(5)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: who.start("install", case, who.settings, "--name", name), names))
+        assert all(name in path.read_text() for name in names)
+        list(pool.map(lambda name: who.start("uninstall", case, name), names))
+    assert "shelf" not in path.read_text()
+    assert not [*(who.home / ".local").rglob("*.json")]
 
 
 def test_a_container_that_somebody_else_uses_by_then_stays(who: Person) -> None:

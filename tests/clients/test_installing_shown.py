@@ -58,6 +58,16 @@ def test_a_client_that_cannot_refer_says_what_to_do_instead(name: str, advice: s
     assert advice in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "option"), [("claude-desktop", "--print"), ("lm-studio", "--print"), ("lm-studio", "--link")]
+)
+def test_what_is_only_shown_says_too_that_secrets_will_be_missing(name: str, option: str, secretive: Person) -> None:
+    done = secretive.run("install", name, secretive.settings, option)
+    assert "SHELF_KEY. " in done.stderr
+    assert "will not start" in done.stderr
+    assert "SHELF_KEY" in secretive.json("install", name, secretive.settings, option)["notes"][0]
+
+
 @pytest.mark.parametrize("case", [case for case in FILES if case not in {"claude-code-local", "continue"}])
 def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, who: Person) -> None:
     client, scope = client_of(case)

@@ -76,7 +76,8 @@ def test_every_client_is_asked_by_default_and_the_answer_is_json(folder: Path) -
     assert answer["ok"] is False
     rejecting = {finding["client"] for finding in answer["findings"] if finding["level"] == "error"}
     assert {"gemini-cli", "claude-code", "goose", "opencode"} <= rejecting
-    assert set(answer["findings"][0]) == {"client", "level", "rule", "tool", "path", "text", "cure", "source"}
+    keys = {"client", "level", "rule", "tool", "path", "text", "cure", "source", "original"}
+    assert set(answer["findings"][0]) == keys
 
 
 def test_what_the_settings_rewrite_is_looked_at_as_it_is_told(folder: Path) -> None:
@@ -98,6 +99,45 @@ def test_a_client_that_is_not_known_is_named_with_those_that_are(folder: Path) -
     done = run("lint", "--client", "netscape", cwd=folder)
     assert done.code == 2
     assert done.err.startswith("mcp-bridge: --client: there is no client 'netscape' here. Name one of: claude-code, ")
+
+
+def test_a_client_is_suggested_by_the_beginning_of_its_name(folder: Path) -> None:
+    done = run("lint", "--client", "gemini", cwd=folder)
+    assert done.code == 2
+    assert done.err == "mcp-bridge: --client: there is no client 'gemini' here. Did you mean gemini-cli?\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "called"),
+    [
+        ("shelf.py", "", "shelf"),
+        ("shelf.yaml", "sources: [{type: python, path: tools.py}]", "shelf"),
+        ("mcp-bridge.yaml", "name: Our shelf\nsources: [{type: python, path: tools.py}]", "Our-shelf"),
+    ],
+)
+def test_the_server_is_called_as_install_would_call_it(name: str, settings: str, called: str, tmp_path: Path) -> None:
+    tools = f"from mcp_bridge import ToolEntry\nlong = ToolEntry({'n' * 60!r}, 'A.', str, {{'type': 'object'}})\n"
+    (tmp_path / "tools.py").write_text(tools)
+    (tmp_path / name).write_text(settings or tools)
+    installed = run("install", "goose", name, "--print", "--json", cwd=tmp_path)
+    assert json.loads(installed.out)["name"] == called
+    [finding] = run("lint", name, "--client", "goose", "--json", cwd=tmp_path).answer["findings"]
+    assert f"as '{called}__{'n' * 60}'" in finding["text"]
+
+
+def test_a_tool_whose_name_was_shortened_is_told_by_its_own_name_too(tmp_path: Path) -> None:
+    own = "count_" + "x" * 80
+    schema = {"type": "object", "properties": {"all": {"type": "array"}}}
+    text = f"from mcp_bridge import ToolEntry\nlong = ToolEntry({own!r}, 'A.', str, {schema!r})\n"
+    (tmp_path / "tools.py").write_text(text)
+    answer = run("lint", "tools.py", "--client", "claude-code", "--json", cwd=tmp_path).answer
+    found = {finding["rule"]: finding for finding in answer["findings"]}
+    length, strings = found["name-length"], found["string-arguments"]
+    assert length["original"] == own
+    assert len(length["tool"]) == 64
+    assert f"'{length['tool']}' ({own})" in strings["text"]
+    said = run("lint", "tools.py", "--client", "claude-code", cwd=tmp_path).err
+    assert f"error: tool '{length['tool']}' ({own}): $.name: " in said
 
 
 def test_linting_imports_neither_the_sdk_nor_a_web_server(folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge.cli.findings import Finding
+from mcp_bridge.cli.doctor.findings import Finding
 from mcp_bridge.clients.client import Client, Launch
 from mcp_bridge.clients.reading import names_bridge, settings_of
 
@@ -124,5 +124,8 @@ def _settings(subject: Subject) -> Iterator[Finding]:
 
 def _variables(subject: Subject) -> Iterator[Finding]:
     for name in subject.launch.unresolved:
-        detail = f"the entry refers to the variable {name}, which is not set where {subject.client.title} runs"
-        yield Finding(f"secret {name}", False, detail, subject.client.secrets or f"Set {name} where it runs.")
+        title, keeps = subject.client.title, subject.client.surroundings.keeps_secrets
+        detail = f"the entry refers to the variable {name}, which is not set where {title} runs"
+        if keeps:
+            detail += f"; whether {title} keeps it itself is not looked into"
+        yield Finding(f"secret {name}", keeps, detail, subject.client.secrets or f"Set {name} where it runs.")

@@ -10,34 +10,20 @@ import os
 import shlex
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge.cli import eras
+from mcp_bridge.cli.doctor import eras
+from mcp_bridge.cli.doctor.findings import rows, tell
+from mcp_bridge.cli.doctor.trial import Trial, Wanted, wanted
+from mcp_bridge.cli.doctor.wishes import EVERYWHERE, Wishes
 from mcp_bridge.cli.exits import Exit, say
-from mcp_bridge.cli.findings import rows, tell
 from mcp_bridge.cli.showing import data
 from mcp_bridge.cli.target import find
-from mcp_bridge.cli.trial import Trial, Wanted, wanted
 from mcp_bridge.contracts.errors import ConfigError
 
 MOST_PATIENCE = 3600
 PATIENCE = 20.0
 """Seconds for each answer, where nothing else is said."""
-EVERYWHERE = "all"
-"""Stands for every client on this machine."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """The options of `doctor`, beside what it is to look at."""
-
-    command: str | None = None
-    scope: str | None = None
-    name: str | None = None
-    call: str | None = None
-    as_json: bool = False
-    patience: float | None = None
 
 
 def doctor(target: str | None, wishes: Wishes) -> None:
@@ -50,7 +36,7 @@ def doctor(target: str | None, wishes: Wishes) -> None:
         raise ConfigError(f"found {wishes.patience:g}", where="--timeout", hint=hint)
     call = wanted(wishes.call)
     if target is not None and wishes.command is None and _is_client(target):
-        from mcp_bridge.cli.examining import examine
+        from mcp_bridge.cli.doctor.examining import examine
 
         raise SystemExit(examine(target, wishes, call))
     for option, value in (("--scope", wishes.scope), ("--name", wishes.name)):
@@ -64,16 +50,14 @@ def _is_client(target: str) -> bool:
     word = Path(target)
     if "." in target or len(word.parts) != 1:
         return False
-    from difflib import get_close_matches
-
+    from mcp_bridge.cli.clients import nearest
     from mcp_bridge.clients.table import CLIENTS
 
     if target in CLIENTS or target == EVERYWHERE:
         return True
     if os.path.exists(target):  # Path's own raises for a name that is too long
         return False
-
-    near = get_close_matches(target, [*CLIENTS, EVERYWHERE], n=3, cutoff=0.5)
+    near = nearest(target)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Clients are: {', '.join(CLIENTS)}"
     raise ConfigError(f"'{target}' is neither a client nor a file here", where="doctor", hint=hint)
 

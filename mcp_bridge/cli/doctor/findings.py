@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mcp_bridge.cli.conversation import Conversation, Fault
+from mcp_bridge.cli.doctor.conversation import Conversation, Fault
 from mcp_bridge.cli.exits import counted, say
 
 PAGES = 1_000

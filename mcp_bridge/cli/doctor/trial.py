@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_bridge.cli.conversation import Conversation, Fault
-from mcp_bridge.cli.eras import Tools
-from mcp_bridge.cli.findings import Finding
+from mcp_bridge.cli.doctor.conversation import Conversation, Fault
+from mcp_bridge.cli.doctor.eras import Tools
+from mcp_bridge.cli.doctor.findings import Finding
 from mcp_bridge.contracts.errors import ConfigError
 
 SHOWN = 200

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
-from mcp_bridge.cli.conversation import Conversation, Fault
+from mcp_bridge.cli.doctor.conversation import Conversation, Fault
+from mcp_bridge.cli.doctor.findings import Finding, listed, of_modules, of_problems, of_sources
 from mcp_bridge.cli.exits import counted
-from mcp_bridge.cli.findings import Finding, listed, of_modules, of_problems, of_sources
 from mcp_bridge.wire.versions import HANDSHAKE, STATELESS
 
 CLIENT = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}

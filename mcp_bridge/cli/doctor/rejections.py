@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge.cli.doctor.findings import Finding
+from mcp_bridge.cli.doctor.preflight import Subject
 from mcp_bridge.cli.exits import counted
-from mcp_bridge.cli.findings import Finding
-from mcp_bridge.cli.preflight import Subject
 from mcp_bridge.cli.target import SETTINGS
 from mcp_bridge.clients.client import Launch
 from mcp_bridge.clients.reading import names_bridge, settings_of

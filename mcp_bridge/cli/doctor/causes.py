@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_bridge._version import DISTRIBUTION
-from mcp_bridge.cli.conversation import Fault, Kind
-from mcp_bridge.cli.eras import Heard
-from mcp_bridge.cli.findings import Finding
-from mcp_bridge.cli.preflight import Subject, python_of
+from mcp_bridge.cli.doctor.conversation import Fault, Kind
+from mcp_bridge.cli.doctor.eras import Heard
+from mcp_bridge.cli.doctor.findings import Finding
+from mcp_bridge.cli.doctor.preflight import Subject, python_of
+from mcp_bridge.clients.shaping import refers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +38,17 @@ CAUSES: Sequence[Cause] = (
     Cause(
         pattern=re.compile(r"the environment variable (?P<what>\w+) is not set"),
         meaning="the settings need the variable {what}, which {title} does not give to the server",
-        cure="Set it, and write the entry again, so that it refers to it: {again}\n{secrets}",
+        cure="{refer}{secrets}",
     ),
     Cause(
         pattern=re.compile(r"mcp-bridge: (?P<what>.+?): no such file\b"),
         meaning="there is no {what}",
         cure="It was moved or deleted. Say where it is now: in the settings that name it, or {again}",
+    ),
+    Cause(
+        pattern=re.compile(r"mcp-bridge: (?P<what>.+?\.py):\d+: "),
+        meaning="a file of the tools cannot be imported",
+        cure="Mend what is said below; `mcp-bridge validate` checks it.",
     ),
     Cause(
         pattern=re.compile(r"mcp-bridge: (?P<what>.+:\d+: .+)"),
@@ -106,14 +112,23 @@ def _cause(fault: Fault, subject: Subject) -> tuple[str, str]:
         "patience": subject.launch.patience,
         "slow": _slow(subject),
         "what": "",
+        "refer": "",
     }
     if fault.kind in ("ended", "silent"):
         for cause in CAUSES:
             if (found := cause.pattern.search(fault.said)) is not None:
                 words["what"] = found["what"]
+                words["refer"] = _refer(found["what"], subject)
                 return cause.meaning.format(**words), cause.cure.format(**words).strip()
     meaning, cure = _BY_KIND.get(fault.kind, ("", ""))
     return meaning.format(**words), cure.format(**words)
+
+
+def _refer(name: str, subject: Subject) -> str:
+    """How the entry gets to name a variable; nothing where it does, or where this client's entries cannot."""
+    if name in subject.launch.unresolved or not refers(subject.client):
+        return ""
+    return f"Set it, and write the entry again, so that it refers to it: {subject.again}\n"
 
 
 def _slow(subject: Subject) -> str:

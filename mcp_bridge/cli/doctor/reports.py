@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mcp_bridge.cli.doctor.findings import Finding, rows, tell
 from mcp_bridge.cli.exits import say
-from mcp_bridge.cli.findings import Finding, rows, tell
 from mcp_bridge.clients.client import Client
 from mcp_bridge.redaction import Redactor
 from mcp_bridge.settings.words import SENSITIVE

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mcp_bridge.cli import causes, eras
-from mcp_bridge.cli.diagnosis import EVERYWHERE, Wishes
+from mcp_bridge.cli.doctor import causes, eras
+from mcp_bridge.cli.doctor.findings import Finding
+from mcp_bridge.cli.doctor.preflight import Subject, preflight
+from mcp_bridge.cli.doctor.rejections import rejections
+from mcp_bridge.cli.doctor.reports import Report, as_data, secrets_of, show
+from mcp_bridge.cli.doctor.trial import Trial, Wanted
+from mcp_bridge.cli.doctor.wishes import EVERYWHERE, Wishes
 from mcp_bridge.cli.exits import Exit
-from mcp_bridge.cli.findings import Finding
 from mcp_bridge.cli.installing import journal
-from mcp_bridge.cli.preflight import Subject, preflight
-from mcp_bridge.cli.rejections import rejections
-from mcp_bridge.cli.reports import Report, as_data, secrets_of, show
 from mcp_bridge.cli.showing import data
-from mcp_bridge.cli.trial import Trial, Wanted
 from mcp_bridge.clients import reading
 from mcp_bridge.clients.client import Client, Installed, Machine, Place
 from mcp_bridge.clients.journal import Journal, Record
@@ -41,10 +41,14 @@ def examine(target: str, wishes: Wishes, call: Wanted | None) -> Exit:
     machine = here()
     if target != EVERYWHERE:
         place_of(CLIENTS[target], wishes.scope)
-    clients = [one for one in CLIENTS.values() if target == one.name or (target == EVERYWHERE and found(one, machine))]
+    clients = [
+        one for one in CLIENTS.values() if target == one.name or (target == EVERYWHERE and _is_here(one, machine))
+    ]
     examiner = _Examiner(machine=machine, wishes=wishes, call=call, journal=journal())
     reports = [report for client in clients for report in examiner.reports(client, alone=target != EVERYWHERE)]
     if not reports:
+        if wishes.as_json:
+            data(as_data(reports))
         hint = "Put one in: mcp-bridge install CLIENT"
         raise ConfigError("no client on this machine has a bridge in its files", where="doctor all", hint=hint)
     if wishes.as_json:
@@ -53,6 +57,11 @@ def examine(target: str, wishes: Wishes, call: Wanted | None) -> Exit:
         for report in reports:
             show(report)
     return Exit.OK if all(report.ok for report in reports) else Exit.FAILED
+
+
+def _is_here(client: Client, machine: Machine) -> bool:
+    """Whether a client is on this machine, or has a file here: a project's may have come with it."""
+    return found(client, machine) or any(os.path.isfile(path_of(place, machine)) for place in client.places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +146,8 @@ class _Examiner:
         before = preflight(subject)
         if any(not one.ok and one.check in _FATAL for one in before):
             return before, None
+        if (hidden := subject.launch.unresolved) and subject.client.surroundings.keeps_secrets:
+            return [*before, _not_tried(hidden)], None
         talks = self._talks(subject)
         spoken = any(heard.finding.ok for heard in talks)
         findings = [*before, *_of_eras(talks, subject, spoken=spoken)]
@@ -172,6 +183,11 @@ class _Examiner:
         return Report(
             client=client, findings=[Finding("entry", False, detail, f"Put one in: {_install(client)}{absent}")]
         )
+
+
+def _not_tried(names: Sequence[str]) -> Finding:
+    what = f"not tried: without {', '.join(names)} it could not go well"
+    return Finding("start", True, what, "Set it in this terminal to have it tried.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,143 @@
+"""A dry run shows of an entry what is known to be harmless, however the rest is spelled, and masks all else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from clients_running import COMMAND, Person, person
+
+OLD = "/old/bin/mcp-bridge"
+SECRETS = ("plain-secret", "424242", "sekr", "quoted", "block-one", "block-two", "comment-secret", "neighbours")
+JSON = """{
+  "KEY": {
+    "files": {"command": "npx", "env": {"K": "neighbours"}}, // comment-secret
+    "demo": {
+      "command": "OLD", // comment-secret
+      "args": ["serve", "/old/demo.py"],
+      "env": {"API_KEY": "sk-plain-secret-1", "PIN": 424242, "E": "sekr\\u0065t", "Q": "a \\"quoted\\" one"},
+      "headers": {"X": ["sk-plain-secret-2", {"Y": -424242.5}]}
+    }
+  }
+}
+"""
+FILES = {
+    "cursor": JSON.replace("KEY", "mcpServers", 1),
+    "zed": JSON.replace("KEY", "context_servers", 1),
+    "opencode": JSON.replace("KEY", "mcp", 1)
+    .replace('"OLD"', '["OLD", "serve", "/old/demo.py"]')
+    .replace('      "args": ["serve", "/old/demo.py"],\n', ""),
+    "codex": """[mcp_servers.demo] # comment-secret
+command = "OLD"
+args = ["serve", "/old/demo.py"]
+startup_timeout_sec = 424242
+env_vars = ["sk-plain-secret-1"]
+env = { API_KEY = 'sk-plain-secret-1', E = "sekr\\u0065t", X = '''
+block-one
+block-two''' }
+[mcp_servers.demo.http_headers]
+A = "a \\"quoted\\" one"
+""",
+    "goose": """extensions:
+  files: {cmd: npx, envs: {K: neighbours}} # comment-secret
+  demo:
+    enabled: true
+    type: stdio
+    name: demo
+    cmd: OLD # comment-secret
+    args: [serve, /old/demo.py]
+    envs:
+      API_KEY: sk-plain-secret-1
+      PIN: 424242
+      E: "sekr\\u0065t"
+      Q: 'a "quoted" one'
+      LONG: |
+        block-one
+        block-two
+    timeout: 300
+""",
+    "continue": """mcpServers:
+  - name: demo
+    command: OLD
+    args: [serve, /old/demo.py]
+    env: {API_KEY: sk-plain-secret-1, PIN: 424242, E: "sekr\\u0065t"}
+""",
+}
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Person:
+    made = person(tmp_path)
+    (made.project / "demo.py").write_text((made.project / "tools.py").read_text())
+    return made
+
+
+def shown(who: Person, *words: str | Path) -> str:
+    """The difference, as a person sees it and as JSON has it; neither has anything that is secret."""
+    text = who.run(*words, "--dry-run")
+    answer = who.run(*words, "--dry-run", "--json")
+    for secret in SECRETS:
+        assert secret not in text.stdout + text.stderr + answer.stdout
+    data = json.loads(answer.stdout)
+    assert text.stdout == (data["difference"] if "difference" in data else data["removed"][0]["difference"])
+    return text.stdout
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_an_update_shows_the_paths_and_no_value(case: str, who: Person) -> None:
+    path = who.place(case, FILES[case].replace("OLD", OLD).encode())
+    text = shown(who, "install", case, who.project / "demo.py")
+    for word in (f"--- {path}", OLD, "/old/demo.py", str(COMMAND), str(who.project / "demo.py")):
+        assert word in text
+    assert path.read_text() == FILES[case].replace("OLD", OLD)
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, who: Person) -> None:
+    who.place(case, FILES[case].replace("OLD", OLD).encode())
+    text = shown(who, "uninstall", case)
+    for word in ("demo", OLD, "/old/demo.py", "serve", "…"):
+        assert word in text
+    assert ("API_KEY" in text) or case == "zed"
+
+
+@pytest.mark.parametrize("case", ["cursor", "zed", "opencode"])
+def test_a_file_of_one_line_shows_nothing_of_the_neighbours(case: str, who: Person) -> None:
+    lines = [line.split(" //")[0] for line in FILES[case].replace("OLD", OLD).splitlines()]
+    who.place(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
+    for words in (("install", case, who.project / "demo.py"), ("uninstall", case)):
+        text = shown(who, *words)
+        assert OLD in text
+        assert "npx" not in text
+
+
+def test_nothing_but_the_program_is_shown_of_somebody_elses_server(who: Person) -> None:
+    value = {"command": "npx", "args": ["--key", "sk-plain-secret-1"], "env": {"K": "${env:MINE}", "D": "demo"}}
+    who.place("cursor", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
+    for words in (
+        ("install", "cursor", who.project / "demo.py", "--force"),
+        ("uninstall", "cursor", "demo", "--force"),
+    ):
+        text = shown(who, *words)
+        for word in ('"demo": {', '"npx"'):
+            assert word in text or words[0] == "install"
+        assert "--key" not in text
+    assert '"K": "${env:MINE}"' in text
+    assert '"D": "…"' in text
+
+
+@pytest.mark.parametrize("command", ["env KEY=sk-plain-secret-1 node", "KEY=sk-plain-secret-1"])
+def test_a_command_with_a_value_in_it_is_no_path_and_not_shown(command: str, who: Person) -> None:
+    path = who.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
+    done = who.run("install", "cursor", who.project / "demo.py", check=2)
+    assert f"{path}: Cursor has another server of the name 'demo'. Choose" in done.stderr
+    shown(who, "uninstall", "cursor", "demo", "--force")
+
+
+def test_a_default_in_a_reference_is_a_value(who: Person) -> None:
+    value = {"command": OLD, "args": ["serve", "x.py"], "env": {"K": "${K:-sk-plain-secret-1}", "L": "${LIBRARY}"}}
+    who.place("claude-code", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
+    text = shown(who, "uninstall", "claude-code")
+    assert '"K": "…"' in text
+    assert '"L": "${LIBRARY}"' in text
