@@ -15,6 +15,7 @@ from mcp_bridge.dialects.profile import (
     NameCharacters,
     NamedProperties,
     NameLength,
+    NoImages,
     NoQuestions,
     Profile,
     ResultSize,
@@ -199,6 +200,11 @@ def _no_questions(_: NoQuestions, __: Listed, ___: Profile) -> Iterator[_Spot]:
     yield _Spot(text="questions of tools", cure=cure)
 
 
+def _no_images(_: NoImages, __: Listed, ___: Profile) -> Iterator[_Spot]:
+    cure = "Tools that answer with images should say what matters in text too"
+    yield _Spot(text="images in answers", cure=cure)
+
+
 def _strings(_: Strings, listed: Listed, profile: Profile) -> Iterator[_Spot]:
     if listed.dialect.parse_strings:
         return
@@ -247,5 +253,6 @@ _RULES: Mapping[type[Fact], tuple[str, Callable[[Any, Listed, Profile], Iterator
     ResultSize: ("result-size", _result_size),
     StructuredAlone: ("structured-content", _structured),
     NoQuestions: ("questions", _no_questions),
+    NoImages: ("images", _no_images),
     Strings: ("string-arguments", _strings),
 }

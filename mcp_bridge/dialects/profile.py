@@ -79,6 +79,11 @@ class NoQuestions(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoImages(Fact):
+    """Its model does not see the images of an answer, or sees them late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Strings(Fact):
     """Objects and lists among the arguments may arrive as JSON in a string."""
 

@@ -13,6 +13,7 @@ from mcp_bridge.dialects.profile import (
     NameCharacters,
     NamedProperties,
     NameLength,
+    NoImages,
     NoQuestions,
     Profile,
     ResultSize,
@@ -39,6 +40,11 @@ _CLAUDE_DESKTOP = (
         source="anthropics/claude-code#34960",
     ),
     NoQuestions(level="note", happens="it cannot ask its person", source="anthropics/claude-code#96043"),
+    NoImages(
+        level="note",
+        happens="the model sees an image of an answer in its next turn only",
+        source="anthropics/claude-ai-mcp#643",
+    ),
     _strings("anthropics/claude-code#59227"),
 )
 _CLAUDE_CODE = (
@@ -117,6 +123,7 @@ _ZED = (
         happens="the tool is left out with models of Google, xAI and others",
         source="zed-industries/zed crates/language_model/src/tool_schema.rs",
     ),
+    NoQuestions(level="note", happens="it cannot ask its person", source="zed.dev/docs/ai/mcp"),
 )
 _CODEX = (
     NameLength(
@@ -231,6 +238,13 @@ _CLINE = (
         source="cline/cline#11162",
     ),
 )
+_LM_STUDIO = (
+    NoImages(
+        level="note",
+        happens="the person sees an image of an answer, the model does not",
+        source="lmstudio-ai/lmstudio-bug-tracker#1746, lmstudio-ai/lmstudio-bug-tracker#1596",
+    ),
+)
 
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile
@@ -244,7 +258,7 @@ PROFILES: Mapping[str, Profile] = {
         Profile(name="cursor", title="Cursor", facts=_CURSOR),
         Profile(name="gemini-cli", title="Gemini CLI", facts=_GEMINI_CLI),
         Profile(name="goose", title="Goose", facts=_GOOSE),
-        Profile(name="lm-studio", title="LM Studio"),
+        Profile(name="lm-studio", title="LM Studio", facts=_LM_STUDIO),
         Profile(name="opencode", title="opencode", facts=_OPENCODE),
         Profile(name="vscode", title="VS Code", facts=_VSCODE),
         Profile(name="windsurf", title="Windsurf", facts=_WINDSURF),

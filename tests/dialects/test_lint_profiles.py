@@ -39,6 +39,7 @@ OFFENDING: dict[str, list[dict[str, Any]]] = {
     "result-size": [],
     "structured-content": [tool("structured", outputSchema={"type": "object"})],
     "questions": [],
+    "images": [],
     "string-arguments": [tool("list", {"type": "object", "properties": {"all": {"type": "array"}}})],
 }
 """For each rule, tools that break it wherever a client has it."""
