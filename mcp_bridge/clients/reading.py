@@ -69,7 +69,7 @@ def is_bridge(client: Client, value: Mapping[str, Any]) -> bool:
     if argv and _program(argv[0]) == PROGRAM:
         return True
     pairs = tuple(itertools.pairwise(argv))
-    # Not `uvx mcp-bridge config.json`, which is somebody else's package.
+    # Not the package `mcp-bridge` by way of uvx, which is somebody else's package.
     return MODULE in pairs or any(_program(word) == PROGRAM and after == "serve" for word, after in pairs)
 
 
