@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -37,6 +38,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Failures are named at once: a run that is cut off has no summary."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         print(f"\nFAILED {report.nodeid} ({report.when})", file=sys.stderr, flush=True)
+
+
+@pytest.fixture(autouse=True)
+def log_level_of_its_own() -> Iterator[None]:
+    """A command that is run in this process sets how much is logged: the next test hears all of it again."""
+    yield
+    logging.getLogger("mcp_bridge").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
