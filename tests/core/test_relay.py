@@ -41,6 +41,7 @@ def test_nobody_waits_for_a_reader_who_does_not_read_and_what_is_missing_is_said
     with relayed(sink):
         for _ in range(MUCH // 1024):
             os.write(sink, b"x" * 1023 + b"\n")  # a pipe holds a sixteenth of it
+        os.read(source, 65_536)  # there is room again before anything else is said
         reader.start()
         os.write(sink, b"after that")
     os.close(sink)
@@ -49,6 +50,21 @@ def test_nobody_waits_for_a_reader_who_does_not_read_and_what_is_missing_is_said
     (said,) = found
     assert b"bytes are missing here: nobody read them in time]" in said
     assert said.endswith(b"after that")
+
+
+def test_what_is_missing_is_said_at_the_end_to_a_reader_who_comes_when_nothing_more_is_written() -> None:
+    source, sink = os.pipe()
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(everything(source)))
+    with relayed(sink):
+        for _ in range(MUCH // 1024):
+            os.write(sink, b"x" * 1023 + b"\n")
+        reader.start()
+    os.close(sink)
+    reader.join(10)
+    os.close(source)
+    (said,) = found
+    assert said.endswith(b" bytes are missing here: nobody read them in time]\n")
 
 
 def test_a_reader_who_has_gone_is_no_error() -> None:
