@@ -27,12 +27,12 @@ from mcp_bridge.contracts.errors import (
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.deadlines import Deadline
-from mcp_bridge.loops import being_cancelled, cancelled_itself, uncancel
 from mcp_bridge.places import Places
 from mcp_bridge.prepared import Prepared
+from mcp_bridge.runtime.deadline import Deadline
+from mcp_bridge.runtime.event_loop import being_cancelled, cancelled_itself, uncancel
+from mcp_bridge.runtime.thread_pool import Threads
 from mcp_bridge.schema.extent import Extent
-from mcp_bridge.threads import Threads
 from mcp_bridge.wire.outcomes import failure
 from mcp_bridge.wire.values import Unreadable, text_of, to_result
 

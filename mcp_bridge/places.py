@@ -6,7 +6,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Overloaded
 from mcp_bridge.contracts.extension import CallNext
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.tokens import Token, Tokens
+from mcp_bridge.runtime.limiter import Token, Tokens
 
 
 class Places:

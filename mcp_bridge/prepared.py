@@ -9,14 +9,15 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Protocol
 
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import InvalidOutput
 from mcp_bridge.contracts.extension import CallNext
 from mcp_bridge.contracts.hold import Hold
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.schema.callables import context_parameter, is_async
+from mcp_bridge.runtime.thread_pool import Threads
+from mcp_bridge.schema.callables import context_parameter
 from mcp_bridge.schema.validator import Validator
-from mcp_bridge.threads import Threads
 from mcp_bridge.wire.values import MAX_ITEMS, bounded, to_result
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_bridge._lazy import lazily
+from mcp_bridge.runtime.lazy_import import lazily
 
 if TYPE_CHECKING:
     from mcp_bridge.amplifier.cancellation import CancellationState, CancellationToken

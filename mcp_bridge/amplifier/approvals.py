@@ -13,7 +13,7 @@ from mcp_bridge.amplifier.errors import ApprovalTimeoutError
 from mcp_bridge.amplifier.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
-from mcp_bridge.amplifier.strangers import passes, settled
+from mcp_bridge.runtime.third_party import passes, settled
 
 __all__ = ["OPTIONS", "grants", "process", "scope_of"]
 

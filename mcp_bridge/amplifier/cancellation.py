@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from mcp_bridge.amplifier.strangers import passes, settled
+from mcp_bridge.runtime.third_party import passes, settled
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 

@@ -8,7 +8,7 @@ from contextvars import ContextVar, Token
 
 import anyio
 
-from mcp_bridge.deadlines import Deadline
+from mcp_bridge.runtime.deadline import Deadline
 
 _RUNNING: ContextVar[Clock | None] = ContextVar("clock", default=None)
 

@@ -30,7 +30,7 @@ from mcp_bridge.amplifier.loader import ModuleLoader, imported
 from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.amplifier.mounts import Points
 from mcp_bridge.amplifier.needing import is_foreign
-from mcp_bridge.amplifier.strangers import settled
+from mcp_bridge.runtime.third_party import settled
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
-from mcp_bridge.amplifier.strangers import copied
+from mcp_bridge.runtime.third_party import copied
 
 OPTIONS = ("Allow", "Deny")
 """What a person may say where hooks do not tell, or not the same."""

@@ -14,7 +14,7 @@ from mcp_bridge.amplifier.events import CANCEL_REQUESTED
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.amplifier.mounts import AGENT, NAMED, SESSION, SINGLE, Done, point_of
-from mcp_bridge.amplifier.strangers import passes, settled
+from mcp_bridge.runtime.third_party import passes, settled
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 

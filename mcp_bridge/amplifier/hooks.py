@@ -24,7 +24,7 @@ from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.clocks import Clock
 from mcp_bridge.amplifier.decisions import SILENCE, Decision, as_result
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
-from mcp_bridge.amplifier.strangers import copied, described, passes
+from mcp_bridge.runtime.third_party import copied, described, passes
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration"]
 

@@ -18,7 +18,7 @@ from mcp_bridge.amplifier.needing import needs_core
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.loops import on_asyncio
+from mcp_bridge.runtime.event_loop import on_asyncio
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 

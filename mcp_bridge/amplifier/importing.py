@@ -16,7 +16,7 @@ from types import ModuleType
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.amplifier.errors import ModuleLoadError
 from mcp_bridge.amplifier.module_sources import GROUP
-from mcp_bridge.amplifier.strangers import described, passes
+from mcp_bridge.runtime.third_party import described, passes
 
 CORE = "amplifier_core"
 EXTRA = f"{DISTRIBUTION}[amplifier]"

@@ -19,7 +19,7 @@ from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.importing import EXTRA, explained, import_from
 from mcp_bridge.amplifier.module_sources import GROUP
 from mcp_bridge.amplifier.needing import is_foreign
-from mcp_bridge.amplifier.strangers import described, passes, settled
+from mcp_bridge.runtime.third_party import described, passes, settled
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 

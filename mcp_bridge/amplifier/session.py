@@ -17,8 +17,8 @@ from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.loader import ModuleLoader
 from mcp_bridge.amplifier.mounts import NAMED
 from mcp_bridge.amplifier.plan import ModuleSpec, Plan
-from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.errors import BridgeError
+from mcp_bridge.runtime.third_party import described, passes
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 

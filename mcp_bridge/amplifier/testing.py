@@ -13,7 +13,7 @@ from mcp_bridge.amplifier.coordinator import ModuleCoordinator
 from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall, Usage
 from mcp_bridge.amplifier.models import HookResult, ModelInfo, ProviderInfo, ToolResult
 from mcp_bridge.amplifier.mounts import Done
-from mcp_bridge.amplifier.strangers import settled
+from mcp_bridge.runtime.third_party import settled
 
 
 class Recorded:

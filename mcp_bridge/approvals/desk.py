@@ -19,7 +19,7 @@ from anyio.abc import SocketListener, SocketStream
 
 from mcp_bridge.approvals import sockets
 from mcp_bridge.approvals.decisions import Scope
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime.redaction import Redactor
 
 logger = logging.getLogger("mcp_bridge.approvals")
 

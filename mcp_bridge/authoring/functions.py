@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.schema.callables import called, is_async
+from mcp_bridge.schema.callables import called
 from mcp_bridge.schema.infer import Signature
 from mcp_bridge.schema.text import choices
 

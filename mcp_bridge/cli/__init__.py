@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
-    from mcp_bridge.guard import stand
+    from mcp_bridge.runtime.supervisor import stand
 
     try:
         guard = stand(sys.argv[1:])  # before anything heavy is imported: the guard has none of it

@@ -16,7 +16,7 @@ from mcp_bridge.approvals.approver import Asked, News, Visits
 from mcp_bridge.approvals.decisions import HURRIED, Scope
 from mcp_bridge.cli.exits import say
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.threads import from_any_thread
+from mcp_bridge.runtime.thread_pool import from_any_thread
 
 WORDS: dict[str, Scope] = {
     "y": "once", "yes": "once", "once": "once",

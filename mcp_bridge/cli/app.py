@@ -28,7 +28,7 @@ app.add_typer(approvals_app.app)
 clients_app.add_to(app)
 
 if TYPE_CHECKING:
-    from mcp_bridge.guard import Guard
+    from mcp_bridge.runtime.supervisor import Guard
 
 WHAT = "A Python file, a folder of them, or settings (YAML, JSON, TOML). Default: mcp-bridge.yaml or tools.py here."
 File = Annotated[Path | None, typer.Argument(help=WHAT, show_default=False)]

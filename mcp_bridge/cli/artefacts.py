@@ -26,7 +26,7 @@ from mcp_bridge.packaging.manifest import Description, Offered, semantic_version
 from mcp_bridge.packaging.project import Additions, Project, project
 from mcp_bridge.packaging.release import read_wheel
 from mcp_bridge.packaging.server_json import Published, server_json
-from mcp_bridge.pipes import private
+from mcp_bridge.runtime.descriptors import private
 from mcp_bridge.wire.names import client_name
 
 _PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")

@@ -20,7 +20,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.levels import Level, check_level
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipes import private
+from mcp_bridge.runtime.descriptors import private
 from mcp_bridge.transports.ends import on_signals
 from mcp_bridge.wire.content import block
 from mcp_bridge.wire.values import plain, text_of

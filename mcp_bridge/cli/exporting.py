@@ -17,7 +17,7 @@ from mcp_bridge.cli.exits import say
 from mcp_bridge.cli.showing import started
 from mcp_bridge.cli.target import find, load
 from mcp_bridge.export import FORMATS, Export
-from mcp_bridge.pipes import private
+from mcp_bridge.runtime.descriptors import private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

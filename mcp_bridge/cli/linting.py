@@ -21,7 +21,7 @@ from mcp_bridge.dialects.linting import Finding, lint
 from mcp_bridge.dialects.profile import Profile
 from mcp_bridge.dialects.rewriting import applied
 from mcp_bridge.dialects.table import PROFILES
-from mcp_bridge.pipes import private
+from mcp_bridge.runtime.descriptors import private
 from mcp_bridge.wire.tools import to_wire
 from mcp_bridge.wire.versions import HANDSHAKE
 

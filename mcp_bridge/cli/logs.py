@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge import strays
 from mcp_bridge.cli.exits import escaped
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime import uncaught_errors
+from mcp_bridge.runtime.redaction import Redactor
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -93,7 +93,7 @@ def configure(level: str, file: Path | None = None) -> None:
     logging.getLogger("asyncio").addFilter(_worth_saying)
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
-    strays.catch()
+    uncaught_errors.catch()
 
 
 def _rotating(file: Path) -> logging.Handler:

@@ -13,11 +13,11 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import published, say
 from mcp_bridge.cli.target import Target, load
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.guard import GRACE, Guard
-from mcp_bridge.owners import clock, noted
-from mcp_bridge.pipes import private, unread
 from mcp_bridge.plugins import FILES, make_store
-from mcp_bridge.relay import relayed
+from mcp_bridge.runtime.descriptors import private, unread
+from mcp_bridge.runtime.process_owners import clock, noted
+from mcp_bridge.runtime.stderr_relay import relayed
+from mcp_bridge.runtime.supervisor import GRACE, Guard
 from mcp_bridge.serving import over_http, over_stdio, run, split_address
 from mcp_bridge.transports.ends import Ending
 
@@ -71,7 +71,7 @@ def _alone(guard: Guard | None) -> Iterator[None]:
     began = clock()
     yield
     if guard is None:
-        from mcp_bridge.descendants import end, found
+        from mcp_bridge.runtime.process_tree import end, found
 
         end([each.process for each in found(os.getpid()) if each.created >= began], GRACE)
 

@@ -15,7 +15,7 @@ from mcp_bridge.cli.exits import Exit, counted, escaped, say
 from mcp_bridge.cli.probing import Examination
 from mcp_bridge.cli.showing import data
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime.redaction import Redactor
 
 MOST_PATIENCE = 3600
 _SECRET = re.compile("key|token|secret|passw|credential|auth", re.IGNORECASE)

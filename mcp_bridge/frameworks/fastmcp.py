@@ -19,7 +19,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.shapes import Json, is_a
 from mcp_bridge.frameworks.toolbox import Toolbox
-from mcp_bridge.loops import on_asyncio
+from mcp_bridge.runtime.event_loop import on_asyncio
 from mcp_bridge.wire.blocks import from_block
 from mcp_bridge.wire.values import as_text
 

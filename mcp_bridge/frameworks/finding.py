@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
-from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.frameworks import recognising
 from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.runtime.third_party import described, passes
 
 Placed = tuple[str, ToolEntry]
 """A tool, and what it was named by."""

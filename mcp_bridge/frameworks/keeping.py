@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Placed
 from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.runtime.third_party import described, passes
 
 PATIENCE = 30.0
 """How many seconds a toolbox may take to be opened, and to be listed."""

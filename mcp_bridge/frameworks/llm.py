@@ -11,8 +11,8 @@ from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.blocks import of_data, of_file, of_url
-from mcp_bridge.frameworks.loops import on_asyncio
 from mcp_bridge.frameworks.shapes import Json, described, is_a, named, of_model
+from mcp_bridge.runtime.asyncio_runner import on_asyncio
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "llm"

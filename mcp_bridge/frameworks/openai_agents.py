@@ -17,8 +17,8 @@ from mcp_bridge.contracts.errors import Denied, InvalidArguments, SourceError, T
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.blocks import of_base64, of_url
 from mcp_bridge.frameworks.consent import agreed
-from mcp_bridge.frameworks.loops import on_asyncio
 from mcp_bridge.frameworks.shapes import Json, described, is_a, named, of_model
+from mcp_bridge.runtime.asyncio_runner import on_asyncio
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "agents"

@@ -9,10 +9,9 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks.asking import asked
-from mcp_bridge.frameworks.importing import load_module
+from mcp_bridge.runtime.python_import import load_module
+from mcp_bridge.runtime.third_party import call_method, described, passes
 
 
 def resolve(reference: str, directory: Path) -> object:
@@ -59,7 +58,7 @@ async def made_by(factory: Any, reference: str, patience: float | None) -> objec
     """
     try:
         with anyio.move_on_after(patience):
-            return await asked(factory)
+            return await call_method(factory)
     except BaseException as error:
         if passes(error):
             raise

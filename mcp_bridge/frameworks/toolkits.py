@@ -12,9 +12,9 @@ from anyio import to_thread
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.frameworks import langchain, llamaindex, llm, smolagents
-from mcp_bridge.frameworks.loops import on_asyncio
 from mcp_bridge.frameworks.shapes import is_a
 from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.runtime.asyncio_runner import on_asyncio
 
 _SETS: tuple[tuple[str, str, Callable[[Any], Iterable[Any]], Callable[[object], ToolEntry]], ...] = (
     (langchain.PACKAGE, "BaseToolkit", lambda kit: kit.get_tools(), langchain.entry_of),

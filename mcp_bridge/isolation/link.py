@@ -13,8 +13,8 @@ import orjson
 
 from mcp_bridge.contracts.errors import QuestionExpired
 from mcp_bridge.isolation.words import Json, from_error, to_error
-from mcp_bridge.lines import Lines
-from mcp_bridge.pipes import READ, Pipes
+from mcp_bridge.runtime.descriptors import READ, Pipes
+from mcp_bridge.runtime.line_splitter import Lines
 
 LEAVING = 1.0
 """Seconds that the process has to end by itself once nobody listens any more."""

@@ -18,7 +18,7 @@ from mcp_bridge.isolation.conversation import Crash, Request, converse
 from mcp_bridge.isolation.order import Isolation, Order
 from mcp_bridge.isolation.process import Worker
 from mcp_bridge.isolation.words import Json
-from mcp_bridge.tokens import Tokens
+from mcp_bridge.runtime.limiter import Tokens
 
 logger = logging.getLogger("mcp_bridge.isolation")
 

@@ -20,7 +20,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.isolation import sandbox, system
 from mcp_bridge.isolation.order import LINE, Isolation, Order
 from mcp_bridge.isolation.words import Json
-from mcp_bridge.lines import Lines
+from mcp_bridge.runtime.line_splitter import Lines
 
 logger = logging.getLogger("mcp_bridge.isolation")
 

@@ -19,7 +19,6 @@ from typing import Any
 import anyio
 import orjson
 
-from mcp_bridge import strays
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.question import NeedsInput
@@ -29,12 +28,13 @@ from mcp_bridge.isolation.link import Link
 from mcp_bridge.isolation.offers import Kind, found, from_offer
 from mcp_bridge.isolation.order import LINE, Limits, Order, too_large
 from mcp_bridge.isolation.words import Json, from_error, from_needs, from_result
-from mcp_bridge.loops import being_cancelled, cancelled_itself, lasting, uncancel
-from mcp_bridge.pipes import private
 from mcp_bridge.plugins import source_type
 from mcp_bridge.prepared import Prepared
+from mcp_bridge.runtime import uncaught_errors
+from mcp_bridge.runtime.descriptors import private
+from mcp_bridge.runtime.event_loop import being_cancelled, cancelled_itself, lasting, uncancel
+from mcp_bridge.runtime.thread_pool import Soon, Threads, from_any_thread
 from mcp_bridge.schema.completing import completing
-from mcp_bridge.threads import Soon, Threads, from_any_thread
 from mcp_bridge.wire.contents import to_contents
 from mcp_bridge.wire.messages import to_messages
 from mcp_bridge.wire.values import Unreadable, to_result
@@ -215,7 +215,7 @@ def main() -> None:
         first = link.first()
         limits = Limits(**first["limits"])
         logging.getLogger().addHandler(ToBridge(link))
-        strays.catch()
+        uncaught_errors.catch()
         for name, level in first["levels"].items():
             logging.getLogger(name or None).setLevel(level)
         system.restrict(limits)

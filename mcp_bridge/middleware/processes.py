@@ -14,8 +14,8 @@ import anyio
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.extension import CallNext
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.descendants import TICK, Found, end, found
-from mcp_bridge.owners import RUN, Run, clock
+from mcp_bridge.runtime.process_owners import RUN, Run, clock
+from mcp_bridge.runtime.process_tree import TICK, Found, end, found
 
 logger = logging.getLogger("mcp_bridge.processes")
 

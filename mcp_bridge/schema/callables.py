@@ -84,13 +84,6 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
         raise TypeError(f"{called(function)} has no signature to read. Wrap it in a function, {MEND}") from error
 
 
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: an async function, a partial of one, an object that is called like one."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
 def prefilled(function: Callable[..., Any]) -> frozenset[str]:
     """The keywords that partials have filled in: no longer a caller's business, and maybe secret."""
     names: set[str] = set()

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from mcp_bridge.schema.callables import is_async
+from mcp_bridge.contracts.callables import is_async
 
 
 def completing(function: Callable[..., Any]) -> Callable[[Any], Any]:

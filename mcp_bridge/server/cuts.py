@@ -11,7 +11,7 @@ import orjson
 from mcp_bridge.contracts.content import ResourceLink
 from mcp_bridge.contracts.errors import ResultTooLarge
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.wire.content import block, text
 from mcp_bridge.wire.tools import META
 from mcp_bridge.wire.versions import STRUCTURED, carries

@@ -16,7 +16,7 @@ from mcp_types import INVALID_REQUEST
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from pydantic import ValidationError
 
-from mcp_bridge.loops import being_cancelled
+from mcp_bridge.runtime.event_loop import being_cancelled
 from mcp_bridge.wire.outcomes import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_bridge.wire.versions import STATELESS, carries
 

@@ -25,8 +25,8 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 from mcp_bridge.server.context import Request
-from mcp_bridge.threads import Soon, from_any_thread
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
 logger = logging.getLogger("mcp_bridge.server")

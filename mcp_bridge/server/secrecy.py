@@ -12,7 +12,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime.redaction import Redactor
 
 _STATE = "requestState"
 """Sealed, so nobody can read in it; a hit would be an accident, and would break the seal."""

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from mcp_bridge.prepared import Prepared
-from mcp_bridge.threads import Soon, from_any_thread
+from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 
 logger = logging.getLogger("mcp_bridge.server")
 

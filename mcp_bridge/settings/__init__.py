@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_bridge._lazy import lazily
+from mcp_bridge.runtime.lazy_import import lazily
 from mcp_bridge.settings.document import Document, read
 from mcp_bridge.settings.environment import expand
 from mcp_bridge.settings.load import load, options, parse

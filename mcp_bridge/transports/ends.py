@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.guard import Guard
-from mcp_bridge.threads import Soon, from_any_thread
+from mcp_bridge.runtime.supervisor import Guard
+from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 
 if TYPE_CHECKING:
     from mcp_bridge.server.endpoint import Endpoint

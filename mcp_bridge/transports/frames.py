@@ -11,7 +11,7 @@ import orjson
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from pydantic import ValidationError
 
-from mcp_bridge.lines import LIMIT
+from mcp_bridge.runtime.line_splitter import LIMIT
 
 logger = logging.getLogger("mcp_bridge.stdio")
 

@@ -18,8 +18,8 @@ import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
-from mcp_bridge.lines import Lines
-from mcp_bridge.pipes import Descriptor, Pipes
+from mcp_bridge.runtime.descriptors import Descriptor, Pipes
+from mcp_bridge.runtime.line_splitter import Lines
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.ends import CLOSING, DRAIN, ENDING, Ending, Ledger, goes_on, wind_down
 from mcp_bridge.transports.frames import dump, error, parse

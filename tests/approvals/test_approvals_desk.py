@@ -19,7 +19,7 @@ from mcp_bridge.approvals import sockets
 from mcp_bridge.approvals.approver import Asked, News, Visits
 from mcp_bridge.approvals.desk import APPROVERS, TEXT, UNREAD, Desk
 from mcp_bridge.authoring import tool
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.memory import MemoryStore
 
 from hooks_kit import EVERY_ERA, Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where

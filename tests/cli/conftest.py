@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cli_running import Done, Inside
 
-from mcp_bridge import guard
 from mcp_bridge.cli import exits, main
+from mcp_bridge.runtime import supervisor
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def inside(
 ) -> Inside:
     """Run `main` here, in `tmp_path`: its exit code and its two streams."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(guard, "stand", lambda _: None)  # nor is its process to be forked
+    monkeypatch.setattr(supervisor, "stand", lambda _: None)  # nor is its process to be forked
     monkeypatch.setattr(exits, "threads_left", lambda: False)  # the test runner's own threads are none of ours
     monkeypatch.setattr(exits, "_close_the_log", lambda: None)
     monkeypatch.setattr(exits, "CRASHES", "")  # another test may have imported it: that is no reason to end the runner

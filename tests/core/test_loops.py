@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_bridge.loops import lasting
+from mcp_bridge.runtime.event_loop import lasting
 from mcp_bridge.serving import run
 
 INTERRUPTED = """

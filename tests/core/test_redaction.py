@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.redaction import MARK, SHORTEST, Redactor
+from mcp_bridge.runtime.redaction import MARK, SHORTEST, Redactor
 
 KEY = 's3cr3t/+&= "k\\ey"\tü'
 HARMLESS = st.characters(blacklist_categories=("Cs",), blacklist_characters=MARK)

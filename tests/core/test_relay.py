@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from mcp_bridge.relay import relayed
+from mcp_bridge.runtime.stderr_relay import relayed
 
 MUCH = 1024 * 1024
 

@@ -14,7 +14,7 @@ from speaking import entry_of, raising
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
 from mcp_bridge.contracts.errors import Overloaded
-from mcp_bridge.threads import Threads, _Handover, from_any_thread
+from mcp_bridge.runtime.thread_pool import Threads, _Handover, from_any_thread
 
 PATIENCE = 60.0
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_bridge.frameworks.loops import on_asyncio
+from mcp_bridge.runtime.asyncio_runner import on_asyncio
 
 PATIENCE = 60.0
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("WORD")

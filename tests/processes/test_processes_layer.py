@@ -14,8 +14,8 @@ from processes_kit import a_token, carrying, eventually, is_gone, is_there
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.middleware.processes import Processes
-from mcp_bridge.owners import RUN, Run, noted, started
 from mcp_bridge.pipeline import Pipeline
+from mcp_bridge.runtime.process_owners import RUN, Run, noted, started
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there it is best effort")
 

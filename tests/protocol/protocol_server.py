@@ -13,7 +13,7 @@ from protocol_tools import OFFERED
 from mcp_bridge import State, ToolRegistry
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.pipes import private
+from mcp_bridge.runtime.descriptors import private
 from mcp_bridge.serving import over_stdio as serve_over_stdio
 
 NAME = "protocol-tests"

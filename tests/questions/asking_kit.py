@@ -15,7 +15,7 @@ import pytest
 from mcp_bridge import Pipeline, State, ToolRegistry
 from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.pipes import Descriptor, Pipes
+from mcp_bridge.runtime.descriptors import Descriptor, Pipes
 from mcp_bridge.transports import stdio
 
 PATIENCE = 60.0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_bridge.lines import LIMIT, Lines
+from mcp_bridge.runtime.line_splitter import LIMIT, Lines
 from mcp_bridge.transports.frames import dump, error, parse
 
 JSON = st.recursive(

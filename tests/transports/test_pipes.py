@@ -14,7 +14,7 @@ import anyio
 import pytest
 from stdio_talk import PATIENCE
 
-from mcp_bridge.pipes import Descriptor, private
+from mcp_bridge.runtime.descriptors import Descriptor, private
 
 
 @contextlib.contextmanager

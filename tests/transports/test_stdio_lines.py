@@ -13,8 +13,8 @@ from stdio_talk import META, PATIENCE, Talk, line, served
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.lines import LIMIT
-from mcp_bridge.pipes import Pipes
+from mcp_bridge.runtime.descriptors import Pipes
+from mcp_bridge.runtime.line_splitter import LIMIT
 from mcp_bridge.transports import stdio
 
 

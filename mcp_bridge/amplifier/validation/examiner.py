@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.strangers import described, passes, settled
+from mcp_bridge.runtime.third_party import described, passes, settled
 
 Tell = Callable[[dict[str, Any]], None]
 MOST = 300

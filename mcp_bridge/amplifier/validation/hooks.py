@@ -9,10 +9,10 @@ from typing import Any
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.decisions import as_result
-from mcp_bridge.amplifier.strangers import described
 from mcp_bridge.amplifier.validation.bench import Bench, Config, Registered
 from mcp_bridge.amplifier.validation.examiner import Examiner, Outcome, Step, is_async, misfit
 from mcp_bridge.amplifier.validation.samples import LONG
+from mcp_bridge.runtime.third_party import described
 
 _RESULT = {"success": True, "output": "sample", "error": None}
 _INPUTS: tuple[dict[str, Any], ...] = (

@@ -9,11 +9,11 @@ from copy import deepcopy
 from typing import Any
 
 from mcp_bridge.amplifier.results import to_result
-from mcp_bridge.amplifier.strangers import described, settled
 from mcp_bridge.amplifier.validation.bench import Bench
 from mcp_bridge.amplifier.validation.examiner import Examiner, Outcome, Step, method
 from mcp_bridge.amplifier.validation.samples import Judge, odd, sample
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.runtime.third_party import described, settled
 
 _ANYTHING: dict[str, Any] = {"type": "object"}
 

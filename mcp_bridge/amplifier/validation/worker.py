@@ -27,7 +27,7 @@ from mcp_bridge.amplifier.validation import contexts, hooks, orchestrators, prov
 from mcp_bridge.amplifier.validation.bench import Bench
 from mcp_bridge.amplifier.validation.examiner import Examiner, Step, Tell
 from mcp_bridge.amplifier.validation.mounting import Mounted, kind_of
-from mcp_bridge.loops import lasting
+from mcp_bridge.runtime.event_loop import lasting
 
 FILE = 256 * 1024 * 1024
 """The largest file that a module may write while it is examined, in bytes."""

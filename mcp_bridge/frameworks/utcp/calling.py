@@ -15,11 +15,11 @@ import anyio
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.loops import on_asyncio
 from mcp_bridge.frameworks.shapes import Json, is_a
 from mcp_bridge.frameworks.utcp.commands import Command, words_of
 from mcp_bridge.frameworks.utcp.manual import Manual, ManualTool
 from mcp_bridge.frameworks.utcp.variables import substituted
+from mcp_bridge.runtime.asyncio_runner import on_asyncio
 from mcp_bridge.wire.values import as_text, to_result
 
 KINDS = ("http", "streamable_http", "sse", "cli")

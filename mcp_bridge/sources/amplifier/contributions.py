@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.strangers import passes, settled
+from mcp_bridge.runtime.third_party import passes, settled
 from mcp_bridge.wire.values import plain
 
 logger = logging.getLogger("mcp_bridge.amplifier")

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from mcp_bridge.amplifier.events import ALL_EVENTS
-from mcp_bridge.redaction import MARK, Redactor
+from mcp_bridge.runtime.redaction import MARK, Redactor
 from mcp_bridge.schema.secrets import names_secret
 from mcp_bridge.sources.amplifier.contributions import collected
 from mcp_bridge.sources.amplifier.journal import SIZE, Journal

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mcp_bridge.amplifier.strangers import described
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Finds, distinct, unknown
 from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, served
 from mcp_bridge.frameworks.references import is_factory, made_by, resolve
+from mcp_bridge.runtime.third_party import described
 
 
 class FrameworkSource:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks.importing import is_below, reported
+from mcp_bridge.runtime.python_import import is_below, reported
 
 _OURS = __name__.partition(".")[0]
 

@@ -16,9 +16,9 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Finds, distinct
-from mcp_bridge.frameworks.importing import load_module
 from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, kept, served
 from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.runtime.python_import import load_module
 from mcp_bridge.sources.python.loading import files, forget, fresh, load_file
 from mcp_bridge.sources.python.shapes import find, find_foreign, joined
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from anyio import to_thread
 
-from mcp_bridge.amplifier.strangers import described
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.runtime.third_party import described
 from mcp_bridge.sources.xaibo import real
 from mcp_bridge.sources.xaibo.attachments import block
 from mcp_bridge.sources.xaibo.importing import reported

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from mcp_bridge.amplifier.strangers import settled
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.schema.callables import is_async
+from mcp_bridge.runtime.third_party import settled
 from mcp_bridge.xaibo.results import raised, to_result
 from mcp_bridge.xaibo.schemas import arguments_of
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.amplifier.strangers import described
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks.importing import place_of
+from mcp_bridge.runtime.python_import import place_of
+from mcp_bridge.runtime.third_party import described
 
 INSTALL = "Run: pip install 'xaibo>=0.3,<0.4'"
 _HOW = "Write it as package.module:Name or path/to/file.py:Name"

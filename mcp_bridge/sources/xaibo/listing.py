@@ -7,10 +7,9 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.strangers import described, passes
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.frameworks.asking import asked
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.third_party import call_method, described, passes
 from mcp_bridge.sources.xaibo.calls import Calls
 from mcp_bridge.xaibo.schemas import schema_of_tool
 
@@ -38,7 +37,7 @@ class Listed:
         problem = f"did not list its tools within {PATIENCE:g} seconds"
         with anyio.move_on_after(PATIENCE):
             try:
-                tools = list(await asked(self._provider.list_tools))
+                tools = list(await call_method(self._provider.list_tools))
             except BaseException as error:  # a stranger's; a cancelled listing passes
                 if passes(error):
                     raise

@@ -12,7 +12,7 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.redaction import Redactor
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secrets import names_secret
 from mcp_bridge.sources.xaibo.importing import reported
 

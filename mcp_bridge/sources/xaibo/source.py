@@ -14,14 +14,14 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.loops import on_asyncio
+from mcp_bridge.runtime.event_loop import on_asyncio
+from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 from mcp_bridge.sources.xaibo import real
 from mcp_bridge.sources.xaibo.agents import entries_of
 from mcp_bridge.sources.xaibo.importing import importable, named, reported
 from mcp_bridge.sources.xaibo.listing import Listed
 from mcp_bridge.sources.xaibo.making import hiding, is_provider, made
 from mcp_bridge.sources.xaibo.python_tools import without_faults
-from mcp_bridge.threads import Soon, from_any_thread
 
 
 class XaiboSource:

@@ -1,4 +1,4 @@
-"""A bounded pool for synchronous handlers: a place is taken until the thread is really done, not until we give up."""
+"""A bounded pool for synchronous handlers: a slot is taken until the thread is done, not until the call times out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyio import to_thread
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.errors import Overloaded
-from mcp_bridge.tokens import Token, Tokens
+from mcp_bridge.runtime.limiter import Token, Tokens
 
 T = TypeVar("T")
 Soon = Callable[[Callable[[], None]], object]

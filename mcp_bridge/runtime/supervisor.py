@@ -1,4 +1,4 @@
-"""The guard: two small processes around the command, so that nothing is left of what it starts (Linux).
+"""The supervisor: two small processes around the command, which end every process that it leaves behind (Linux).
 
 The process that a client has launched, the front, forks before anything heavy is imported and before any thread is
 there. It passes signals on, and ends as the bridge ends. Its child, the keeper, leaves the session, so that a

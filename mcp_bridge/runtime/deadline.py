@@ -1,4 +1,4 @@
-"""Deadlines that stand still while a person is asked."""
+"""Deadlines that pause while a user is asked."""
 
 from __future__ import annotations
 

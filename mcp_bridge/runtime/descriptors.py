@@ -1,4 +1,4 @@
-"""The process's own standard streams: kept for the protocol, away from tools, read and written without blocking."""
+"""The process's standard streams: reserved for the protocol, hidden from tools, read and written without blocking."""
 
 from __future__ import annotations
 

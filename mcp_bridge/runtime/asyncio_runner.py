@@ -1,4 +1,4 @@
-"""Code that knows asyncio alone, called from any loop."""
+"""Runs asyncio code from any event loop: in place where asyncio runs, else in a thread with a loop of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from anyio import to_thread
 
-from mcp_bridge import loops
+from mcp_bridge.runtime import event_loop
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ async def on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     Cancelling this cancels that.
     """
-    if loops.on_asyncio():
+    if event_loop.on_asyncio():
         return await call()
     elsewhere = _Elsewhere(call)
     try:

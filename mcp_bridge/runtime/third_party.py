@@ -1,15 +1,34 @@
-"""Code of strangers, run so that nothing it does goes further: its answers are awaited, its errors told apart."""
+"""Guards around third-party code: its methods are called or awaited, its errors contained, its data copied.
+
+An object of another package may return an awaitable or a value, raise anything (SystemExit and CancelledError included)
+and keep what it is given. Every integration calls such code through these functions.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
-from mcp_bridge.loops import being_cancelled
+from anyio import to_thread
+
+from mcp_bridge.contracts.callables import is_async
+from mcp_bridge.runtime.event_loop import being_cancelled
 
 _ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
+
+
+async def call_method(method: Callable[..., Any], *args: object) -> Any:
+    """The result of a method, sync or async; a sync one runs in a thread. Raises what the method raises."""
+    if is_async(method):
+        return await method(*args)
+    answer, error = await to_thread.run_sync(partial(_capture_outcome, method, *args), abandon_on_cancel=True)
+    if error is not None:
+        raise error
+    return await settled(answer)
 
 
 async def settled(answer: Any) -> Any:
@@ -67,3 +86,11 @@ def _cancelled_by_asyncio() -> bool:
     except RuntimeError:  # trio
         return False
     return task is not None and task.cancelling() > 0
+
+
+def _capture_outcome(method: Callable[..., Any], *args: object) -> tuple[Any, BaseException | None]:
+    """Errors travel as values: a future cannot carry a StopIteration, and a SystemExit would end the loop."""
+    try:
+        return method(*args), None
+    except BaseException as error:
+        return None, error

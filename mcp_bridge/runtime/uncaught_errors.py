@@ -1,4 +1,4 @@
-"""Strays: what Python writes to stderr by itself goes through the log, so no secret and no forged line is in it."""
+"""Sends what Python itself writes to stderr through the log, where secrets are redacted and lines cannot be forged."""
 
 from __future__ import annotations
 

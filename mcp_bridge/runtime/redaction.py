@@ -1,4 +1,4 @@
-"""Redaction: values that nobody else may see, left out of text and of JSON-ready data."""
+"""Redaction: removes secret values from text and from JSON-ready data."""
 
 from __future__ import annotations
 

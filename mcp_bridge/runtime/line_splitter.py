@@ -1,4 +1,4 @@
-"""Bytes cut into lines, in constant memory however long one is."""
+"""Splits bytes into lines in constant memory, however long a line is."""
 
 from __future__ import annotations
 

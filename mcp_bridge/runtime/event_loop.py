@@ -1,4 +1,4 @@
-"""What tools do to the event loop and to its tasks stays without effect: the loop goes on, and so does the call."""
+"""An event loop that tools cannot end, and questions about the loop and the task that run now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.owners import started
+from mcp_bridge.runtime.process_owners import started
 
 logger = logging.getLogger("mcp_bridge.calls")
 

@@ -1,4 +1,4 @@
-"""Importing somebody's Python, with errors that name file and line."""
+"""Imports third-party Python, with errors that name file and line."""
 
 from __future__ import annotations
 

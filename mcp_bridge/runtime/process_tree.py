@@ -1,4 +1,4 @@
-"""Descendants: the processes below one, and their end. psutil is imported when they are first looked for."""
+"""The processes below a process, and how they are ended. psutil is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A relay for stderr: what is said there never waits for a reader who does not read.
+"""A relay for stderr: writing to it never blocks on a client that does not read it.
 
 Clients start a server with a pipe for its stderr, and not all of them read it. Once it is full, whoever logs or prints
 would stand still: a tool, and with a line of the log the whole bridge.

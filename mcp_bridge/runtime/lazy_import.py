@@ -1,4 +1,4 @@
-"""Names of a room that are imported when first used. The package itself, which imports nothing, has its own."""
+"""Public names of a package that are imported on first use. `mcp_bridge` itself, which imports nothing, has its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners: which call has started which process, noted where a process is started, so that calls do not pay for it."""
+"""Which call started which process, recorded where a process is started, so that calls do not pay for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens: so many at once, the others wait in turn."""
+"""A limiter: a number of tokens, and a queue in order of arrival for those who wait for one."""
 
 from __future__ import annotations
 
