@@ -16,7 +16,7 @@ from mcp_bridge.dialects.budget import Stays
 from mcp_bridge.dialects.combining import values_of
 from mcp_bridge.dialects.conditions import DEPENDENT, Words, conditions, named
 from mcp_bridge.dialects.shapes import ANY, UNIONS, Shape, Shapes
-from mcp_bridge.pointer import resolve
+from mcp_bridge.schema.json_pointer import resolve
 from mcp_bridge.schema.keywords import each
 
 logger = logging.getLogger("mcp_bridge.dialects")

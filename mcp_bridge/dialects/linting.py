@@ -24,7 +24,7 @@ from mcp_bridge.dialects.profile import (
     TextEnums,
     ToolCount,
 )
-from mcp_bridge.pointer import below
+from mcp_bridge.schema.json_pointer import below
 from mcp_bridge.schema.keywords import Steps, each
 from mcp_bridge.wire.tools import META
 

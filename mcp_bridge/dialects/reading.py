@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from mcp_bridge.dialects.combining import values_of
-from mcp_bridge.pointer import resolve
+from mcp_bridge.schema.json_pointer import resolve
 from mcp_bridge.schema.keywords import ANNOTATIONS
 from mcp_bridge.schema.references import REFERRING
 from mcp_bridge.schema.validator import Validator

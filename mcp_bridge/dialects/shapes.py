@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_bridge.dialects.budget import Budget, Stays
 from mcp_bridge.dialects.combining import NOTHING, either, merged
-from mcp_bridge.pointer import resolve
+from mcp_bridge.schema.json_pointer import resolve
 
 UNIONS = ("anyOf", "oneOf")
 _DEEPEST = 8

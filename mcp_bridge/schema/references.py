@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin
 
-from mcp_bridge.pointer import resolve
+from mcp_bridge.schema.json_pointer import resolve
 
 REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _HERE = "http://-/"
