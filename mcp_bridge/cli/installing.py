@@ -16,13 +16,13 @@ from mcp_bridge.cli.exits import Exit, say
 from mcp_bridge.cli.served import Served, entry_for
 from mcp_bridge.clients import installing
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
-from mcp_bridge.clients.edit import Changed, Unsafe
 from mcp_bridge.clients.installing import Done, Plan
 from mcp_bridge.clients.journal import Journal
 from mcp_bridge.clients.locating import found, here, path_of, place_of, within
 from mcp_bridge.clients.masking import difference
 from mcp_bridge.clients.shaping import reference, refers, shaped
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import Changed, Unsafe
 
 T = TypeVar("T")
 

@@ -41,7 +41,7 @@ def lock(path: Path | None, *, update: bool, as_json: bool) -> None:
 
 def _wanted(settings: Settings) -> list[Wanted]:
     """The modules from git of all plans. Raises ConfigError that names each which is not allowed, with its line."""
-    from mcp_bridge.settings.document import combined
+    from mcp_bridge.documents.document import combined
     from mcp_bridge.sources.amplifier.addresses import parsed
     from mcp_bridge.sources.amplifier.locking import Wanted
 

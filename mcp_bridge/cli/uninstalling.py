@@ -12,12 +12,12 @@ from mcp_bridge.cli.exits import Exit, say
 from mcp_bridge.cli.installing import again_if_changed, answer, journal
 from mcp_bridge.clients import removing
 from mcp_bridge.clients.client import Client, Installed, Machine
-from mcp_bridge.clients.edit import Unsafe
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.clients.locating import here, within
 from mcp_bridge.clients.masking import difference
 from mcp_bridge.clients.removing import Gone, Removal
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import Unsafe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

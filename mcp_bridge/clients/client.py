@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Format = Literal["json", "jsonc", "yaml", "toml"]
+from mcp_bridge.documents.edit import Format
+
 Scope = Literal["user", "project", "local"]
 System = Literal["darwin", "linux", "win32"]
 

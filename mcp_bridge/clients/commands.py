@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
-from mcp_bridge.clients.edit import Unsafe
 from mcp_bridge.clients.locating import program_of
 from mcp_bridge.clients.shaping import reference, references
+from mcp_bridge.documents.edit import Unsafe
 
 PATIENCE = 90.0
 """Seconds: they are Node programs, and machines are busy."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_bridge.clients.edit import Undo
 from mcp_bridge.clients.journal import Journal, Record
+from mcp_bridge.documents.edit import Undo
 
 _OF_CONTAINER = ("inside", "held", "root")
 

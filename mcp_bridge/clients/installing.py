@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_bridge.clients import commands, documents, writing
+from mcp_bridge.clients import commands, writing
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
 from mcp_bridge.clients.difference import MARK
-from mcp_bridge.clients.edit import BY_HAND, Changed, Unsafe
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.clients.locating import path_of, within
 from mcp_bridge.clients.masking import command_of
@@ -21,6 +20,8 @@ from mcp_bridge.clients.reading import entries_in, is_bridge, servers_in
 from mcp_bridge.clients.shaping import shaped, started
 from mcp_bridge.clients.writing import Text
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import BY_HAND, Changed, Unsafe
 
 Action = Literal["install", "update", "replace", "none"]
 
@@ -37,7 +38,7 @@ class Plan:
     action: Action
     servers: Mapping[str, Mapping[str, Any]]
     """Those that are there before."""
-    edit: documents.Edit
+    edit: editor.Edit
     """The file after an edit, also where a command is to make it."""
     command: Sequence[str] | None = None
     """The client's own command that does it, instead of the edit."""
@@ -136,7 +137,7 @@ def noted(plan: Plan, machine: Machine, journal: Journal, settings: str) -> str 
 
 def snippet(place: Place, entry: Entry, value: Mapping[str, Any], machine: Machine) -> str:
     """A whole file with nothing but the entry in it, to be pasted."""
-    return documents.put(place.format, "", within(place, machine), entry.name, value, listed=place.listed).text
+    return editor.put(place.format, "", within(place, machine), entry.name, value, listed=place.listed).text
 
 
 def command_checked(plan: Plan, command: Sequence[str], machine: Machine) -> None:
@@ -194,12 +195,12 @@ def _wanted(
 
 def _edited(
     place: Place, file: Text, name: str, value: Mapping[str, Any], keys: Sequence[str], record: Record | None
-) -> documents.Edit:
+) -> editor.Edit:
     text = file.content if file.existed else place.opening
     undo = record.undo.get("edit") if record is not None else None
     kept = undo if isinstance(undo, Mapping) else None
     with unsafe_at(file.path):
-        return documents.put(place.format, text, keys, name, value, listed=place.listed, undo=kept)
+        return editor.put(place.format, text, keys, name, value, listed=place.listed, undo=kept)
 
 
 def read(place: Place, path: Path, machine: Machine) -> tuple[Text, Mapping[str, Mapping[str, Any]]]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.clients import documents
 from mcp_bridge.clients.client import Client, Place
 from mcp_bridge.clients.difference import MARK, unified
 from mcp_bridge.clients.reading import names_bridge
 from mcp_bridge.clients.shaping import started
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -44,7 +44,7 @@ def difference(client: Client, place: Place, path: Path, keys: Sequence[str], na
             entry = _entry(place, text, keys, name)
             if isinstance(entry, Mapping):
                 shown = masked(client, name, entry)
-                safe[-1] = documents.put(place.format, text, keys, name, shown, listed=place.listed).text
+                safe[-1] = editor.put(place.format, text, keys, name, shown, listed=place.listed).text
                 known |= {*_words(shown)} | {f"{'.'.join([*keys, name])}.{key}" for key in shown}
         except ConfigError:
             return f"--- {path}\n+++ {path}\n{MARK}\n"
@@ -52,7 +52,7 @@ def difference(client: Client, place: Place, path: Path, keys: Sequence[str], na
 
 
 def _entry(place: Place, text: str, keys: Sequence[str], name: str) -> Any:
-    data = documents.read(place.format, text)
+    data = editor.read(place.format, text)
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     if place.listed:

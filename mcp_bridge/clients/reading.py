@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
-from mcp_bridge.clients import documents, writing
+from mcp_bridge.clients import writing
 from mcp_bridge.clients.client import Client, Installed, Machine, Place
 from mcp_bridge.clients.locating import path_of, within
 from mcp_bridge.clients.shaping import started
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
 
 PROGRAM = "mcp-bridge"
 MODULE = ("-m", "mcp_bridge")
@@ -52,7 +53,7 @@ def servers_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping
 def entries_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
     """What stands where servers do, by name, also what can be none. Raises ConfigError as `servers_in` does."""
     try:
-        data = documents.read(place.format, text)
+        data = editor.read(place.format, text)
     except ConfigError as error:
         raise ConfigError(error.problem, path=str(path), line=error.line, where=error.where, hint=error.hint) from None
     for key in within(place, machine):

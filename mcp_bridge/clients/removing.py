@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.clients import commands, documents, writing
+from mcp_bridge.clients import commands, writing
 from mcp_bridge.clients.client import Client, Installed, Machine, Place
-from mcp_bridge.clients.edit import Unsafe
 from mcp_bridge.clients.inheriting import heirs
 from mcp_bridge.clients.installing import read, unsafe_at
 from mcp_bridge.clients.journal import Journal, Record
@@ -17,6 +16,8 @@ from mcp_bridge.clients.locating import path_of, place_of, within
 from mcp_bridge.clients.reading import content, entries_in, is_bridge, of_place, servers_in
 from mcp_bridge.clients.writing import Text
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import Unsafe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +181,6 @@ def _without(server: Installed, file: Text, keys: Sequence[str], record: Record 
     undo = record.undo.get("edit") if record is not None else None
     kept = undo if isinstance(undo, Mapping) and undo else None
     with unsafe_at(file.path):
-        text = documents.drop(place.format, file.content, keys, server.name, listed=place.listed, undo=kept)
+        text = editor.drop(place.format, file.content, keys, server.name, listed=place.listed, undo=kept)
     made = record is not None and record.undo.get("made") is True
     return None if made and text in {"", place.opening} else text

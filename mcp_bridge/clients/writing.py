@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge.clients.edit import Changed, newline_of, unsafe
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import Changed, newline_of, unsafe
 
 MAX_BYTES = 64 << 20
 KEPT = 3

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from mcp_bridge.clients import documents
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
 from mcp_bridge.clients.locating import within
 from mcp_bridge.clients.shaping import shaped
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
 
 INSPECTOR = "inspector"
 DEFAULT = "claude-code"
@@ -32,7 +32,7 @@ def client_file(name: str, entry: Entry, machine: Machine) -> str:
     place = _place(client)
     value = shaped(client, place, entry)
     keys = within(place, machine)
-    made = documents.put(place.format, place.opening, keys, entry.name, value, listed=place.listed)
+    made = editor.put(place.format, place.opening, keys, entry.name, value, listed=place.listed)
     return made.text
 
 

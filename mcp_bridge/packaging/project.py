@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.document import SUFFIXES
 from mcp_bridge.packaging.excluding import never_packed
 from mcp_bridge.packaging.imports import distributions_of, followed, local
 from mcp_bridge.packaging.needs import Needs, needs
 from mcp_bridge.packaging.requirements import canonical, gathered
 from mcp_bridge.settings import Document, read
-from mcp_bridge.settings.document import SUFFIXES
 from mcp_bridge.settings.environment import Variable, variables
 
 REQUIREMENTS = "requirements.txt"

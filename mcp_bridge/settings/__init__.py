@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcp_bridge.documents.document import Document, read
 from mcp_bridge.runtime.lazy_import import lazily
-from mcp_bridge.settings.document import Document, read
 from mcp_bridge.settings.environment import expand
 from mcp_bridge.settings.load import load, options, parse
 from mcp_bridge.settings.schema import json_schema

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings.document import Document, combined
-from mcp_bridge.settings.positions import Place, walk
-from mcp_bridge.settings.words import SENSITIVE, is_text
+from mcp_bridge.documents.document import Document, combined
+from mcp_bridge.documents.positions import Place, walk
+from mcp_bridge.documents.value_text import SENSITIVE, is_text
 
 _REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
 

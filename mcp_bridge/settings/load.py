@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcp_bridge.settings.document import Document, read
+from mcp_bridge.documents.document import Document, read
 from mcp_bridge.settings.environment import expand
 from mcp_bridge.settings.problems import Report
 

@@ -23,8 +23,8 @@ from pydantic.json_schema import SkipJsonSchema, models_json_schema
 from pydantic_core import ErrorDetails
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings.document import Document
-from mcp_bridge.settings.positions import Place
+from mcp_bridge.documents.document import Document
+from mcp_bridge.documents.positions import Place
 from mcp_bridge.settings.sections import (
     ApprovalSettings,
     ClientName,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings.document import Document, combined
-from mcp_bridge.settings.positions import Place, Step, walk
-from mcp_bridge.settings.words import SENSITIVE, SHORTEST_SECRET, kind, redacted, shortened, shown
+from mcp_bridge.documents.document import Document, combined
+from mcp_bridge.documents.positions import Place, Step, walk
+from mcp_bridge.documents.value_text import SENSITIVE, SHORTEST_SECRET, kind, redacted, shortened, shown
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

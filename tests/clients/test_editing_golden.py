@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.clients import documents
-from mcp_bridge.clients.client import Format
 from mcp_bridge.clients.writing import load, save
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import Format
 
 FOLDER = Path(__file__).parent / "golden" / "formats"
 BEFORE = sorted(FOLDER.glob("*.before.*"))
@@ -30,10 +30,10 @@ def test_the_entry_goes_in_as_shown_and_out_without_a_trace(before: Path, tmp_pa
     path.write_bytes(before.read_bytes())
     format, within = PLACES[extension]
     named: dict[str, Any] = {"listed": case.startswith(LISTED)}
-    edit = documents.put(format, load(path).content, within, "tools", ENTRY, **named)
+    edit = editor.put(format, load(path).content, within, "tools", ENTRY, **named)
     save(path, load(path), edit.text, backup=False)
     assert path.read_bytes() == (FOLDER / f"{case}.after.{extension}").read_bytes()
-    dropped = documents.drop(format, load(path).content, within, "tools", undo=edit.undo, **named)
+    dropped = editor.drop(format, load(path).content, within, "tools", undo=edit.undo, **named)
     save(path, load(path), dropped, backup=False)
     assert path.read_bytes() == before.read_bytes()
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.clients import documents
-from mcp_bridge.clients.client import Format
-from mcp_bridge.clients.documents import Unsafe
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import Format
+from mcp_bridge.documents.editor import Unsafe
 
 VALUE = {"command": "/bin/x"}
 
@@ -60,7 +60,7 @@ VALUE = {"command": "/bin/x"}
 @pytest.mark.parametrize("format", ["json", "jsonc"])
 def test_what_is_not_understood_is_left_alone(format: Format, text: str, problem: str, line: int | None) -> None:
     with pytest.raises(Unsafe) as caught:
-        documents.put(format, text, ["mcpServers"], "tools", VALUE)
+        editor.put(format, text, ["mcpServers"], "tools", VALUE)
     assert problem in caught.value.problem
     assert caught.value.line == line
     assert caught.value.hint
@@ -69,36 +69,36 @@ def test_what_is_not_understood_is_left_alone(format: Format, text: str, problem
 @pytest.mark.parametrize("text", ['{\n"a": 1 // why\n}', '{"a": 1,\n}', '/* why */\n{"a": [1, ]}'])
 def test_comments_and_trailing_commas_are_left_to_clients_that_read_them(text: str) -> None:
     with pytest.raises(Unsafe, match="comments or trailing commas, which this client does not read") as caught:
-        documents.put("json", text, ["mcpServers"], "tools", VALUE)
+        editor.put("json", text, ["mcpServers"], "tools", VALUE)
     assert caught.value.line is not None
-    assert '"tools"' in documents.put("jsonc", text, ["mcpServers"], "tools", VALUE).text
+    assert '"tools"' in editor.put("jsonc", text, ["mcpServers"], "tools", VALUE).text
 
 
 def test_a_comment_that_readers_end_at_different_places_is_left_alone() -> None:
     with pytest.raises(Unsafe):
-        documents.put("jsonc", '{"a": 1, // x\u2028 "b": 2\n}', ["mcpServers"], "tools", VALUE)
+        editor.put("jsonc", '{"a": 1, // x\u2028 "b": 2\n}', ["mcpServers"], "tools", VALUE)
 
 
 def test_half_a_surrogate_pair_in_an_escape_stays_as_it_is() -> None:
     text = '{"a": "\\ud800"}'
-    edit = documents.put("json", text, ["mcpServers"], "tools", VALUE)
+    edit = editor.put("json", text, ["mcpServers"], "tools", VALUE)
     assert '"a": "\\ud800"' in edit.text
-    assert documents.read("json", text) == {"a": "?"}
+    assert editor.read("json", text) == {"a": "?"}
 
 
 @pytest.mark.parametrize("value", [{"a": float("nan")}, {"a": object()}, {"a": "\ud800"}, {"a": {1, 2}}])
 def test_an_entry_that_is_no_json_is_refused(value: dict[str, Any]) -> None:
     with pytest.raises(Unsafe, match="not JSON data"):
-        documents.put("json", "{}", ["mcpServers"], "tools", value)
+        editor.put("json", "{}", ["mcpServers"], "tools", value)
 
 
 def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
-    text = json.dumps({"a": "x" * (documents.EDITED["json"] + 1)})
+    text = json.dumps({"a": "x" * (editor.EDITED["json"] + 1)})
     with pytest.raises(Unsafe, match="larger than"):
-        documents.put("json", text, ["mcpServers"], "tools", VALUE)
+        editor.put("json", text, ["mcpServers"], "tools", VALUE)
     with pytest.raises(Unsafe, match="larger than"):
-        documents.drop("json", text, ["mcpServers"], "tools")
-    assert documents.read("json", text) == json.loads(text)
+        editor.drop("json", text, ["mcpServers"], "tools")
+    assert editor.read("json", text) == json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
     ],
 )
 def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> None:
-    edit = documents.put("jsonc", text, ["s"], "b", {"x": 1})
+    edit = editor.put("jsonc", text, ["s"], "b", {"x": 1})
     assert edit.text == after
-    assert documents.drop("jsonc", after, ["s"], "b", undo=edit.undo) == text
+    assert editor.drop("jsonc", after, ["s"], "b", undo=edit.undo) == text
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> No
     ],
 )
 def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: str) -> None:
-    dropped = documents.drop("jsonc", text, ["s"], "b")
-    assert documents.read("jsonc", dropped) == documents.read("jsonc", after)
+    dropped = editor.drop("jsonc", text, ["s"], "b")
+    assert editor.read("jsonc", dropped) == editor.read("jsonc", after)
     assert _comments(dropped) == _comments(after)
 
 
@@ -153,39 +153,39 @@ def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: 
     "inserted", ['"theirs": 1', "// theirs\n", "/* theirs */"], ids=["a member", "a line of comment", "a comment"]
 )
 def test_a_container_that_others_have_used_since_stays(inserted: str) -> None:
-    edit = documents.put("jsonc", '{"a": 1}', ["s", "t"], "b", {"x": 1})
+    edit = editor.put("jsonc", '{"a": 1}', ["s", "t"], "b", {"x": 1})
     assert edit.text == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
     comma = ", " if inserted.endswith("1") else ""
     theirs = edit.text.replace('"t": {"b"', f'"t": {{{inserted}{comma}"b"')
-    dropped = documents.drop("jsonc", theirs, ["s", "t"], "b", undo=edit.undo)
+    dropped = editor.drop("jsonc", theirs, ["s", "t"], "b", undo=edit.undo)
     assert inserted in dropped
-    assert "t" in documents.read("jsonc", dropped)["s"]
+    assert "t" in editor.read("jsonc", dropped)["s"]
     outside = edit.text.replace('"s": {', f'"s": {{{inserted}{comma}')
-    dropped = documents.drop("jsonc", outside, ["s", "t"], "b", undo=edit.undo)
+    dropped = editor.drop("jsonc", outside, ["s", "t"], "b", undo=edit.undo)
     assert inserted in dropped
-    assert "t" not in documents.read("jsonc", dropped)["s"]
+    assert "t" not in editor.read("jsonc", dropped)["s"]
 
 
 def test_an_entry_is_renewed_in_its_place_and_its_neighbours_stay() -> None:
     text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
-    edit = documents.put("jsonc", text, ["s"], "b", {"x": 2, "y": []})
+    edit = editor.put("jsonc", text, ["s"], "b", {"x": 2, "y": []})
     assert edit.text == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
     assert edit.undo == {}
 
 
 def test_an_entry_that_is_the_same_is_not_written_again() -> None:
     text = '{"s": {"b": {"y" : 2 , "x" : 1}}}'
-    assert documents.put("json", text, ["s"], "b", {"x": 1, "y": 2}).text == text
-    assert documents.put("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
+    assert editor.put("json", text, ["s"], "b", {"x": 1, "y": 2}).text == text
+    assert editor.put("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
 
 
 def test_an_item_of_a_list_is_known_by_the_key_that_is_said() -> None:
     text = '{"inputs": [{"id": "a"}]}'
-    edit = documents.put("jsonc", text, ["inputs"], "b", {"type": "x"}, listed=True, known_by="id")
-    assert documents.read("jsonc", edit.text) == {"inputs": [{"id": "a"}, {"id": "b", "type": "x"}]}
-    assert documents.drop("jsonc", edit.text, ["inputs"], "b", listed=True, known_by="id", undo=edit.undo) == text
+    edit = editor.put("jsonc", text, ["inputs"], "b", {"type": "x"}, listed=True, known_by="id")
+    assert editor.read("jsonc", edit.text) == {"inputs": [{"id": "a"}, {"id": "b", "type": "x"}]}
+    assert editor.drop("jsonc", edit.text, ["inputs"], "b", listed=True, known_by="id", undo=edit.undo) == text
     with pytest.raises(Unsafe, match="not a list"):
-        documents.put("jsonc", '{"inputs": {}}', ["inputs"], "b", {}, listed=True)
+        editor.put("jsonc", '{"inputs": {}}', ["inputs"], "b", {}, listed=True)
 
 
 @pytest.mark.parametrize(
@@ -202,19 +202,19 @@ def test_an_item_of_a_list_is_known_by_the_key_that_is_said() -> None:
 )
 def test_an_undo_that_no_put_has_written_adds_nothing(undo: dict[str, Any]) -> None:
     text = '{"a": 1, "s": {"b": {"x": 1}}}'
-    data = documents.read("json", documents.drop("json", text, ["s"], "b", undo=undo))
+    data = editor.read("json", editor.drop("json", text, ["s"], "b", undo=undo))
     assert data in ({"a": 1, "s": {}}, {"a": 1})
 
 
 def test_a_problem_says_the_place_and_no_content() -> None:
     with pytest.raises(ConfigError) as caught:
-        documents.read("json", '{"token": "secret-value",\n "x": secret-too}')
+        editor.read("json", '{"token": "secret-value",\n "x": secret-too}')
     assert caught.value.line == 2
     assert "secret" not in str(caught.value)
 
 
 def _comments(text: str) -> list[str]:
-    from mcp_bridge.clients.json_syntax import parse
+    from mcp_bridge.documents.json_syntax import parse
 
     source = parse(text, "jsonc")
     return [source.data[start:end].decode() for start, end in source.comments]

@@ -16,11 +16,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from mcp_bridge.clients import documents
-from mcp_bridge.clients.client import Format
-from mcp_bridge.clients.documents import Edit, Unsafe
 from mcp_bridge.clients.inheriting import inherited
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import Format
+from mcp_bridge.documents.editor import Edit, Unsafe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +35,15 @@ class Kind:
 
     def put(self, text: str, name: str, value: Mapping[str, Any], undo: Mapping[str, Any] | None = None) -> Edit:
         """The entry put in."""
-        return documents.put(self.format, text, self.within, name, value, listed=self.listed, undo=undo)
+        return editor.put(self.format, text, self.within, name, value, listed=self.listed, undo=undo)
 
     def drop(self, text: str, name: str, undo: Mapping[str, Any] | None = None) -> str:
         """The entry taken out."""
-        return documents.drop(self.format, text, self.within, name, listed=self.listed, undo=undo)
+        return editor.drop(self.format, text, self.within, name, listed=self.listed, undo=undo)
 
     def read(self, text: str) -> Any:
         """The data."""
-        return documents.read(self.format, text)
+        return editor.read(self.format, text)
 
     def servers(self, text: str) -> Any:
         """The data of the container; None where there is none."""
@@ -172,9 +172,9 @@ def test_what_others_edited_in_between_survives_byte_for_byte(
 def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataObject, listed: bool) -> None:
     text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
     for work in (
-        lambda: documents.put(format, text, ["s"], "b", {"x": 1}, listed=listed),
-        lambda: documents.drop(format, text, ["s"], "b", listed=listed, undo={"created": 1, "held": "", "root": ""}),
-        lambda: documents.read(format, text),
+        lambda: editor.put(format, text, ["s"], "b", {"x": 1}, listed=listed),
+        lambda: editor.drop(format, text, ["s"], "b", listed=listed, undo={"created": 1, "held": "", "root": ""}),
+        lambda: editor.read(format, text),
     ):
         with contextlib.suppress(ConfigError):
             work()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.clients import documents
-from mcp_bridge.clients.documents import Unsafe
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.editor import Unsafe
 
 VALUE = {"command": "/bin/x"}
 
@@ -31,7 +31,7 @@ VALUE = {"command": "/bin/x"}
 )
 def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
     with pytest.raises(Unsafe) as caught:
-        documents.put("toml", text, ["mcp_servers"], "tools", VALUE)
+        editor.put("toml", text, ["mcp_servers"], "tools", VALUE)
     assert problem in str(caught.value)
     if line is not None:
         assert caught.value.line == line
@@ -48,10 +48,10 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
 )
 def test_an_entry_that_is_not_a_table_of_its_own_is_left_alone(text: str) -> None:
     with pytest.raises(Unsafe, match="not a table of its own"):
-        documents.drop("toml", text, ["mcp_servers"], "tools")
+        editor.drop("toml", text, ["mcp_servers"], "tools")
     with pytest.raises(Unsafe, match="not a table of its own"):
-        documents.put("toml", text, ["mcp_servers"], "tools", VALUE)
-    same = documents.put("toml", text, ["mcp_servers"], "tools", {"command": "x"})
+        editor.put("toml", text, ["mcp_servers"], "tools", VALUE)
+    same = editor.put("toml", text, ["mcp_servers"], "tools", {"command": "x"})
     assert same.text == text
 
 
@@ -84,22 +84,22 @@ x = 2
 def test_an_entry_is_taken_out_with_the_tables_below_it_and_no_comment() -> None:
     for newline in ("\n", "\r\n"):
         text = TABLES.replace("\n", newline)
-        dropped = documents.drop("toml", text, ["mcp_servers"], "tools")
+        dropped = editor.drop("toml", text, ["mcp_servers"], "tools")
         after = '# head\n# about env\n\n\n[mcp_servers.tools2]\ncommand = "y"\n\n# end'
         assert dropped == after.replace("\n", newline)
 
 
 def test_an_entry_is_renewed_in_its_place() -> None:
-    edit = documents.put("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
+    edit = editor.put("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
     assert edit.text.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
     assert tomllib.loads(edit.text) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
 
 
 def test_an_empty_line_that_was_there_stays_and_one_that_was_made_goes() -> None:
     for text in ("a = 1", "a = 1\n", "a = 1\n\n", "a = 1 # x\r\n", "\n", ""):
-        edit = documents.put("toml", text, ["s"], "b", {"x": 1})
+        edit = editor.put("toml", text, ["s"], "b", {"x": 1})
         theirs = edit.text + ("" if edit.text.endswith("\n") else "\n") + "\n[theirs]\n"
-        dropped = documents.drop("toml", theirs, ["s"], "b", undo=edit.undo)
+        dropped = editor.drop("toml", theirs, ["s"], "b", undo=edit.undo)
         assert dropped.startswith(text)
         assert dropped.endswith("\n[theirs]\n")
         assert dropped.count("\n") <= text.count("\n") + 3
@@ -108,20 +108,20 @@ def test_an_empty_line_that_was_there_stays_and_one_that_was_made_goes() -> None
 @pytest.mark.parametrize("text", ["", "a b", "é😀", "\x7f\x01\u2028\x85", "'", '"', "\\", "\n", "#", "'''", "x" * 500])
 def test_every_text_comes_back_as_it_was_given(text: str) -> None:
     value: dict[str, Any] = {"command": text, "args": [text, []], "env": {"A b": text, "c": {text: 1.5}}, "on": True}
-    edit = documents.put("toml", "", ["mcp servers", "x.y"], 'q"é', value)
-    assert documents.read("toml", edit.text) == {"mcp servers": {"x.y": {'q"é': value}}}
+    edit = editor.put("toml", "", ["mcp servers", "x.y"], 'q"é', value)
+    assert editor.read("toml", edit.text) == {"mcp servers": {"x.y": {'q"é': value}}}
 
 
 def test_null_cannot_be_said_in_toml() -> None:
     with pytest.raises(Unsafe, match="something that TOML cannot say"):
-        documents.put("toml", "", ["mcp_servers"], "tools", {"x": [None]})
+        editor.put("toml", "", ["mcp_servers"], "tools", {"x": [None]})
 
 
 def test_servers_in_a_list_are_not_known_in_toml() -> None:
     with pytest.raises(Unsafe, match="lists of servers"):
-        documents.put("toml", "", ["mcp_servers"], "tools", VALUE, listed=True)
+        editor.put("toml", "", ["mcp_servers"], "tools", VALUE, listed=True)
 
 
 def test_dates_are_read_as_text() -> None:
-    assert documents.read("toml", "a = 2020-01-02\n") == {"a": "2020-01-02"}
-    assert documents.read("toml", "") == {}
+    assert editor.read("toml", "a = 2020-01-02\n") == {"a": "2020-01-02"}
+    assert editor.read("toml", "") == {}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.clients import writing
-from mcp_bridge.clients.documents import Unsafe
 from mcp_bridge.clients.writing import load, save
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.editor import Unsafe
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
 

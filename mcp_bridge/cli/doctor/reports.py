@@ -11,8 +11,8 @@ from typing import Any
 from mcp_bridge.cli.doctor.findings import Finding, rows, tell
 from mcp_bridge.cli.exits import say
 from mcp_bridge.clients.client import Client
+from mcp_bridge.documents.value_text import SENSITIVE
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.settings.words import SENSITIVE
 
 _PLAIN = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER"})
 _SHORTEST = 8

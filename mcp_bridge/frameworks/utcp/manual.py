@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError, SourceError
+from mcp_bridge.documents.document import Document, read
 from mcp_bridge.frameworks.shapes import Json
-from mcp_bridge.settings.document import Document, read
 
 _TEMPLATES = ("tool_call_template", "tool_transport", "tool_provider")
 _TYPES = ("call_template_type", "transport_type", "provider_type", "type")

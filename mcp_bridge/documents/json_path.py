@@ -1,4 +1,4 @@
-"""The way to an entry of a JSON text: the containers that its keys lead through, each standing there once."""
+"""The path to an entry of a JSON text: the containers that its keys lead through, each present once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.clients.edit import Target, unsafe
-from mcp_bridge.clients.json_syntax import Member, Value
+from mcp_bridge.documents.edit import Target, unsafe
+from mcp_bridge.documents.json_syntax import Member, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

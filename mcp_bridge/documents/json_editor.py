@@ -1,4 +1,4 @@
-"""One entry in a JSON text, with comments or without: put in as the last member, taken out with its comma."""
+"""One entry of a JSON text, with or without comments: inserted as the last member, removed with its comma."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_bridge.clients import json_layout
-from mcp_bridge.clients.edit import Edit, Target, Undo, Unsafe, newline_of, unsafe
-from mcp_bridge.clients.json_layout import WIDE, has_break
-from mcp_bridge.clients.json_path import Found, find
-from mcp_bridge.clients.json_syntax import Member, Source, Span, Value, parse, plain
+from mcp_bridge.documents import json_layout
+from mcp_bridge.documents.edit import Edit, Target, Undo, Unsafe, newline_of, unsafe
+from mcp_bridge.documents.json_layout import WIDE, has_break
+from mcp_bridge.documents.json_path import Found, find
+from mcp_bridge.documents.json_syntax import Member, Source, Span, Value, parse, plain
 
 _BLANK = b" \t\r\n"
 

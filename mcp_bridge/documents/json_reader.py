@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, dotted
-from mcp_bridge.settings.words import shortened
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, dotted
+from mcp_bridge.documents.value_text import shortened
 
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 

@@ -26,8 +26,8 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, dotted
-from mcp_bridge.settings.words import kind, shortened
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, dotted
+from mcp_bridge.documents.value_text import kind, shortened
 
 MAX_COPIED = 100_000
 """How much aliases may add to a document, in values and in pieces of 64 characters."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mcp_bridge.clients.edit import unsafe
+from mcp_bridge.documents.edit import unsafe
 
 if TYPE_CHECKING:
     from tree_sitter import Node

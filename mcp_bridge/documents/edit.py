@@ -1,14 +1,15 @@
-"""The words of editing: what an edit is, when there is none, and how much of a text is looked at."""
+"""The types of editing: an edit, its target, and the errors of a text that is left alone."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from mcp_bridge.contracts.errors import ConfigError
 
+Format: TypeAlias = Literal["json", "jsonc", "yaml", "toml"]
 Undo = Mapping[str, Any]
 """Small JSON data that `documents.drop` needs to leave a text as it was; nothing of the text itself but whitespace."""
 

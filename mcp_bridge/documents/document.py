@@ -1,4 +1,4 @@
-"""A settings file as plain data that knows its lines.
+"""A file as plain data that knows the line of each value.
 
 YAML 1.2, JSON and TOML give the same things: mappings with text keys, lists, text, whole numbers of 64 bits,
 finite numbers, true and false, null. A YAML date stays the text it was written as; a TOML date is refused,
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, Step, dotted, nearest, walk
-from mcp_bridge.settings.words import SHORTEST_SECRET, is_text, kind, redacted
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, Step, dotted, nearest, walk
+from mcp_bridge.documents.value_text import SHORTEST_SECRET, is_text, kind, redacted
 
 MAX_BYTES = 1024 * 1024
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
@@ -90,11 +90,11 @@ def _parser(path: Path) -> Callable[[str, str], tuple[Any, Lines]]:
     # Late, so that a file pays only for its own format: ruamel.yaml is 20 ms of the start.
     match path.suffix.lower():
         case ".yaml" | ".yml":
-            from mcp_bridge.settings.yaml_format import parse
+            from mcp_bridge.documents.yaml_reader import parse
         case ".json":
-            from mcp_bridge.settings.json_format import parse
+            from mcp_bridge.documents.json_reader import parse
         case ".toml":
-            from mcp_bridge.settings.toml_format import parse
+            from mcp_bridge.documents.toml_reader import parse
         case suffix:
             found = f"the suffix '{suffix}'" if suffix else "a name without a suffix"
             raise ConfigError(

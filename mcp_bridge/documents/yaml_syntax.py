@@ -1,4 +1,4 @@
-"""YAML as a tree whose parts know where they stand, built from parser events; nothing is constructed."""
+"""YAML as a tree of nodes with positions, built from parser events; no objects are constructed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mcp_bridge.clients.edit import lone_return, unsafe
+from mcp_bridge.documents.edit import lone_return, unsafe
 
 _HINT = "Mend the file in an editor, then run the command again."
 _BLANKS = r"(?:[ \t\r\n]|#[^\r\n]*)*"

@@ -1,4 +1,4 @@
-"""One entry in a YAML text: whole lines put in after the last entry, the same lines taken out again."""
+"""One entry of a YAML text: whole lines inserted after the last entry, the same lines removed again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.clients import yaml_layout as layout
-from mcp_bridge.clients.edit import Edit, Target, Undo, Unsafe, newline_of, unsafe
-from mcp_bridge.clients.yaml_syntax import Node, data, parse
+from mcp_bridge.documents import yaml_layout as layout
+from mcp_bridge.documents.edit import Edit, Target, Undo, Unsafe, newline_of, unsafe
+from mcp_bridge.documents.yaml_syntax import Node, data, parse
 
 _NOTHING = re.compile(r":([ \t]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?)")
 

@@ -1,4 +1,4 @@
-"""What a value is called in an error message."""
+"""How error messages name a value: its kind, and a short text without secrets."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import io
 import re
 from typing import Any
 
-from mcp_bridge.clients.edit import unsafe
-from mcp_bridge.clients.yaml_syntax import Node
+from mcp_bridge.documents.edit import unsafe
+from mcp_bridge.documents.yaml_syntax import Node
 
 STEP = 2
 

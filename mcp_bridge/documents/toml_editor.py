@@ -1,4 +1,4 @@
-"""One entry in a TOML text: a table at the end of it, and that table taken out with the tables below it.
+"""One entry of a TOML text: inserted as a table at its end, removed with the tables below it.
 
 Python's parser has no positions, but it tells where statements begin: a text cut there is a whole document, a text
 cut in a string or a list is none.
@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp_bridge.clients.edit import Edit, Target, Undo, Unsafe, lone_return, newline_of, unsafe
+from mcp_bridge.documents.edit import Edit, Target, Undo, Unsafe, lone_return, newline_of, unsafe
 
 _HEADER = re.compile(r"^[ \t]*\[[^\r\n]*", re.MULTILINE)
 _QUIET = re.compile(r"[ \t]*(?:#[^\r\n]*)?(?:\r?\n|\Z)")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.clients.edit import newline_of
-from mcp_bridge.clients.json_syntax import Source, Span, Value
+from mcp_bridge.documents.edit import newline_of
+from mcp_bridge.documents.json_syntax import Source, Span, Value
 
 INDENT = "  "
 WIDE = 64

@@ -1,4 +1,4 @@
-"""One entry in the text of a client's file: read, put in, taken out, and everything else left byte for byte."""
+"""Reads, inserts, replaces and removes one entry of a text; every other byte stays as it is."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from mcp_bridge.clients.client import Format
-from mcp_bridge.clients.edit import Edit, Target, Undo, Unsafe, unsafe
+from mcp_bridge.documents.edit import Edit, Format, Target, Undo, Unsafe, unsafe
 
 __all__ = ["Edit", "Unsafe", "drop", "put", "read"]
 
@@ -90,16 +89,16 @@ def drop(
 def _module(format: Format) -> ModuleType:
     """The module that edits the format; imported late, because each has its own parser."""
     if format == "yaml":
-        from mcp_bridge.clients import yaml_document
+        from mcp_bridge.documents import yaml_editor
 
-        return yaml_document
+        return yaml_editor
     if format == "toml":
-        from mcp_bridge.clients import toml_document
+        from mcp_bridge.documents import toml_editor
 
-        return toml_document
-    from mcp_bridge.clients import json_document
+        return toml_editor
+    from mcp_bridge.documents import json_editor
 
-    return json_document
+    return json_editor
 
 
 def _look(format: Format, text: str, bounds: Mapping[Format, int]) -> None:

@@ -1,4 +1,4 @@
-"""Where a value stands in a settings file: its key path and its line."""
+"""The position of a value in a file: its key path and its line."""
 
 from __future__ import annotations
 

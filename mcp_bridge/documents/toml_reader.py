@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings.positions import MAX_DEPTH, TOO_DEEP, Lines, Place
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Lines, Place
 
 # Text in three quotes that never ends takes all that is left: looking for its end again and again is quadratic.
 _PIECE = re.compile(
