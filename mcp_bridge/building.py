@@ -16,7 +16,7 @@ from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.middleware.processes import Processes
-from mcp_bridge.pipeline import Pipeline, ToolLimits
+from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
 from mcp_bridge.plugins import FILES, make_store, source_type
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.schema.extent import Extent

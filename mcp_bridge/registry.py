@@ -22,8 +22,8 @@ from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.results import Result, ResultStatus
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.pipeline import Pipeline
-from mcp_bridge.prepared import Prepared
+from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.selection import has_tags
 from mcp_bridge.wire.values import to_result
 

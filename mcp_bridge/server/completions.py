@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.prepared import Prepared
+from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.ranking import ranked
 from mcp_bridge.registry import ToolRegistry
 from mcp_bridge.schema.completing import completing

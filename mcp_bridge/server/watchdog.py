@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.prepared import Prepared
+from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 
 logger = logging.getLogger("mcp_bridge.server")

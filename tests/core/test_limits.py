@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
-from mcp_bridge.pipeline import ToolLimits
+from mcp_bridge.pipeline.pipeline import ToolLimits
 from mcp_bridge.schema.extent import Extent
 
 PATIENCE = 60.0

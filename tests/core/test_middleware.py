@@ -25,7 +25,7 @@ from mcp_bridge import (
 )
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext
-from mcp_bridge.prepared import Prepared
+from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.testing import connect
 
 STAGES = pytest.mark.parametrize("stage", list(Stage), ids=lambda stage: stage.name)

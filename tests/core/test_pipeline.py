@@ -17,7 +17,7 @@ from speaking import ERAS, call, entry_of, raising, registry_of, words
 
 from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolEntry, ToolError, ToolRegistry, ToolResult
 from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.pipeline import ToolLimits
+from mcp_bridge.pipeline.pipeline import ToolLimits
 from mcp_bridge.testing import connect
 
 PATIENCE = 60.0

@@ -25,7 +25,7 @@ from mcp_bridge import (
     asgi_app,
 )
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.pipeline import Pipeline
+from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.server.secrecy import Secrecy
 from mcp_bridge.serving import as_bridge
 

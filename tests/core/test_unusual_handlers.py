@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, Pipeline, ToolCall, ToolEntry, ToolRegistry, tool
-from mcp_bridge.pipeline import ROUNDS
+from mcp_bridge.pipeline.pipeline import ROUNDS
 from mcp_bridge.testing import connect
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

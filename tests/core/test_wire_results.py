@@ -27,7 +27,7 @@ from mcp_bridge import (
 )
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.tool import ToolCall, ToolDefinition
-from mcp_bridge.prepared import Prepared
+from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import Result, ResultStatus
 from mcp_bridge.wire.outcomes import TABLE, failure

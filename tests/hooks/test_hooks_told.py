@@ -11,7 +11,7 @@ from hooks_kit import EVERY_ERA, House, Someone, ask, deny, inject, texts, visit
 from mcp_bridge import ToolError
 from mcp_bridge.amplifier import HookResult
 from mcp_bridge.authoring import tool
-from mcp_bridge.pipeline import ToolLimits
+from mcp_bridge.pipeline.pipeline import ToolLimits
 
 PATIENCE = 60.0
 APPROVALS = ("approval:required", "approval:granted", "approval:denied")

@@ -14,7 +14,7 @@ from processes_kit import a_token, carrying, eventually, is_gone, is_there
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.middleware.processes import Processes
-from mcp_bridge.pipeline import Pipeline
+from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.runtime.process_owners import RUN, Run, noted, started
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there it is best effort")
@@ -84,7 +84,7 @@ def test_a_call_does_not_import_psutil(tmp_path: Path) -> None:
         "import sys, anyio\n"
         "from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry\n"
         "from mcp_bridge.middleware.processes import Processes\n"
-        "from mcp_bridge.pipeline import Pipeline\n"
+        "from mcp_bridge.pipeline.pipeline import Pipeline\n"
         "made = ToolRegistry(pipeline=Pipeline(processes=Processes()))\n"
         "made.register(ToolEntry('tool', 'A.', lambda _: 1, {'type': 'object'}))\n"
         "assert anyio.run(made.dispatch, ToolCall(id='1', name='tool', arguments={}), CallContext()).success\n"

@@ -1,4 +1,4 @@
-"""Places: how many calls run at once, and how many may wait for that."""
+"""How many calls run at once, and how many may wait in the queue."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from mcp_bridge.contracts.errors import (
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.places import Places
-from mcp_bridge.prepared import Prepared
+from mcp_bridge.pipeline.concurrency import Places
+from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.runtime.deadline import Deadline
 from mcp_bridge.runtime.event_loop import being_cancelled, cancelled_itself, uncancel
 from mcp_bridge.runtime.thread_pool import Threads
