@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mcp_bridge.plugins import SOURCES, source_type
+from mcp_bridge.registry.plugins import SOURCES, source_type
 from mcp_bridge.settings import json_schema, model, sections
 from mcp_bridge.wire.outcomes import MISSING_CAPABILITY, TABLE
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcp_bridge.contracts.store import Store
     from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge.pipeline.pipeline import Pipeline
-    from mcp_bridge.registry import ToolRegistry
+    from mcp_bridge.registry.registry import ToolRegistry
     from mcp_bridge.serving import asgi_app, serve
     from mcp_bridge.tool_use import ChainStep, ToolChain, tool
 
@@ -62,7 +62,7 @@ _WHERE = {
     "mcp_bridge.contracts.store": ("Store",),
     "mcp_bridge.contracts.tool": ("ToolCall", "ToolDefinition", "ToolEntry", "ToolResult"),
     "mcp_bridge.pipeline.pipeline": ("Pipeline",),
-    "mcp_bridge.registry": ("ToolRegistry",),
+    "mcp_bridge.registry.registry": ("ToolRegistry",),
     "mcp_bridge.serving": ("asgi_app", "serve"),
     "mcp_bridge.tool_use": ("ChainStep", "ToolChain", "tool"),
 }

@@ -19,12 +19,12 @@ from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.dialect import NONE, Dialect
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.schema.templates import template_complaints, uri_complaints
 from mcp_bridge.schema.validator import complaints
-from mcp_bridge.selection import Selection
 from mcp_bridge.wire.values import words
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.middleware.processes import Processes
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
-from mcp_bridge.plugins import FILES, make_store, source_type
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.plugins import FILES, make_store, source_type
+from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.registry.selection import Selection
 from mcp_bridge.schema.extent import Extent
-from mcp_bridge.selection import Selection
 
 if TYPE_CHECKING:
     from mcp_bridge.settings import Settings, SourceSettings

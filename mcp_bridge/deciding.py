@@ -13,7 +13,7 @@ from mcp_bridge.approvals.policy import Policy
 from mcp_bridge.approvals.remembered import Remembered
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.plugins import FILES, make_store
+from mcp_bridge.registry.plugins import FILES, make_store
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.patient import PatientStore
 

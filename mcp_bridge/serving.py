@@ -13,7 +13,7 @@ from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.descriptors import Pipes, private, unread
 from mcp_bridge.runtime.event_loop import lasting
 from mcp_bridge.transports.ends import Ending

@@ -9,7 +9,7 @@ from typing import Any, overload
 from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, offered, typed_handler
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import called
 from mcp_bridge.schema.infer import Signature, infer
 

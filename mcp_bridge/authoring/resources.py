@@ -9,7 +9,7 @@ from typing import Any, cast
 from mcp_bridge.authoring.functions import Decorator, marked, name_of, offered, typed_handler
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import called
 from mcp_bridge.schema.infer import Signature, infer
 from mcp_bridge.schema.templates import Variable, template_complaints, template_variables, uri_complaints

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mcp_bridge.contracts.errors import BridgeError, ConfigError, ToolNotFound
 
 if TYPE_CHECKING:
-    from mcp_bridge.registry import ToolRegistry
+    from mcp_bridge.registry.registry import ToolRegistry
 
 
 class Exit(IntEnum):

@@ -64,7 +64,7 @@ def _wanted(settings: Settings) -> list[Wanted]:
 
 def _options(source: SourceSettings) -> AmplifierOptions | None:
     """The options of a source where it is one of Amplifier modules."""
-    from mcp_bridge.plugins import source_type
+    from mcp_bridge.registry.plugins import source_type
     from mcp_bridge.settings import options
     from mcp_bridge.sources.amplifier.options import AmplifierOptions
 

@@ -13,7 +13,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import published, say
 from mcp_bridge.cli.target import Target, load
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.plugins import FILES, make_store
+from mcp_bridge.registry.plugins import FILES, make_store
 from mcp_bridge.runtime.descriptors import private, unread
 from mcp_bridge.runtime.process_owners import clock, noted
 from mcp_bridge.runtime.stderr_relay import relayed

@@ -17,7 +17,7 @@ from mcp_bridge.cli.target import load
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.wire.names import client_name
 from mcp_bridge.wire.values import plain
 
@@ -126,7 +126,7 @@ def validate(path: Path | None, *, as_json: bool) -> None:
 
 def settings_schema() -> None:
     """The JSON Schema of the settings file, for editors."""
-    from mcp_bridge.plugins import SOURCES, source_type
+    from mcp_bridge.registry.plugins import SOURCES, source_type
     from mcp_bridge.settings import json_schema
 
     data(json_schema({name: source_type(name) for name in SOURCES}))

@@ -20,7 +20,7 @@ from mcp_bridge.export.naming import exported_names
 from mcp_bridge.export.problems import Problem
 from mcp_bridge.export.reading import Wanted, as_arguments
 from mcp_bridge.export.tools import ExportedTool, made_ready
-from mcp_bridge.registry import ToolRegistry, unknown
+from mcp_bridge.registry.registry import ToolRegistry, unknown
 from mcp_bridge.wire.outcomes import failure
 
 Contexts = CallContext | Callable[[ModelCall], CallContext]

@@ -29,7 +29,7 @@ from mcp_bridge.isolation.offers import Kind, found, from_offer
 from mcp_bridge.isolation.order import LINE, Limits, Order, too_large
 from mcp_bridge.isolation.words import Json, from_error, from_needs, from_result
 from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.plugins import source_type
+from mcp_bridge.registry.plugins import source_type
 from mcp_bridge.runtime import uncaught_errors
 from mcp_bridge.runtime.descriptors import private
 from mcp_bridge.runtime.event_loop import being_cancelled, cancelled_itself, lasting, uncancel

@@ -20,7 +20,7 @@ from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.context import Request, ServedContext
 from mcp_bridge.server.handshake import Handshake, Waits
 from mcp_bridge.server.parking import Park, Parked

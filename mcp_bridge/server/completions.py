@@ -13,12 +13,12 @@ from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.ranking import ranked
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.completing import completing
 from mcp_bridge.schema.templates import template_variables
 from mcp_bridge.server.answers import Answers, complete, succeeded
 from mcp_bridge.server.context import Request, ServedContext
+from mcp_bridge.server.ranking import ranked
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 from mcp_bridge.wire.values import plain
 

@@ -16,7 +16,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.levels import LEVELS, Level, check_level
 from mcp_bridge.contracts.question import Question
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.questions import Posed, lacking, merged, pose, wired
 from mcp_bridge.server.throttle import Throttle
 from mcp_bridge.wire.values import plain

@@ -14,7 +14,7 @@ from mcp.server.context import ServerMiddleware
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.dialects.dialect import NONE, Dialect
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.completions import Completion

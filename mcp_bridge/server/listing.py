@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge.dialects.dialect import NONE, Dialect
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.wire.tools import WireTool, to_wire

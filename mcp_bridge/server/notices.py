@@ -24,7 +24,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 from mcp_bridge.server.context import Request
 from mcp_bridge.wire.outcomes import INVALID_PARAMS

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, complete, succeeded
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.context import Request

@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, cacheable, succeeded
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.context import Request

@@ -15,7 +15,7 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.contents import to_contents

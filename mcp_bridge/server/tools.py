@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.dialects.dialect import Dialect
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.answers import Answers, refuse_uncapable
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.context import Request

@@ -3,7 +3,7 @@
 from mcp_bridge.authoring.tools import tool
 from mcp_bridge.contracts.results import Result, ResultStatus, ValidationResult
 from mcp_bridge.contracts.tool import ToolDefinition, ToolEntry
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.tool_use.chain import ChainResult, ChainStep, ToolChain
 from mcp_bridge.tool_use.validation import validate_input, validate_output
 

@@ -11,7 +11,7 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolError, ToolNotFound
 from mcp_bridge.contracts.results import Result, ValidationResult
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 
 
 @dataclass

@@ -16,7 +16,7 @@ from mcp_bridge.bridge import Attached, Bridge, Identity
 from mcp_bridge.building import from_settings
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
-from mcp_bridge.selection import Selection
+from mcp_bridge.registry.selection import Selection
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 

@@ -6,7 +6,7 @@ import pytest
 from speaking import entry_of
 
 from mcp_bridge import DuplicateTool, ToolEntry
-from mcp_bridge.catalog import Catalog
+from mcp_bridge.registry.catalog import Catalog
 
 
 def entry(name: str, owner: str = "") -> ToolEntry:

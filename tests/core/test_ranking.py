@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.ranking import ranked
+from mcp_bridge.server.ranking import ranked
 
 
 def test_the_nearer_a_value_is_the_earlier_it_comes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from speaking import entry_of
 
-from mcp_bridge.selection import Selection
+from mcp_bridge.registry.selection import Selection
 
 TOOLS = [
     entry_of(lambda data: 1, "read", tags=["fs", "safe"]),

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.plugins import STORES, make_store
+from mcp_bridge.registry.plugins import STORES, make_store
 from mcp_bridge.stores.memory import ENTRY, MemoryStore
 from mcp_bridge.stores.patient import PatientStore
 

@@ -17,7 +17,7 @@ from mcp_bridge.building import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.dialects.table import PROFILES
-from mcp_bridge.plugins import SOURCES, source_type
+from mcp_bridge.registry.plugins import SOURCES, source_type
 from mcp_bridge.settings import json_schema, load
 
 HEAVY = {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}

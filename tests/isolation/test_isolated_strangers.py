@@ -24,7 +24,7 @@ from mcp_bridge.isolation.conversation import Request
 from mcp_bridge.isolation.order import Isolation, Order
 from mcp_bridge.isolation.pool import Pool
 from mcp_bridge.isolation.source import IsolatedSource
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 
 WORKER = Path(__file__).with_name("strange_worker.py")
 ORDER = Order(type="python", name="strange", options={}, directory=str(WORKER.parent))

@@ -17,7 +17,7 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge.bridge import Bridge
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.descriptors import Descriptor, Pipes
 from mcp_bridge.serving import as_bridge
 from mcp_bridge.transports import stdio

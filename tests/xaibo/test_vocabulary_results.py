@@ -13,7 +13,7 @@ from mcp_bridge.contracts.content import Image, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolError
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.registry import ToolRegistry
+from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.wire.outcomes import TABLE
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.tools import to_wire

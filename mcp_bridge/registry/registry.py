@@ -14,7 +14,6 @@ from typing import Any, cast
 import anyio
 from anyio.lowlevel import current_token
 
-from mcp_bridge.catalog import Catalog
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolNotFound
 from mcp_bridge.contracts.prompt import PromptEntry
@@ -24,7 +23,8 @@ from mcp_bridge.contracts.results import Result, ResultStatus
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.selection import has_tags
+from mcp_bridge.registry.catalog import Catalog
+from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.wire.values import to_result
 
 
