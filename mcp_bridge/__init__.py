@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_bridge._version import __version__
+    from mcp_bridge.app.serve import asgi_app, serve
     from mcp_bridge.authoring import prompt, resource
     from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
     from mcp_bridge.contracts.context import CallContext
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge.pipeline.pipeline import Pipeline
     from mcp_bridge.registry.registry import ToolRegistry
-    from mcp_bridge.serving import asgi_app, serve
     from mcp_bridge.tool_use import ChainStep, ToolChain, tool
 
 _WHERE = {
@@ -63,7 +63,7 @@ _WHERE = {
     "mcp_bridge.contracts.tool": ("ToolCall", "ToolDefinition", "ToolEntry", "ToolResult"),
     "mcp_bridge.pipeline.pipeline": ("Pipeline",),
     "mcp_bridge.registry.registry": ("ToolRegistry",),
-    "mcp_bridge.serving": ("asgi_app", "serve"),
+    "mcp_bridge.app.serve": ("asgi_app", "serve"),
     "mcp_bridge.tool_use": ("ChainStep", "ToolChain", "tool"),
 }
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.serve import as_bridge
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.serving import as_bridge
 
 if TYPE_CHECKING:
     from mcp.client import Client

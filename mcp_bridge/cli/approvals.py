@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from mcp_bridge.app.approval_policy import remembered, sockets_folder
 from mcp_bridge.approvals import sockets
 from mcp_bridge.approvals.remembered import Grant, Remembered
 from mcp_bridge.cli import answering, logs
@@ -16,7 +17,6 @@ from mcp_bridge.cli.exits import Exit, counted, escaped, say
 from mcp_bridge.cli.showing import data
 from mcp_bridge.cli.target import SETTINGS, find
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.deciding import remembered, sockets_folder
 from mcp_bridge.settings import Settings, load
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli.exits import INTERRUPTED, Exit, escaped, say
 from mcp_bridge.cli.target import load
 from mcp_bridge.contracts.context import CallContext

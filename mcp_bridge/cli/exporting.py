@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli.delivering import deliver
 from mcp_bridge.cli.exits import say
 from mcp_bridge.cli.showing import started

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli.clients import nearest
 from mcp_bridge.cli.exits import Exit, counted, say
 from mcp_bridge.cli.served import looked_at

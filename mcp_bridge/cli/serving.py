@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp_bridge.app.serve import over_http, over_stdio, run, split_address
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import published, say
 from mcp_bridge.cli.target import Target, load
@@ -18,7 +19,6 @@ from mcp_bridge.runtime.descriptors import private, unread
 from mcp_bridge.runtime.process_owners import clock, noted
 from mcp_bridge.runtime.stderr_relay import relayed
 from mcp_bridge.runtime.supervisor import GRACE, Guard
-from mcp_bridge.serving import over_http, over_stdio, run, split_address
 from mcp_bridge.transports.ends import Ending
 
 if TYPE_CHECKING:

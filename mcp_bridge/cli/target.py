@@ -11,7 +11,7 @@ from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp_bridge.bridge import Bridge
+    from mcp_bridge.app.bridge import Bridge
     from mcp_bridge.settings import Settings
 
 SETTINGS = (".yaml", ".yml", ".json", ".toml")
@@ -42,7 +42,7 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
 
     `root` is the process below which all is that tools start, where that is not this one.
     """
-    from mcp_bridge.building import from_file, from_settings
+    from mcp_bridge.app.factory import from_file, from_settings
 
     path = find(path)
     if path.suffix.lower() in SETTINGS:

@@ -14,7 +14,7 @@ from mcp.client import Client
 from mcp_bridge import ToolRegistry
 from mcp_bridge.amplifier.hosts import Host
 from mcp_bridge.amplifier.plan import read
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.sources.amplifier import AmplifierSource
 from mcp_bridge.sources.amplifier.sessions import Keeping

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from amplifier_modules import written
 
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.sources.amplifier.addresses import parsed
 from mcp_bridge.sources.amplifier.lock_file import LockFile

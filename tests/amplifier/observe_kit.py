@@ -13,7 +13,7 @@ from amplifier_plans import PATIENCE, Served
 from mcp.client import Client
 
 from mcp_bridge import ToolRegistry
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.sources.amplifier import AmplifierSource

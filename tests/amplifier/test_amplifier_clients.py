@@ -15,7 +15,7 @@ from amplifier_plans import PATIENCE, Served
 from mcp.client import Client
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.sources.amplifier.sessions import Keeping
 from mcp_bridge.testing import connect
 

@@ -12,7 +12,7 @@ import pytest
 from amplifier_modules import MODULE, written
 
 from mcp_bridge.amplifier.plan import read
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import load
 

@@ -12,7 +12,7 @@ from amplifier_plans import PATIENCE, Served
 from mcp.shared.exceptions import MCPError
 from observe_kit import ERAS, LEGACY, STATUS, Observed, lines, read
 
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.third_party import copied
 from mcp_bridge.settings import load

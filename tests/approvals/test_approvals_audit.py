@@ -14,8 +14,8 @@ import pytest
 from approvals_kit import ALWAYS, DENY, NAMED, ONCE, SESSION, house_with, lines
 
 from mcp_bridge import ToolEntry
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.approvals.decisions import HURRIED, Decision, digest
-from mcp_bridge.building import from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.testing import connect

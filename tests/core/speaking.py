@@ -16,7 +16,7 @@ import pytest
 from mcp.client import Client
 
 from mcp_bridge import Offer, ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
 

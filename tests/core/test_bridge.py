@@ -12,8 +12,8 @@ import pytest
 from speaking import ERAS, NOTHING, call, entry_of, listed, words
 
 from mcp_bridge import ConfigError, Offer, ToolEntry, ToolRegistry, ToolSource
-from mcp_bridge.bridge import Attached, Bridge, Identity
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.bridge import Attached, Bridge, Identity
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.registry.selection import Selection

@@ -12,13 +12,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcp_bridge.app.serve import run
 from mcp_bridge.runtime.event_loop import lasting
-from mcp_bridge.serving import run
 
 INTERRUPTED = """
 import asyncio, importlib.util, os, signal, sys, threading
 import anyio
-from mcp_bridge.serving import run
+from mcp_bridge.app.serve import run
 
 async def main():
     assert ("uvloop" in type(asyncio.get_running_loop()).__mro__[2].__module__) == (sys.argv[1] == "uvloop")

@@ -15,8 +15,8 @@ import pytest
 from speaking import ERAS, call, listed, offer_after_edit, words
 
 from mcp_bridge import Offer, ToolEntry
-from mcp_bridge.bridge import Attached, Bridge
-from mcp_bridge.building import from_file
+from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.factory import from_file
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.sources.python.loading import forget

@@ -24,10 +24,10 @@ from mcp_bridge import (
     ToolResult,
     asgi_app,
 )
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.serve import as_bridge
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.server.secrecy import Secrecy
-from mcp_bridge.serving import as_bridge
 
 SECRET = "hunter2-and-more"
 FORM = {"type": "object", "properties": {"x": {"type": "string", "title": SECRET}}}
@@ -184,7 +184,7 @@ async def test_problems_of_sources_are_told_without_the_secret() -> None:
         async def run(self, publish: Any) -> None:
             raise RuntimeError(f"no connection with {SECRET}")
 
-    from mcp_bridge.bridge import Attached
+    from mcp_bridge.app.bridge import Attached
 
     bridge = Bridge(sources=[Attached(source=Broken())])
     bridge.hide([SECRET])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.dialects.dialect import Dialect
 
 ALL = Dialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)

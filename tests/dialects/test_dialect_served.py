@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters, get_default_environment, std
 from mcp.shared.inbound import x_mcp_header_map
 
 from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, ToolResult
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.dialects.dialect import Dialect
 from mcp_bridge.dialects.rewriting import applied

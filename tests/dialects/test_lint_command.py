@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from dialect_kit import REFERRING, SHAPES
 
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.dialects.table import PROFILES

@@ -9,7 +9,7 @@ from typing import Any
 from mcp.client import Client
 from mcp_types import ElicitResult
 
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Finds, distinct

@@ -15,8 +15,8 @@ import pytest
 from shapes_boxes import Box, entry, recognised
 from shapes_kit import PATIENCE, said
 
-from mcp_bridge.bridge import Attached, Bridge
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks import recognising

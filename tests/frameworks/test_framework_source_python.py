@@ -15,7 +15,7 @@ import pytest
 from shapes_boxes import Box, recognised
 from shapes_kit import PATIENCE, said
 
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks import recognising

@@ -13,7 +13,7 @@ from environments import needs
 from pydantic import BaseModel, Field
 from shapes_kit import PNG, said, schema, served
 
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import langchain, toolkits
 from mcp_bridge.frameworks.langchain import entry_of, fits

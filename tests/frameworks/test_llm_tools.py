@@ -10,7 +10,7 @@ import pytest
 from environments import needs
 from shapes_kit import PNG, said, schema, served
 
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import toolkits
 from mcp_bridge.frameworks.llm import entry_of, fits

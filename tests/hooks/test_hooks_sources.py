@@ -10,7 +10,7 @@ import pytest
 from hooked_sources import OF_ALL, TOOLS, written
 from hooks_kit import EVERY_ERA, Someone, code_of, texts
 
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 

@@ -19,7 +19,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports.http.app import BODY, BridgeApp, HttpOptions
 from mcp_bridge.transports.http.guard import Access
 from mcp_bridge.transports.http.serve import Server, address, listen, serve

@@ -105,7 +105,7 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
 
 IMPATIENT = """
 import anyio
-from mcp_bridge.building import from_file
+from mcp_bridge.app.factory import from_file
 from pathlib import Path
 from mcp_bridge.transports.http import serve
 from mcp_bridge.transports.http.app import BridgeApp

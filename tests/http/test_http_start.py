@@ -17,9 +17,9 @@ from http_process import PATIENCE, command, refused, running
 from mcp import Client, StdioServerParameters
 
 from mcp_bridge import ConfigError, Offer, asgi_app
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.serve import as_bridge, over_http, split_address
 from mcp_bridge.contracts.extension import Publish
-from mcp_bridge.serving import as_bridge, over_http, split_address
 from mcp_bridge.transports.http.app import HttpOptions
 from mcp_bridge.transports.http.guard import Access
 from mcp_bridge.transports.http.serve import address, listen

@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.bridge import Bridge
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 

@@ -12,7 +12,7 @@ import anyio
 import uvicorn
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge.transports.http.guard import Access
 from mcp_bridge.transports.http.serve import Server, address, listen

@@ -11,10 +11,10 @@ import protocol_questions  # noqa: F401 - likewise
 from protocol_tools import OFFERED
 
 from mcp_bridge import State, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.serve import over_stdio as serve_over_stdio
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.runtime.descriptors import private
-from mcp_bridge.serving import over_stdio as serve_over_stdio
 
 NAME = "protocol-tests"
 

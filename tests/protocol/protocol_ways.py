@@ -26,7 +26,7 @@ from protocol_hosting import Hosting
 from protocol_http import http_wire, sse_wire
 from protocol_wire import PATIENCE, STATELESS, Json, Wire, beside
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports import memory
 
 

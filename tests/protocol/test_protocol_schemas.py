@@ -12,7 +12,7 @@ from protocol_ways import Connected, over
 from protocol_wire import Json
 
 from mcp_bridge import Offer, ToolEntry
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 
 IN_MEMORY = over("memory", backend="asyncio")
 PAIR_2020: Json = {

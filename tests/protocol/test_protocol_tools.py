@@ -20,7 +20,7 @@ from protocol_ways import STATELESS_ONLY, Connected, over
 from protocol_wire import PATIENCE, Json, Wire
 
 from mcp_bridge import PromptArgument, PromptEntry, ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports import memory
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -65,7 +65,7 @@ async def test_an_empty_list_is_a_list(connected: Connected) -> None:
 @proves("tools/names-of-several-sources")
 @over("memory", backend="asyncio")
 async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path: Any) -> None:
-    from mcp_bridge.building import from_settings
+    from mcp_bridge.app.factory import from_settings
     from mcp_bridge.settings import load
 
     for name in ("one", "two"):

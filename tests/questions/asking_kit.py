@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from mcp_bridge import Pipeline, State, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.runtime.descriptors import Descriptor, Pipes
 from mcp_bridge.transports import stdio

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_bridge import CallContext, Form, Link, NeedsInput, Roots, Sampling, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
-from mcp_bridge.bridge import Bridge
 from mcp_bridge.server.questions import Unfit, pose
 
 FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -8,7 +8,7 @@ import mcp_types as types
 from asking_kit import accept, bridge_of, code_of, governed, said, talking
 
 from mcp_bridge import CallContext, Form, NeedsInput, Stage, State, ToolCall, ToolRegistry, tool
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.testing import connect
 
 

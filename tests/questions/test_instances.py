@@ -11,8 +11,8 @@ import pytest
 from asking_kit import NAME, REFUSED, Talk, accept, bridge_of, code_of, governed, idle, names, said, talking
 
 from mcp_bridge import CallContext, Stage, State, Store, ToolCall, ToolResult
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
-from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.errors import ApprovalDeclined
 from mcp_bridge.stores.memory import MemoryStore
 

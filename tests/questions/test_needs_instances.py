@@ -9,8 +9,8 @@ from asking_kit import accept, bridge_of, code_of, governed, names, said, sample
 from asking_tools import WHO, collecting
 
 from mcp_bridge import CallContext, Link, NeedsInput, Roots, Sampling, Stage, ToolCall, ToolRegistry, ToolResult
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
-from mcp_bridge.bridge import Bridge
 from mcp_bridge.contracts.errors import ApprovalDeclined
 
 KEY = "a key of at least thirty-two bytes, shared"

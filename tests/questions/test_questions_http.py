@@ -18,8 +18,8 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_bridge import CallContext, Form, Roots, Sampling, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
-from mcp_bridge.bridge import Bridge
 from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge.transports.http.serve import address, listen, serve
 

@@ -15,8 +15,8 @@ from asking_kit import NAME, REFUSED, Rounds, accept, bridge_of, idle, said, tal
 from mcp.server import request_state
 
 from mcp_bridge import CallContext, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import prompt, tool
-from mcp_bridge.bridge import Bridge
 
 SECRET = "Rumpelstilzchen"
 KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"

@@ -19,7 +19,7 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from mcp_bridge import ToolEntry
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.schema.validator import Validator, complaints

@@ -15,8 +15,8 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import ResourceTemplateReference
 
 from mcp_bridge import Offer, ResourceEntry, ResourceTemplate, ToolEntry, ToolRegistry
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.authoring import prompt, resource
-from mcp_bridge.bridge import Attached, Bridge
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.schema.templates import MAX_LENGTH, MAX_VARIABLES, template_complaints, uri_complaints
 from mcp_bridge.testing import connect

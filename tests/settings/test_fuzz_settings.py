@@ -17,7 +17,7 @@ from fuzzing import TIMES, built, corpus, examples
 from hypothesis import given
 from settings_mutations import ENVIRON, files
 
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import Settings, load
 

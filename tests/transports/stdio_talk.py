@@ -16,10 +16,10 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.serve import as_bridge
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.descriptors import Descriptor, Pipes
-from mcp_bridge.serving import as_bridge
 from mcp_bridge.transports import stdio
 
 PATIENCE = 60.0

@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import Image, State, Text, ToolEntry, ToolError, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.testing import connect

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from stdio_talk import PATIENCE, served
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.server import answers as answers_module
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.testing import connect

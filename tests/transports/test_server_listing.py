@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from stdio_talk import served
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge, Identity
+from mcp_bridge.app.bridge import Bridge, Identity
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.server.listing import Listing
 from mcp_bridge.server.paging import decode, encode

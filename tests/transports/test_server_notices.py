@@ -14,7 +14,7 @@ from mcp.server.subscriptions import ToolsListChanged
 from stdio_talk import PATIENCE, served
 
 from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.server import notices as notices_module
 from mcp_bridge.server.notices import Notices
 from mcp_bridge.testing import connect

@@ -13,7 +13,7 @@ import pytest
 from stdio_talk import PATIENCE, Talk, served
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports.ends import Ending, Ledger, on_signals
 
 NOTHING: dict[str, Any] = {"type": "object"}

@@ -13,7 +13,7 @@ from vocabulary_document import example
 from vocabulary_document import written as as_run
 from xaibo_kit import Served, listed, told, written
 
-from mcp_bridge.building import from_settings
+from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.sources.xaibo import XaiboSource

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from mcp.client import Client
 
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.sources.xaibo import XaiboSource
 from mcp_bridge.testing import connect

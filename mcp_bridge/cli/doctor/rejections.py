@@ -44,7 +44,7 @@ def rejections(subject: Subject, server: str, tools: Sequence[Any]) -> list[Find
 
 def _dialect(launch: Launch) -> Dialect:
     """What was rewritten in the list already, as the settings say: what is still there needs another cure."""
-    from mcp_bridge.building import dialect_of
+    from mcp_bridge.app.factory import dialect_of
     from mcp_bridge.dialects.dialect import NONE
     from mcp_bridge.settings import load
 

@@ -1,4 +1,4 @@
-"""Who decides about calls, as the settings say: what is remembered and where, who is asked, what is written down."""
+"""The approval policy of the settings: who is asked, what is remembered and where, what is written to the audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serving a bridge: over stdio, over HTTP, or as an ASGI app inside somebody's own."""
+"""Serves a bridge: over stdio, over HTTP, or as an ASGI app inside another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from mcp_bridge.bridge import Bridge
+from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State

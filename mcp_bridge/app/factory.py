@@ -1,4 +1,4 @@
-"""Building a bridge: from a settings file, or from one Python file with default settings."""
+"""Makes a bridge from a settings file, or from one Python file with default settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._version import __version__
-from mcp_bridge.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.contracts.identity import Identity
@@ -115,7 +115,7 @@ def _state(settings: Settings) -> State:
 
 def _store(settings: Settings) -> Store:
     if settings.state.store in FILES:
-        from mcp_bridge.deciding import store_in
+        from mcp_bridge.app.approval_policy import store_in
 
         return store_in(settings, "state", settings.state.store, settings.state.path)
     try:
@@ -133,7 +133,7 @@ def _decided(settings: Settings, sources: Iterable[Attached]) -> list[Callable[[
     asking = [one for one in found if one is not None]
     if not asking:
         return []
-    from mcp_bridge.deciding import policy_of
+    from mcp_bridge.app.approval_policy import policy_of
 
     policy = policy_of(settings)
     for one in asking:

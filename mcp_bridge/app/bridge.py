@@ -1,4 +1,4 @@
-"""The composition root: sources, registry and pipeline put together; settings in, a running bridge out."""
+"""The bridge: a registry, the sources that fill it, and the endpoint that serves it."""
 
 from __future__ import annotations
 
