@@ -12,9 +12,9 @@ from mcp_bridge.cli.target import SETTINGS, find
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 
 if TYPE_CHECKING:
+    from mcp_bridge.amplifier.source.locking import Locked, Outcome, Wanted
+    from mcp_bridge.amplifier.source.options import AmplifierOptions
     from mcp_bridge.settings import Settings, SourceSettings
-    from mcp_bridge.sources.amplifier.locking import Locked, Outcome, Wanted
-    from mcp_bridge.sources.amplifier.options import AmplifierOptions
 
 
 def lock(path: Path | None, *, update: bool, as_json: bool) -> None:
@@ -22,9 +22,9 @@ def lock(path: Path | None, *, update: bool, as_json: bool) -> None:
 
     Raises ConfigError for settings that cannot be used, or that name what they do not allow.
     """
+    from mcp_bridge.amplifier.source.lock_file import LockFile
+    from mcp_bridge.amplifier.source.locking import Locking
     from mcp_bridge.settings import load
-    from mcp_bridge.sources.amplifier.lock_file import LockFile
-    from mcp_bridge.sources.amplifier.locking import Locking
 
     path = find(path)
     if path.suffix.lower() not in SETTINGS:
@@ -41,9 +41,9 @@ def lock(path: Path | None, *, update: bool, as_json: bool) -> None:
 
 def _wanted(settings: Settings) -> list[Wanted]:
     """The modules from git of all plans. Raises ConfigError that names each which is not allowed, with its line."""
+    from mcp_bridge.amplifier.source.addresses import parsed
+    from mcp_bridge.amplifier.source.locking import Wanted
     from mcp_bridge.documents.document import combined
-    from mcp_bridge.sources.amplifier.addresses import parsed
-    from mcp_bridge.sources.amplifier.locking import Wanted
 
     wanted, errors = [], []
     for source in settings.sources:
@@ -64,9 +64,9 @@ def _wanted(settings: Settings) -> list[Wanted]:
 
 def _options(source: SourceSettings) -> AmplifierOptions | None:
     """The options of a source where it is one of Amplifier modules."""
+    from mcp_bridge.amplifier.source.options import AmplifierOptions
     from mcp_bridge.registry.plugins import source_type
     from mcp_bridge.settings import options
-    from mcp_bridge.sources.amplifier.options import AmplifierOptions
 
     model = source_type(source.type)
     if not (isinstance(model, type) and issubclass(model, AmplifierOptions)):
@@ -76,7 +76,7 @@ def _options(source: SourceSettings) -> AmplifierOptions | None:
 
 def _named(options: AmplifierOptions) -> Iterator[tuple[tuple[str | int, ...], str]]:
     from mcp_bridge.amplifier.plan import read
-    from mcp_bridge.sources.amplifier.addresses import is_git
+    from mcp_bridge.amplifier.source.addresses import is_git
 
     plan, _ = read(options.plan)
     for spec in plan.everything():

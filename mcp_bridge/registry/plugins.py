@@ -10,7 +10,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.store import Store
 
 SOURCES: dict[str, str] = {
-    "amplifier": "mcp_bridge.sources.amplifier.options:AmplifierOptions",
+    "amplifier": "mcp_bridge.amplifier.source.options:AmplifierOptions",
     "framework": "mcp_bridge.sources.framework.options:FrameworkOptions",
     "python": "mcp_bridge.sources.python.options:PythonOptions",
     "xaibo": "mcp_bridge.sources.xaibo.options:XaiboOptions",

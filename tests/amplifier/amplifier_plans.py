@@ -14,10 +14,10 @@ from mcp.client import Client
 from mcp_bridge import ToolRegistry
 from mcp_bridge.amplifier.hosts import Host
 from mcp_bridge.amplifier.plan import read
+from mcp_bridge.amplifier.source import AmplifierSource
+from mcp_bridge.amplifier.source.sessions import Keeping
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.pipeline.pipeline import Pipeline
-from mcp_bridge.sources.amplifier import AmplifierSource
-from mcp_bridge.sources.amplifier.sessions import Keeping
 from mcp_bridge.testing import connect
 
 PATIENCE = 60.0

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from amplifier_modules import written
 
+from mcp_bridge.amplifier.source.addresses import parsed
+from mcp_bridge.amplifier.source.lock_file import LockFile
+from mcp_bridge.amplifier.source.locking import Locking, Outcome, Wanted
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.settings import load
-from mcp_bridge.sources.amplifier.addresses import parsed
-from mcp_bridge.sources.amplifier.lock_file import LockFile
-from mcp_bridge.sources.amplifier.locking import Locking, Outcome, Wanted
 
 GIT = shutil.which("git") or "git"
 SAYS = """

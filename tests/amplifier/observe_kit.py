@@ -13,11 +13,11 @@ from amplifier_plans import PATIENCE, Served
 from mcp.client import Client
 
 from mcp_bridge import ToolRegistry
+from mcp_bridge.amplifier.source import AmplifierSource
+from mcp_bridge.amplifier.source.sessions import Keeping
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.pipeline.pipeline import Pipeline
-from mcp_bridge.sources.amplifier import AmplifierSource
-from mcp_bridge.sources.amplifier.sessions import Keeping
 from mcp_bridge.testing import connect
 
 LEGACY, STATELESS = "legacy", "2026-07-28"

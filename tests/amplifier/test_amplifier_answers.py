@@ -13,10 +13,10 @@ from amplifier_plans import Served
 
 from mcp_bridge.amplifier import ToolResult
 from mcp_bridge.amplifier.results import from_result, is_second_form, to_result, unwrapped
+from mcp_bridge.amplifier.source.entries import Calls
 from mcp_bridge.contracts import tool as contracts
 from mcp_bridge.contracts.content import Audio, Image, Text
 from mcp_bridge.contracts.errors import ToolError
-from mcp_bridge.sources.amplifier.entries import Calls
 
 TOOLS = """
 import asyncio, datetime, math

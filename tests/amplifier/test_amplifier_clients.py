@@ -15,8 +15,8 @@ from amplifier_plans import PATIENCE, Served
 from mcp.client import Client
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
+from mcp_bridge.amplifier.source.sessions import Keeping
 from mcp_bridge.app.bridge import Attached, Bridge
-from mcp_bridge.sources.amplifier.sessions import Keeping
 from mcp_bridge.testing import connect
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")

@@ -12,9 +12,9 @@ from amplifier_plans import Served
 from mcp_bridge.amplifier.hosts import session_on
 from mcp_bridge.amplifier.plan import read
 from mcp_bridge.amplifier.session import Session, is_provider, is_tool
+from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.sources.amplifier.resolver import Resolver
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 BOTH_HOSTS = pytest.mark.usefixtures("host")

@@ -13,11 +13,11 @@ from amplifier_plans import PATIENCE, Served
 from mcp.client import Client
 
 from mcp_bridge.amplifier import FileSource, ModuleNotFoundError
+from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import MockTool
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
-from mcp_bridge.sources.amplifier.resolver import Resolver
 from mcp_bridge.testing import connect
 
 pytestmark = pytest.mark.usefixtures("forgotten")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge.amplifier import ModuleNotFoundError
-from mcp_bridge.sources.amplifier.addresses import Address, is_git, parsed
+from mcp_bridge.amplifier.source.addresses import Address, is_git, parsed
 
 
 @pytest.mark.parametrize(

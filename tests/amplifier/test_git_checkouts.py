@@ -12,8 +12,8 @@ import pytest
 from amplifier_modules import written
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.sources.amplifier.addresses import parsed
-from mcp_bridge.sources.amplifier.checkouts import (
+from mcp_bridge.amplifier.source.addresses import parsed
+from mcp_bridge.amplifier.source.checkouts import (
     Checkouts,
     check_links,
     default_folder,

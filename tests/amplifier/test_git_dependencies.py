@@ -15,8 +15,8 @@ from amplifier_modules import written
 from git_repositories import only_from, wheel
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.sources.amplifier import dependencies
-from mcp_bridge.sources.amplifier.dependencies import (
+from mcp_bridge.amplifier.source import dependencies
+from mcp_bridge.amplifier.source.dependencies import (
     agree,
     check_python,
     clashing,

@@ -18,8 +18,8 @@ import pytest
 from git_repositories import GIT, Repository, says
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.sources.amplifier.addresses import parsed
-from mcp_bridge.sources.amplifier.fetching import Git
+from mcp_bridge.amplifier.source.addresses import parsed
+from mcp_bridge.amplifier.source.fetching import Git
 
 
 @pytest.fixture

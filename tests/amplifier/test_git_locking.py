@@ -16,10 +16,10 @@ from amplifier_modules import written
 from git_repositories import Place, Repository, only_from, says, wheel
 
 from mcp_bridge.amplifier import ModuleLoadError
+from mcp_bridge.amplifier.source import locking, resolver
+from mcp_bridge.amplifier.source.fetching import Git
+from mcp_bridge.amplifier.source.lock_file import Entry, LockFile
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.sources.amplifier import locking, resolver
-from mcp_bridge.sources.amplifier.fetching import Git
-from mcp_bridge.sources.amplifier.lock_file import Entry, LockFile
 from mcp_bridge.testing import connect
 
 pytestmark = pytest.mark.usefixtures("forgotten")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.sources.amplifier import journal as journals
-from mcp_bridge.sources.amplifier.journal import Journal
+from mcp_bridge.amplifier.source import journal as journals
+from mcp_bridge.amplifier.source.journal import Journal
 
 PATIENCE = 60.0
 
@@ -81,7 +81,7 @@ def test_a_line_that_is_larger_than_a_file_has_one_of_its_own(journal: Journal, 
 WRITES = """
 import sys
 from pathlib import Path
-from mcp_bridge.sources.amplifier.journal import Journal
+from mcp_bridge.amplifier.source.journal import Journal
 journal = Journal(2000, kept=1000)
 for number in range(300):
     journal.write(Path(sys.argv[1]), f"{sys.argv[2]} {number:03d} {'x' * (number % 50)}\\n".encode())

@@ -15,12 +15,12 @@ from observe_kit import ERAS, LEGACY, Observed, lines, named, read
 
 from mcp_bridge.amplifier import HookRegistry, ModuleCoordinator
 from mcp_bridge.amplifier.events import ALL_EVENTS
+from mcp_bridge.amplifier.source.recording import Recording, record, without_secrets
+from mcp_bridge.amplifier.source.sessions import Keeping
 from mcp_bridge.amplifier.testing import create_test_coordinator
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.settings import load
-from mcp_bridge.sources.amplifier.recording import Recording, record, without_secrets
-from mcp_bridge.sources.amplifier.sessions import Keeping
 from mcp_bridge.testing import connect
 
 pytestmark = pytest.mark.usefixtures("forgotten")

@@ -12,8 +12,8 @@ from amplifier_plans import PATIENCE
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
 
-from mcp_bridge.sources.amplifier import contributions
-from mcp_bridge.sources.amplifier.sessions import Keeping
+from mcp_bridge.amplifier.source import contributions
+from mcp_bridge.amplifier.source.sessions import Keeping
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 EVERY_ERA = pytest.mark.parametrize("mode", ERAS)

@@ -13,15 +13,15 @@ from approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 
 from mcp_bridge import Pipeline, State, ToolRegistry
 from mcp_bridge.amplifier import ModuleCoordinator
+from mcp_bridge.amplifier.governance.approval import Asking
 from mcp_bridge.amplifier.interfaces import ApprovalProvider, ApprovalRequest
 from mcp_bridge.amplifier.plan import read
+from mcp_bridge.amplifier.source import AmplifierSource
+from mcp_bridge.amplifier.source.approving import CAPABILITY, Provider, register
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.approvals.audit import Audit
 from mcp_bridge.approvals.policy import Policy
 from mcp_bridge.approvals.remembered import Remembered
-from mcp_bridge.middleware.asking import Asking
-from mcp_bridge.sources.amplifier import AmplifierSource
-from mcp_bridge.sources.amplifier.approving import CAPABILITY, Provider, register
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
 

@@ -13,9 +13,9 @@ import pytest
 
 from mcp_bridge import Pipeline, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
+from mcp_bridge.amplifier.governance.approval import Asking
+from mcp_bridge.amplifier.governance.hooks import Hooks
 from mcp_bridge.authoring import tool
-from mcp_bridge.middleware.asking import Asking
-from mcp_bridge.middleware.hooks import Hooks
 from mcp_bridge.testing import connect
 
 for folder in ("questions", "survival"):  # the kits of other tests

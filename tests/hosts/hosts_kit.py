@@ -10,7 +10,7 @@ from typing import Any
 from mcp_bridge.amplifier.hosts import Host, session_on
 from mcp_bridge.amplifier.plan import Plan, read
 from mcp_bridge.amplifier.session import Session
-from mcp_bridge.sources.amplifier.resolver import Resolver
+from mcp_bridge.amplifier.source.resolver import Resolver
 
 TOOL = """
 from amplifier_core import ModuleCoordinator, ToolResult

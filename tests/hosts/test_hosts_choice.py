@@ -17,10 +17,10 @@ from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadErro
 from mcp_bridge.amplifier.hosts import chosen, installed
 from mcp_bridge.amplifier.needing import is_foreign, needs_core
 from mcp_bridge.amplifier.plan import read
+from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
-from mcp_bridge.sources.amplifier.resolver import Resolver
 from mcp_bridge.testing import connect
 
 pytestmark = pytest.mark.usefixtures("forgotten")

@@ -101,8 +101,8 @@ def test_one_file_imports_amplifier_core_and_nobody_imports_that_at_the_top() ->
     files = [file for file in folder.rglob("*.py") if "amplifier_core" in imports_of(file)]
     assert [file.relative_to(folder).as_posix() for file in files] == ["amplifier/core.py"]
     code = (
-        "import sys, pkgutil, importlib, mcp_bridge.amplifier, mcp_bridge.sources.amplifier\n"
-        "for package in (mcp_bridge.amplifier, mcp_bridge.sources.amplifier):\n"
+        "import sys, pkgutil, importlib, mcp_bridge.amplifier, mcp_bridge.amplifier.source\n"
+        "for package in (mcp_bridge.amplifier, mcp_bridge.amplifier.source):\n"
         "    for one in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):\n"
         "        if not one.name.endswith('.core'): importlib.import_module(one.name)\n"
         "print([name for name in sys.modules if name.startswith('amplifier_core')])"

@@ -10,12 +10,12 @@ from anyio import from_thread
 
 from mcp_bridge.amplifier.results import is_second_form, to_result
 from mcp_bridge.amplifier.session import Session
+from mcp_bridge.amplifier.source.sessions import Sessions
 from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolUnavailable
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.third_party import settled
-from mcp_bridge.sources.amplifier.sessions import Sessions
 
 CALL_ID = "_tool_call_id"
 """Where the contract's second form looks for the id of the call."""

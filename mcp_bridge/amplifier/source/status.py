@@ -9,13 +9,13 @@ from urllib.parse import quote
 from mcp_bridge.amplifier.coordinator import ModuleCoordinator
 from mcp_bridge.amplifier.mounts import NAMED
 from mcp_bridge.amplifier.session import ModuleState, Session
+from mcp_bridge.amplifier.source.addresses import shown
+from mcp_bridge.amplifier.source.contributions import collected, contributors
+from mcp_bridge.amplifier.source.sessions import Sessions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.resource import ResourceEntry
 from mcp_bridge.runtime.third_party import described, passes
-from mcp_bridge.sources.amplifier.addresses import shown
-from mcp_bridge.sources.amplifier.contributions import collected, contributors
-from mcp_bridge.sources.amplifier.sessions import Sessions
 
 JSON = "application/json"
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.sources.amplifier.addresses import COMMIT, Address
+from mcp_bridge.amplifier.source.addresses import COMMIT, Address
 
 PATIENCE = 300.0
 """Seconds that one step of git may take."""

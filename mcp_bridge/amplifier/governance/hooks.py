@@ -13,15 +13,15 @@ from typing import Any
 
 from mcp_bridge.amplifier.decisions import RESULT_KEYS
 from mcp_bridge.amplifier.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
+from mcp_bridge.amplifier.governance.call_events import Approvals, Emitting, Hooked
+from mcp_bridge.amplifier.governance.prompt_submission import Submitted
+from mcp_bridge.amplifier.governance.result_data import shown, taken
 from mcp_bridge.amplifier.models import ContextInjection
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, Denied, InvalidArguments, InvalidOutput
 from mcp_bridge.contracts.extension import CallNext, Stage
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.middleware.emitting import Approvals, Emitting, Hooked
-from mcp_bridge.middleware.shown import shown, taken
-from mcp_bridge.middleware.submitting import Submitted
 from mcp_bridge.wire.outcomes import failure
 from mcp_bridge.wire.values import Unreadable, as_text, plain, to_result
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.sources.amplifier.addresses import COMMIT
+from mcp_bridge.amplifier.source.addresses import COMMIT
 
 NAME = "amplifier.lock.json"
 VERSION = 1

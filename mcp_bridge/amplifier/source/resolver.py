@@ -11,10 +11,10 @@ from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.module_sources import FileSource, GitSource, PackageSource
-from mcp_bridge.sources.amplifier.addresses import Address, is_git, parsed
-from mcp_bridge.sources.amplifier.checkouts import Checkout, Checkouts, digest, without_compiled
-from mcp_bridge.sources.amplifier.dependencies import missing, needed, site_of
-from mcp_bridge.sources.amplifier.lock_file import LockFile
+from mcp_bridge.amplifier.source.addresses import Address, is_git, parsed
+from mcp_bridge.amplifier.source.checkouts import Checkout, Checkouts, digest, without_compiled
+from mcp_bridge.amplifier.source.dependencies import missing, needed, site_of
+from mcp_bridge.amplifier.source.lock_file import LockFile
 
 
 class Resolver:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.contracts.errors import BridgeError
-from mcp_bridge.sources.amplifier.addresses import Address
-from mcp_bridge.sources.amplifier.checkouts import Checkout, Checkouts, check_links, digest, put, without_compiled
-from mcp_bridge.sources.amplifier.dependencies import (
+from mcp_bridge.amplifier.source.addresses import Address
+from mcp_bridge.amplifier.source.checkouts import Checkout, Checkouts, check_links, digest, put, without_compiled
+from mcp_bridge.amplifier.source.dependencies import (
     agree,
     check_python,
     clashing,
@@ -21,8 +20,9 @@ from mcp_bridge.sources.amplifier.dependencies import (
     present,
     site_of,
 )
-from mcp_bridge.sources.amplifier.fetching import Git
-from mcp_bridge.sources.amplifier.lock_file import Entry, LockFile
+from mcp_bridge.amplifier.source.fetching import Git
+from mcp_bridge.amplifier.source.lock_file import Entry, LockFile
+from mcp_bridge.contracts.errors import BridgeError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

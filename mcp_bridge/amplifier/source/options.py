@@ -9,11 +9,11 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from mcp_bridge.amplifier.plan import Problem, read
+from mcp_bridge.amplifier.source.journal import SIZE
+from mcp_bridge.amplifier.source.resolver import Resolver
+from mcp_bridge.amplifier.source.sessions import Keeping
+from mcp_bridge.amplifier.source.source import AmplifierSource
 from mcp_bridge.settings import Document, Duration, Frame, Size, Whole
-from mcp_bridge.sources.amplifier.journal import SIZE
-from mcp_bridge.sources.amplifier.resolver import Resolver
-from mcp_bridge.sources.amplifier.sessions import Keeping
-from mcp_bridge.sources.amplifier.source import AmplifierSource
 
 
 class AmplifierOptions(Frame):

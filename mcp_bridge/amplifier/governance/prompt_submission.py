@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT
+from mcp_bridge.amplifier.governance.call_events import Emitting
+from mcp_bridge.amplifier.governance.result_data import content_of
 from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext
 from mcp_bridge.contracts.prompt import Message
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.middleware.emitting import Emitting
-from mcp_bridge.middleware.shown import content_of
 from mcp_bridge.wire.messages import ROLES, messages
 from mcp_bridge.wire.values import as_text, to_result
 from mcp_bridge.wire.versions import STATELESS

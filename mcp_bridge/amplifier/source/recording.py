@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 
 from mcp_bridge.amplifier.events import ALL_EVENTS
+from mcp_bridge.amplifier.source.contributions import collected
+from mcp_bridge.amplifier.source.journal import SIZE, Journal
 from mcp_bridge.runtime.redaction import MARK, Redactor
 from mcp_bridge.schema.secrets import names_secret
-from mcp_bridge.sources.amplifier.contributions import collected
-from mcp_bridge.sources.amplifier.journal import SIZE, Journal
 from mcp_bridge.wire.values import Unreadable, plain, words
 
 SCHEMA = {"name": "amplifier.log", "ver": "1.0.0"}

@@ -13,26 +13,26 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_POST, TOOL_PRE
+from mcp_bridge.amplifier.governance.approval import Asking
+from mcp_bridge.amplifier.governance.hooks import Hooks
 from mcp_bridge.amplifier.hosts import Host, chosen, session_on
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
+from mcp_bridge.amplifier.source import approving
+from mcp_bridge.amplifier.source.entries import Calls, entry_of
+from mcp_bridge.amplifier.source.journal import SIZE
+from mcp_bridge.amplifier.source.recording import Recording, others, without_secrets
+from mcp_bridge.amplifier.source.resolver import Resolver
+from mcp_bridge.amplifier.source.sessions import Keeping, Sessions
+from mcp_bridge.amplifier.source.status import Status
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Middleware, Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.middleware.asking import Asking
-from mcp_bridge.middleware.hooks import Hooks
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import described, passes
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
-from mcp_bridge.sources.amplifier import approving
-from mcp_bridge.sources.amplifier.entries import Calls, entry_of
-from mcp_bridge.sources.amplifier.journal import SIZE
-from mcp_bridge.sources.amplifier.recording import Recording, others, without_secrets
-from mcp_bridge.sources.amplifier.resolver import Resolver
-from mcp_bridge.sources.amplifier.sessions import Keeping, Sessions
-from mcp_bridge.sources.amplifier.status import Status
 
 
 class AmplifierSource:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.sources.amplifier.addresses import Address
+from mcp_bridge.amplifier.source.addresses import Address
 
 COMPILED = "__pycache__"
 _PARTIAL = ".partial-"

@@ -12,14 +12,14 @@ from weakref import ref
 import anyio
 from anyio.abc import TaskGroup
 
+from mcp_bridge.amplifier.governance.call_events import Hooked
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
+from mcp_bridge.amplifier.source.recording import others
+from mcp_bridge.amplifier.source.refusing import Refusing
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
-from mcp_bridge.middleware.emitting import Hooked
-from mcp_bridge.sources.amplifier.recording import others
-from mcp_bridge.sources.amplifier.refusing import Refusing
 
 T = TypeVar("T")
 SWEEP = 0.25
