@@ -13,7 +13,7 @@ SOURCES: dict[str, str] = {
     "amplifier": "mcp_bridge.amplifier.source.options:AmplifierOptions",
     "framework": "mcp_bridge.sources.framework.options:FrameworkOptions",
     "python": "mcp_bridge.sources.python.options:PythonOptions",
-    "xaibo": "mcp_bridge.sources.xaibo.options:XaiboOptions",
+    "xaibo": "mcp_bridge.xaibo.source.options:XaiboOptions",
 }
 """Source types by name. Each is a pydantic model of the source's options with a `build` method."""
 

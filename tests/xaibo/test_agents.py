@@ -14,7 +14,7 @@ from xaibo_kit import Served, listed, told, written
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.sources.xaibo import attachments
+from mcp_bridge.xaibo.source import attachments
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

@@ -16,7 +16,6 @@ from xaibo_kit import Served, listed, told, written
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
-from mcp_bridge.sources.xaibo import XaiboSource
 from mcp_bridge.testing import connect
 from mcp_bridge.xaibo import (
     MockToolProvider,
@@ -27,6 +26,7 @@ from mcp_bridge.xaibo import (
     ToolParameterError,
     ToolResult,
 )
+from mcp_bridge.xaibo.source import XaiboSource
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

@@ -10,8 +10,8 @@ import pytest
 from xaibo_kit import Served, listed, told
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.sources.xaibo import listing
 from mcp_bridge.xaibo import Tool, ToolNotFoundError, ToolResult
+from mcp_bridge.xaibo.source import listing
 
 SOON = 0.001
 

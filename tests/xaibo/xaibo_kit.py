@@ -13,8 +13,8 @@ from mcp.client import Client
 
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.sources.xaibo import XaiboSource
 from mcp_bridge.testing import connect
+from mcp_bridge.xaibo.source import XaiboSource
 
 PATIENCE = 60.0
 

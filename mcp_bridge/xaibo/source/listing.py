@@ -10,8 +10,8 @@ import anyio
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import call_method, described, passes
-from mcp_bridge.sources.xaibo.calls import Calls
 from mcp_bridge.xaibo.schemas import schema_of_tool
+from mcp_bridge.xaibo.source.calls import Calls
 
 PATIENCE = 30.0
 """How many seconds a provider may take to list its tools."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from mcp_bridge.settings import Duration, Frame
-from mcp_bridge.sources.xaibo.source import XaiboSource
+from mcp_bridge.xaibo.source.source import XaiboSource
 
 
 class XaiboOptions(Frame):

@@ -11,10 +11,10 @@ from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.third_party import described
-from mcp_bridge.sources.xaibo import real
-from mcp_bridge.sources.xaibo.attachments import block
-from mcp_bridge.sources.xaibo.importing import reported
-from mcp_bridge.sources.xaibo.making import hiding
+from mcp_bridge.xaibo.source import real
+from mcp_bridge.xaibo.source.attachments import block
+from mcp_bridge.xaibo.source.importing import reported
+from mcp_bridge.xaibo.source.making import hiding
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
 

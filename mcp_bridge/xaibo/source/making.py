@@ -14,7 +14,7 @@ from anyio import to_thread
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secrets import names_secret
-from mcp_bridge.sources.xaibo.importing import reported
+from mcp_bridge.xaibo.source.importing import reported
 
 PATIENCE = 30.0
 """How many seconds a provider may take to be made."""

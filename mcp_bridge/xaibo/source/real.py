@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.sources.xaibo.importing import INSTALL, importable, reported
+from mcp_bridge.xaibo.source.importing import INSTALL, importable, reported
 
 PROVIDER = "ToolProviderProtocol"
 TEXT = "TextMessageHandlerProtocol"

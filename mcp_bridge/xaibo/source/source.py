@@ -16,12 +16,12 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.event_loop import on_asyncio
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
-from mcp_bridge.sources.xaibo import real
-from mcp_bridge.sources.xaibo.agents import entries_of
-from mcp_bridge.sources.xaibo.importing import importable, named, reported
-from mcp_bridge.sources.xaibo.listing import Listed
-from mcp_bridge.sources.xaibo.making import hiding, is_provider, made
-from mcp_bridge.sources.xaibo.python_tools import without_faults
+from mcp_bridge.xaibo.source import real
+from mcp_bridge.xaibo.source.agents import entries_of
+from mcp_bridge.xaibo.source.importing import importable, named, reported
+from mcp_bridge.xaibo.source.listing import Listed
+from mcp_bridge.xaibo.source.making import hiding, is_provider, made
+from mcp_bridge.xaibo.source.python_tools import without_faults
 
 
 class XaiboSource:
