@@ -1,1 +1,1 @@
-"""Tools of other Python frameworks, told by their shape: one file a framework, and none imports what is not there."""
+"""Tools of other Python frameworks, recognised by their shape: one file per framework, imported only where needed."""

@@ -20,8 +20,8 @@ from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks import recognising
+from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.settings import load
-from mcp_bridge.sources.framework import FrameworkSource
 from mcp_bridge.testing import connect
 
 pytestmark = pytest.mark.usefixtures("forgotten")

@@ -14,7 +14,7 @@ from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import toolkits
 from mcp_bridge.frameworks.llm import entry_of, fits
-from mcp_bridge.sources.framework import FrameworkSource
+from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.testing import connect
 
 needs("llm")

@@ -7,8 +7,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.settings import Duration, Frame
-from mcp_bridge.sources.framework.source import FrameworkSource
 
 
 class FrameworkOptions(Frame):
