@@ -59,7 +59,7 @@ def project_name(folder: Path) -> str:
 def _contents(folder: Path) -> dict[str, str]:
     """The text of each file, by its name."""
     words = {"@@NAME@@": project_name(folder), "@@REQUIREMENT@@": requirement(), "@@DISTRIBUTION@@": DISTRIBUTION}
-    source = files("mcp_bridge") / "templates"
+    source = files("mcp_bridge") / "cli" / "templates"
     made = {}
     for name, template in TEMPLATES.items():
         text = (source / template).read_text(encoding="utf-8")

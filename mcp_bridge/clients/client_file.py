@@ -1,4 +1,4 @@
-"""A file for an MCP client with one server in it: in the shape of each client of the table, or Inspector's."""
+"""A client's file with one entry in it, to be copied by hand or read by the Inspector."""
 
 from __future__ import annotations
 
