@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from mcp_bridge.contracts.errors import ConfigError, DuplicateTool, SourceError
-from mcp_bridge.contracts.extension import ToolSource
+from mcp_bridge.contracts.extension import NotifyingSource, SecretSource, ToolSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
@@ -78,8 +78,8 @@ class Bridge:
         self._waiting = {attached.source.name for attached in sources}
         self._started = anyio.Event()
         for attached in self._sources:
-            if (tells := getattr(attached.source, "tells", None)) is not None:
-                tells(self.registry.resource_updated)
+            if isinstance(attached.source, NotifyingSource):
+                attached.source.set_update_listener(self.registry.resource_updated)
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -101,8 +101,8 @@ class Bridge:
         self._secrets |= secrets
         self._redactor.hide(secrets)
         for attached in self._sources:
-            if (hide := getattr(attached.source, "hide", None)) is not None:
-                hide(secrets)
+            if isinstance(attached.source, SecretSource):
+                attached.source.hide(secrets)
         if "endpoint" in vars(self):
             self.endpoint.hide(secrets)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_bridge._version import __version__
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.extension import ToolSource
+from mcp_bridge.contracts.extension import ApprovalSource, GoverningSource, ToolSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
@@ -66,7 +66,12 @@ def _pipeline(settings: Settings, sources: Iterable[Attached], root: int | None)
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
     return Pipeline(
-        [policy for attached in sources for policy in getattr(attached.source, "middleware", ())],
+        [
+            policy
+            for attached in sources
+            if isinstance(attached.source, GoverningSource)
+            for policy in attached.source.middleware
+        ],
         timeout=limits.timeout,
         threads=limits.threads,
         concurrency=limits.concurrency,
@@ -129,7 +134,7 @@ def _decided(settings: Settings, sources: Iterable[Attached]) -> list[Callable[[
 
     Raises ConfigError for a store that cannot be had.
     """
-    found = [getattr(attached.source, "asking", None) for attached in sources]
+    found = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
     asking = [one for one in found if one is not None]
     if not asking:
         return []
@@ -191,7 +196,7 @@ def _isolated(
 
     given = source.isolation
     assert given is not None
-    if getattr(built, "middleware", ()) and not given.tools:
+    if isinstance(built, GoverningSource) and built.middleware and not given.tools:
         away = ConfigError("its hooks govern calls, and cannot do so from another process", hint=_SOME)
         raise _at(source, away, "isolation")
     if given.sandbox is not None and not sandbox.is_installed():

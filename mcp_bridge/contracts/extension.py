@@ -1,10 +1,14 @@
-"""The extension points, one verb each. A stranger implements them without inheriting from us."""
+"""The extension points. Third-party classes implement them by their shape, without inheriting from them.
+
+A source has `name` and `run`; the core looks for nothing else on it but the members of the optional protocols below:
+`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.offer import Offer
@@ -19,8 +23,7 @@ class ToolSource(Protocol):
     """Where tools come from.
 
     `run` is the source's whole life, as one task: publish an Offer once, or keep publishing. Cancelling it
-    closes the source; an exception unpublishes its offer alone. A source may have `middleware`, a sequence of it: what
-    it does around every call of the bridge, also those of other sources.
+    closes the source; an exception unpublishes its offer alone.
     """
 
     name: str
@@ -47,4 +50,42 @@ class Middleware(Protocol):
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Answer the call, usually by way of `call_next`."""
+        ...
+
+
+@runtime_checkable
+class GoverningSource(Protocol):
+    """A source with `middleware`: it runs around every call of the bridge, also those of other sources."""
+
+    middleware: Sequence[Middleware]
+
+
+class Asker(Protocol):
+    """Asks users to approve calls, under the `mcp_bridge.approvals.policy.Policy` that the bridge sets."""
+
+    policy: Any
+
+
+@runtime_checkable
+class ApprovalSource(Protocol):
+    """A source that asks for approvals. `asking` is None where nothing of it runs in the bridge's process."""
+
+    asking: Asker | None
+
+
+@runtime_checkable
+class SecretSource(Protocol):
+    """A source that writes to logs or files of its own, from which the bridge's secrets have to be redacted."""
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Redact these values from now on."""
+        ...
+
+
+@runtime_checkable
+class NotifyingSource(Protocol):
+    """A source whose resources change."""
+
+    def set_update_listener(self, updated: Callable[[str], None]) -> None:
+        """Call `updated` with the URI of each resource that changes."""
         ...

@@ -12,7 +12,14 @@ import anyio
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.contracts.extension import Publish, ToolSource
+from mcp_bridge.contracts.extension import (
+    ApprovalSource,
+    GoverningSource,
+    NotifyingSource,
+    Publish,
+    SecretSource,
+    ToolSource,
+)
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation import sandbox
@@ -42,8 +49,8 @@ class IsolatedSource:
         updated: Callable[[str], None] = lambda uri: None,
     ) -> None:
         self.name = inner.name
-        self.middleware = tuple(getattr(inner, "middleware", ())) if isolation.tools else ()
-        self.asking = getattr(inner, "asking", None) if isolation.tools else None
+        self.middleware = tuple(inner.middleware) if isolation.tools and isinstance(inner, GoverningSource) else ()
+        self.asking = inner.asking if isolation.tools and isinstance(inner, ApprovalSource) else None
         self._inner = inner
         self._order = order
         self._isolation = isolation
@@ -54,16 +61,14 @@ class IsolatedSource:
         self._publish: Publish | None = None
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """What is called in the bridge's process must show these to nobody."""
-        self._tell("hide", tuple(secrets))
+        """Redact these values from what runs in the bridge's process."""
+        if self._isolation.tools and isinstance(self._inner, SecretSource):
+            self._inner.hide(secrets)
 
-    def tells(self, updated: Callable[[str], None]) -> None:
-        """Let this hear of every resource that has changed in the bridge's process."""
-        self._tell("tells", updated)
-
-    def _tell(self, what: str, given: Any) -> None:
-        if (told := getattr(self._inner, what, None)) is not None and self._isolation.tools:
-            told(given)
+    def set_update_listener(self, updated: Callable[[str], None]) -> None:
+        """Call `updated` with the URI of each resource that changes in the bridge's process."""
+        if self._isolation.tools and isinstance(self._inner, NotifyingSource):
+            self._inner.set_update_listener(updated)
 
     async def run(self, publish: Publish) -> None:
         """Publish what the workers offer, for as long as the source lives. Raises SourceError where none can begin."""

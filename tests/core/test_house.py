@@ -65,3 +65,15 @@ def test_rooms_import_only_from_floors_below() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     ran = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_core_looks_for_no_undeclared_member_on_a_source() -> None:
+    probes = [
+        f"{file}:{node.lineno} {node.args[1].value}"
+        for file, tree in FILES.items()
+        if file.startswith("app/") or file == "isolation/source.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr")
+        if isinstance(node.args[1], ast.Constant)
+    ]
+    assert probes == [], "declare the member in a protocol of contracts/extension.py"

@@ -91,8 +91,8 @@ class AmplifierSource:
         """Show these to nobody from now on: neither in the events log, nor in what session:start tells of the plan."""
         self._redactor.hide(secrets)
 
-    def tells(self, updated: Callable[[str], None]) -> None:
-        """Let this hear of every resource that has changed, because the source belongs to a bridge."""
+    def set_update_listener(self, updated: Callable[[str], None]) -> None:
+        """Call `updated` with the URI of each resource that changes, because the source belongs to a bridge."""
         self._updated = updated
 
     async def run(self, publish: Publish) -> None:
