@@ -60,14 +60,10 @@ class Relay:
         poll = select.poll()
         for number in (self._source, self._stopped):
             poll.register(number, select.POLLIN)
-        while True:
-            ready = dict(poll.poll())
-            if self._source not in ready:
-                return
-            data = os.read(self._source, _READ)
-            if not data:
-                return
+        while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ)):
             self._pass_on(data)
+        if self._dropped and self._takes(PATIENCE):
+            self._write(self._report_dropped())
 
     def stop(self) -> None:
         """End `run` once it has relayed what is there."""
@@ -82,9 +78,14 @@ class Relay:
 
     def _pass_on(self, data: bytes) -> None:
         if self._dropped and self._takes(0):
-            said = f"\n[{self._dropped} bytes are missing here: nobody read them in time]\n"
-            self._dropped = 0
-            data = said.encode() + data
+            data = self._report_dropped() + data
+        self._write(data)
+
+    def _report_dropped(self) -> bytes:
+        count, self._dropped = self._dropped, 0
+        return f"\n[{count} bytes are missing here: nobody read them in time]\n".encode()
+
+    def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             if not self._takes(0 if self._dropped else PATIENCE):
