@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from enum import IntEnum
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from mcp_bridge.contracts.context import CallContext
@@ -27,6 +28,15 @@ class ToolSource(Protocol):
 
     async def run(self, publish: Publish) -> None:
         """Publish offers until cancelled, or return once there is nothing more to say."""
+        ...
+
+
+@runtime_checkable
+class HasWorkingDir(Protocol):
+    """A source whose tools work in a folder, which the setting `working_dir` names."""
+
+    def work_in(self, folder: Path, *, roots: bool = False) -> None:
+        """Use this folder, before the source runs; with `roots` each client's first root where it lists one."""
         ...
 
 
