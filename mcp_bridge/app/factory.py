@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_bridge._version import __version__
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.extension import ApprovalSource, GoverningSource, ToolSource
+from mcp_bridge.contracts.extension import ApprovalSource, GoverningSource, ToolSource, WorkingDirSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
@@ -155,7 +155,7 @@ def _attached(settings: Settings, updated: Updated, *, watch: bool) -> list[Atta
     attached: list[Attached] = []
     names: set[str] = set()
     for source in settings.sources:
-        made = _attach(source, settings.directory, updated, watch=watch)
+        made = _attach(source, settings, updated, watch=watch)
         if made.source.name in names:
             hint = "Give each source a name of its own"
             raise _at(source, ConfigError(f"two sources are named '{made.source.name}'", hint=hint))
@@ -164,7 +164,7 @@ def _attached(settings: Settings, updated: Updated, *, watch: bool) -> list[Atta
     return attached
 
 
-def _attach(source: SourceSettings, directory: Path, updated: Updated, *, watch: bool) -> Attached:
+def _attach(source: SourceSettings, settings: Settings, updated: Updated, *, watch: bool) -> Attached:
     from mcp_bridge.settings import options
 
     try:
@@ -180,21 +180,23 @@ def _attach(source: SourceSettings, directory: Path, updated: Updated, *, watch:
         prefix=source.prefix or "",
         alias=source.alias,
     )
-    built: ToolSource = chosen.build(source.name or chosen.default_name(), directory, watch=watch)
+    built: ToolSource = chosen.build(source.name or chosen.default_name(), settings.directory, watch=watch)
+    if isinstance(built, WorkingDirSource):
+        built.work_in(settings.working_directory, roots=settings.uses_roots)
     if source.isolation is not None and source.isolation.mode == "process":
-        built = _isolated(built, source, directory, updated, watch=watch)
+        built = _isolated(built, source, settings, updated, watch=watch)
     return Attached(source=built, selection=selection)
 
 
 def _isolated(
-    built: ToolSource, source: SourceSettings, directory: Path, updated: Updated, *, watch: bool
+    built: ToolSource, source: SourceSettings, settings: Settings, updated: Updated, *, watch: bool
 ) -> ToolSource:
     """The source in worker processes; refused, rather than run without, where there is no sandbox to be had."""
     from mcp_bridge.isolation import sandbox
     from mcp_bridge.isolation.order import Isolation, Limits, Order, Sandbox
     from mcp_bridge.isolation.source import IsolatedSource
 
-    given = source.isolation
+    given, directory = source.isolation, settings.directory
     assert given is not None
     if isinstance(built, GoverningSource) and built.middleware and not given.tools:
         away = ConfigError("its hooks govern calls, and cannot do so from another process", hint=_SOME)
@@ -211,7 +213,13 @@ def _isolated(
         sandbox=boxed if given.sandbox is not None else None,
     )
     order = Order(
-        type=source.type, name=built.name, options=source.options, directory=str(directory.resolve()), watch=watch
+        type=source.type,
+        name=built.name,
+        options=source.options,
+        directory=str(directory.resolve()),
+        working_dir=str(settings.working_directory),
+        roots=settings.uses_roots,
+        watch=watch,
     )
     return IsolatedSource(built, order, isolation, updated)
 

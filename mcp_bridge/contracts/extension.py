@@ -1,13 +1,14 @@
 """The extension points. Third-party classes implement them by their shape, without inheriting from them.
 
 A source has `name` and `run`; the core looks for nothing else on it but the members of the optional protocols below:
-`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource`.
+`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource`, `WorkingDirSource`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from mcp_bridge.contracts.context import CallContext
@@ -30,6 +31,15 @@ class ToolSource(Protocol):
 
     async def run(self, publish: Publish) -> None:
         """Publish offers until cancelled, or return once there is nothing more to say."""
+        ...
+
+
+@runtime_checkable
+class WorkingDirSource(Protocol):
+    """A source whose tools work in a folder, which the setting `working_dir` names."""
+
+    def work_in(self, folder: Path, *, roots: bool = False) -> None:
+        """Use this folder, before the source runs; with `roots` each client's first root where it lists one."""
         ...
 
 

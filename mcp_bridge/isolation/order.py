@@ -55,12 +55,17 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Which source a worker runs: its `type`, its raw `options`, the `directory` that relative paths start at."""
+    """Which source a worker runs: its `type`, its raw `options`, the `directory` that relative paths start at.
+
+    `working_dir` and `roots` are what its tools work in, as `WorkingDirSource.work_in` takes them.
+    """
 
     type: str
     name: str
     options: Mapping[str, Any]
     directory: str
+    working_dir: str
+    roots: bool = False
     watch: bool = False
 
 

@@ -20,6 +20,7 @@ import anyio
 import orjson
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
+from mcp_bridge.contracts.extension import WorkingDirSource
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.isolation import system
@@ -166,7 +167,10 @@ class ToBridge(logging.Handler):
 
 def _built(order: Order) -> Any:
     options = source_type(order.type).model_validate(order.options)
-    return options.build(order.name, Path(order.directory), watch=order.watch)
+    built = options.build(order.name, Path(order.directory), watch=order.watch)
+    if isinstance(built, WorkingDirSource):
+        built.work_in(Path(order.working_dir), roots=order.roots)
+    return built
 
 
 def _problem(order: Order, error: Exception) -> str:

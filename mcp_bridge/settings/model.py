@@ -6,6 +6,7 @@ settings.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from pydantic import (
     InstanceOf,
     PrivateAttr,
     ValidationError,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
 from pydantic_core import ErrorDetails
@@ -38,6 +41,8 @@ from mcp_bridge.settings.sections import (
 from mcp_bridge.settings.values import Duration, Size, Whole
 
 M = TypeVar("M", bound=BaseModel)
+_WORKING_DIRS = ("cwd", "roots")
+"""Values of `working_dir` that are no paths; `./cwd` is a folder."""
 
 
 def _mode(value: Any) -> Any:
@@ -148,6 +153,12 @@ class Settings(Frame):
         description="How tools are told to clients: as these need it (the name of one, or a list), or in detail.",
         json_schema_extra=_or_clients,
     )
+    working_dir: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The folder that Amplifier modules work in: a path, `cwd` (the folder that the process was started "
+        "in) or `roots` (the first root of each client). None means the folder of the settings.",
+    )
     expose_errors: bool = Field(
         default=False, description="Show unexpected errors of tools to clients instead of a reference alone."
     )
@@ -164,9 +175,17 @@ class Settings(Frame):
         """Keep what came with the document that is given as validation context."""
         if isinstance(context, Document):
             self._document = context
-            self._directory = Path(context.path).absolute().parent if context.path else Path.cwd()
+            self._directory = _directory_of(context)
             self._secrets, self._told = context.secrets, context.told
         self._secrets |= {key.get_secret_value() for key in self.state.keys}
+
+    @field_validator("working_dir")
+    @classmethod
+    def _is_folder(cls, value: str | None, info: ValidationInfo) -> str | None:
+        directory = _directory_of(info.context) if isinstance(info.context, Document) else Path()
+        if value not in (None, *_WORKING_DIRS) and not os.path.isdir(_below(directory, value)):
+            raise ValueError(f"expected a folder that exists, or one of {', '.join(_WORKING_DIRS)}")
+        return value
 
     def located(self, error: ConfigError, *where: str) -> ConfigError:
         """The error with the file, and the line of the key that it is about."""
@@ -176,6 +195,20 @@ class Settings(Frame):
     def directory(self) -> Path:
         """The folder of the settings file: relative paths in it start there."""
         return self._directory
+
+    @property
+    def working_directory(self) -> Path:
+        """The folder that tools work in; with `roots`, that of clients which have none."""
+        if self.working_dir == "cwd":
+            return Path.cwd()
+        if self.working_dir is None or self.uses_roots:
+            return self.directory.resolve()
+        return _below(self.directory, self.working_dir).resolve()
+
+    @property
+    def uses_roots(self) -> bool:
+        """Whether clients are asked for the folder that their tools work in."""
+        return self.working_dir == "roots"
 
     @property
     def path(self) -> Path:
@@ -192,6 +225,15 @@ class Settings(Frame):
     def withheld(self) -> frozenset[str]:
         """Those of the secrets that are not for clients either: see `environment.expand`."""
         return self._secrets - (self._told - {key.get_secret_value() for key in self.state.keys})
+
+
+def _directory_of(document: Document) -> Path:
+    return Path(document.path).absolute().parent if document.path else Path.cwd()
+
+
+def _below(directory: Path, path: str) -> Path:
+    """A path of the settings, where `~` is the user's home."""
+    return directory / os.path.expanduser(path)
 
 
 def validate(

@@ -148,3 +148,14 @@ async def test_a_command_for_a_shell_runs_in_one_and_arguments_stay_words(tmp_pa
         text, failed = await answered(client, "find", word="x; echo two")
     assert "two" not in text
     assert not failed
+
+
+async def test_a_command_for_a_shell_runs_in_the_folder_of_its_manual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    template = {"call_template_type": "cli", "commands": [{"command": "pwd | cat"}]}
+    (tmp_path / "manual.json").write_text(json.dumps(manual({"name": "where", "tool_call_template": template})))
+    async with opened(shape.read_manual(tmp_path / "manual.json")) as client:
+        assert await answered(client, "where") == (str(tmp_path), False)

@@ -87,6 +87,16 @@ async def test_a_program_gets_of_the_environment_what_its_template_says(
         assert (await answered(client, "run"))[0].startswith("not for programs None")
 
 
+async def test_a_program_runs_in_the_folder_of_its_manual_wherever_the_server_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    tool = command(script(tmp_path, "import os; print(os.getcwd())"))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+        assert await answered(client, "run") == (str(tmp_path), False)
+
+
 async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     old = [

@@ -27,7 +27,7 @@ from mcp_bridge.isolation.source import IsolatedSource
 from mcp_bridge.registry.registry import ToolRegistry
 
 WORKER = Path(__file__).with_name("strange_worker.py")
-ORDER = Order(type="python", name="strange", options={}, directory=str(WORKER.parent))
+ORDER = Order(type="python", name="strange", options={}, directory=str(WORKER.parent), working_dir=str(WORKER.parent))
 REQUEST = Request(kind="tools", name="t", part="", arguments={}, what="tool")
 FINE = {"success": True, "output": 1, "error": None, "content": None, "code": None, "meta": None}
 

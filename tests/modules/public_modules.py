@@ -32,8 +32,10 @@ PINS = {
 }
 """Modules by name: the owner of the repository, and the commit."""
 CONFIG: dict[str, dict[str, Any]] = {
-    "tool-filesystem": {"allowed_write_paths": ["."]},
-    "hooks-approval": {"rules": [{"pattern": "echo fine", "action": "auto_approve"}], "audit": {"enabled": False}},
+    "hooks-approval": {
+        "rules": [{"pattern": text, "action": "auto_approve"} for text in ("echo fine", "pwd")],
+        "audit": {"enabled": False},
+    },
     "hooks-redaction": {"skip_events": ["tool:pre"]},
     "hooks-logging": {"session_log_template": "{home}/log-{session_id}.jsonl"},
 }
@@ -91,7 +93,7 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
         command=sys.executable,
         args=["-m", "mcp_bridge", "serve", str(path)],
         env=dict(os.environ),
-        cwd=str(path.parent),
+        cwd="/",  # as Claude Desktop starts it
     )
     async with Client(stdio_client(server), mode=mode, elicitation_callback=person) as client:
         names = sorted(tool.name for tool in (await client.list_tools()).tools)
@@ -109,6 +111,14 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
         (path.parent / "card.txt").write_text("write to ada@example.com with AKIAIOSFODNN7EXAMPLE\n")
         read = said(await call("read_file", file_path=str(path.parent / "card.txt")))
         seen.check("read_file, redacted", read, lambda text: "REDACTED" in text and "AKIAIOSF" not in text)
+        await call("write_file", file_path="made.txt", content="here")
+        made = path.parent / "made.txt"
+        seen.check("write_file, from /", made.exists() and made.read_text(), lambda text: text == "here")
+        with tempfile.TemporaryDirectory() as other:
+            outside = said(await call("write_file", file_path=f"{other}/made.txt", content="there"))
+            seen.check("write_file, outside", outside, lambda text: "denied" in text.lower())
+            seen.check("files outside", os.listdir(other), lambda found: not found)
+        seen.check("bash, from /", said(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
         todo = await call("todo", action="create", todos=[{"content": "a", "activeForm": "a", "status": "pending"}])
         seen.check("todo", said(todo), lambda text: not todo.is_error and "pending" in text)
         seen.check("questions", len(asked), lambda found: found >= 2)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 from weakref import ref
@@ -22,6 +23,8 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
 
 T = TypeVar("T")
+AskRoot = Callable[[CallContext], Awaitable[Path | None]]
+"""Asks the client of a call for the folder that its session works in; None is the folder of the settings."""
 SWEEP = 0.25
 """The share of the idle time after which somebody looks who has been idle for that long."""
 
@@ -97,12 +100,16 @@ class Sessions:
 
     The first session, which tells what there is to publish, is that of the first client that comes. A session ends when
     its client has left, or as `keeping` says. `gone` stands for the hooks while there is no session.
+    With `ask_root`, each client is asked once for the folder of its session, which `make` receives; one that has a
+    folder of its own gets a session of its own instead of the first.
     """
 
-    def __init__(self, plan: Plan, make: Callable[[], Session], keeping: Keeping) -> None:
+    def __init__(self, plan: Plan, make: Callable[[Path | None], Session], keeping: Keeping) -> None:
         self._plan = plan
         self._make = make
         self.keeping = keeping
+        self.ask_root: AskRoot | None = None
+        self._asking: dict[str, anyio.Lock] = {}
         self._lives: dict[str, Life] = {}
         self.first: Life | None = None
         self._free = False
@@ -112,7 +119,7 @@ class Sessions:
     async def begin(self, tasks: TaskGroup) -> Session:
         """Begin the first session; all of them are tasks of this group."""
         self._tasks = tasks
-        life = self.first = Life(self._make())
+        life = self.first = Life(self._make(None))
         self._free = True
         tasks.start_soon(life.run, self._plan)
         tasks.start_soon(self._sweep)
@@ -147,7 +154,7 @@ class Sessions:
     def here(self, ctx: CallContext) -> Session | None:
         """A client's session; None where it has none yet."""
         key = self._key(ctx)
-        life = self._lives.get(key) or (self._adopt(key) if self._free else None)
+        life = self._lives.get(key) or (self._adopt(key) if self._free and self.ask_root is None else None)
         return life.session if life is not None and life.begun else None
 
     async def of(self, ctx: CallContext) -> Session:
@@ -165,7 +172,9 @@ class Sessions:
         key = self._key(ctx)
         life = self._lives.get(key)
         if life is None:
-            life = self._come(key, ctx)
+            life = self._come(key, ctx) if self.ask_root is None else await self._come_asked(key, ctx, self.ask_root)
+        if life is None:
+            return None
         life.calls += 1
         if not life.ready.is_set():
             try:
@@ -184,11 +193,22 @@ class Sessions:
     def _key(self, ctx: CallContext) -> str:
         return "" if self.keeping.shared else ctx.session
 
-    def _come(self, key: str, ctx: CallContext) -> Life:
+    async def _come_asked(self, key: str, ctx: CallContext, ask: AskRoot) -> Life | None:
+        """A session for a client that has none, in its own folder: one of its calls asks, the others wait for it."""
+        async with self._asking.setdefault(key, anyio.Lock()):
+            try:
+                folder = await ask(ctx) if key not in self._lives else None
+            finally:
+                self._asking.pop(key, None)
+            if self._tasks is None:
+                return None
+            return self._lives.get(key) or self._come(key, ctx, folder)
+
+    def _come(self, key: str, ctx: CallContext, folder: Path | None = None) -> Life:
         """A session for a client that has none."""
         if len(self._lives) >= self.keeping.most and not self._make_room():
             raise Overloaded("There are too many sessions, and all are at work. Try again later.")
-        life = self._adopt(key) if self._free else Life(self._make())
+        life = self._adopt(key) if self._free and folder is None else Life(self._make(folder))
         if key not in self._lives:
             self._lives[key] = life
             assert self._tasks is not None

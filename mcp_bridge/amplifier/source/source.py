@@ -25,6 +25,7 @@ from mcp_bridge.amplifier.source.recording import Recording, others, without_sec
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.source.sessions import Keeping, Sessions
 from mcp_bridge.amplifier.source.status import Status
+from mcp_bridge.amplifier.source.working_dir import CAPABILITY, NOT_ASKED, ask_for_root, log_fallback
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Middleware, Publish
@@ -70,6 +71,7 @@ class AmplifierSource:
         self._call_ids = tuple(call_ids)
         self._config = dict(config or {})
         self._directory = directory or Path.cwd()
+        self._working_dir = self._directory
         self._resolver = resolver or Resolver(self._directory)
         self._hook_timeout = hook_timeout
         self._plan = plan
@@ -86,6 +88,17 @@ class AmplifierSource:
         self._recording = Recording(events, self._redactor, events_size) if events is not None else None
         self._status = Status(name, self.sessions) if status else None
         self._updated: Callable[[str], None] | None = None
+
+    def work_in(self, folder: Path, *, roots: bool = False) -> None:
+        """Set the folder that modules find as the capability `session.working_dir`; before that it is `directory`.
+
+        With `roots` it is the fallback for clients that list no roots, and for those that share a session.
+        """
+        self._working_dir = folder
+        if roots and self.sessions.keeping.shared:
+            log_fallback(NOT_ASKED)
+        elif roots:
+            self.sessions.ask_root = ask_for_root
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Show these to nobody from now on: neither in the events log, nor in what session:start tells of the plan."""
@@ -127,11 +140,12 @@ class AmplifierSource:
                 self.sessions.stop()
         raise SourceError("\n".join(failed))
 
-    def _session(self) -> Session:
-        """A session that is not begun."""
+    def _session(self, folder: Path | None) -> Session:
+        """A session that is not begun; `folder` is what its client wants it to work in."""
         config, folders = deepcopy(self._config), [self._directory]
         hooks: Any = {"fail_closed": (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT), "timeout": self._hook_timeout}
         made = session_on(self.host, config, self._resolver, folders, self._change, **hooks)
+        made.coordinator.register_capability(CAPABILITY, str(folder or self._working_dir))
         approving.register(made.coordinator, self.asking)
         made.loader.patience, made.shown, made.changed = self._mount_timeout, self._shown, self._change
         if self._recording is not None and self._updated is not None:

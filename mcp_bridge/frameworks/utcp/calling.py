@@ -16,7 +16,7 @@ from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.shapes import Json, is_a
-from mcp_bridge.frameworks.utcp.commands import Command, words_of
+from mcp_bridge.frameworks.utcp.commands import Command, located, words_of
 from mcp_bridge.frameworks.utcp.manual import Manual, ManualTool
 from mcp_bridge.frameworks.utcp.variables import substituted
 from mcp_bridge.runtime.asyncio_runner import on_asyncio
@@ -69,9 +69,10 @@ def _handler(tool: ManualTool, manual: Manual) -> Any:
         raise SourceError(f"calls of type '{tool.kind}' are not made here, only {', '.join(KINDS)}")
     template = substituted(tool.template, manual.name)
     if tool.kind == "cli":
+        template = located(template, manual.folder)
         words = words_of(template)
         if words is not None:
-            return Command(words, template, manual.folder).handler
+            return Command(words, template).handler
     else:
         _check_address(str(template.get("url") or ""))
     return _Calls(tool, template).handler

@@ -56,11 +56,11 @@ def words_of(template: Json) -> list[str] | None:
 class Command:
     """Calls of one program."""
 
-    def __init__(self, words: list[str], template: Json, folder: Path | None) -> None:
+    def __init__(self, words: list[str], template: Json) -> None:
         self._words = words
         self._options = "command_name" in template
         self._template = template
-        self._folder = _folder(template.get("working_dir"), folder)
+        self._folder = template.get("working_dir")
 
     async def handler(self, data: Json) -> ToolResult:
         """Run it once: what it has written, or, where it ends with anything but 0, its complaint as an error."""
@@ -91,11 +91,14 @@ def read(text: str) -> Any:
     return text
 
 
-def _folder(stated: Any, base: Path | None) -> Path | None:
-    """Where a program runs: what the template says, from the manual's own folder on."""
-    if not isinstance(stated, str) or not stated:
-        return None
-    return (base or Path()) / stated
+def located(template: Json, folder: Path | None) -> Json:
+    """The template with the folder that its program runs in: its own, relative to that of the manual, or the manual's.
+
+    Both may be missing where a manual is no file: such a program runs in the process's folder.
+    """
+    stated = template.get("working_dir")
+    own = stated if isinstance(stated, str) else ""
+    return {**template, "working_dir": (str(folder / own) if folder is not None else own) or None}
 
 
 def _environment(template: Json) -> dict[str, str]:
