@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from types import TracebackType
@@ -17,7 +17,7 @@ from mcp_bridge.contracts.errors import InvalidArguments, SourceError, ToolUnava
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.loops import on_asyncio
 from mcp_bridge.frameworks.shapes import Json, is_a
-from mcp_bridge.frameworks.utcp.commands import Command, words_of
+from mcp_bridge.frameworks.utcp.commands import Command, check_declared, check_shell_values, shell_parts, words_of
 from mcp_bridge.frameworks.utcp.manual import Manual, ManualTool
 from mcp_bridge.frameworks.utcp.variables import substituted
 from mcp_bridge.wire.values import as_text, to_result
@@ -71,10 +71,15 @@ def _handler(tool: ManualTool, manual: Manual) -> Any:
     if tool.kind == "cli":
         words = words_of(template)
         if words is not None:
-            return Command(words, template, manual.folder).handler
+            return Command(words, template, manual.folder, _declared(tool)).handler
     else:
         _check_address(str(template.get("url") or ""))
     return _Calls(tool, template).handler
+
+
+def _declared(tool: ManualTool) -> Collection[str]:
+    properties = tool.inputs.get("properties")
+    return list(properties) if isinstance(properties, dict) else []
 
 
 def _check_address(url: str) -> None:
@@ -93,10 +98,15 @@ class _Calls:
     def __init__(self, tool: ManualTool, template: Json) -> None:
         self._name = tool.name
         self._stated = template
+        self._declared = _declared(tool)
+        self._parts = shell_parts(template) if tool.kind == "cli" else None
         self._protocol, self._template = _loaded(tool.kind, template)
 
     async def handler(self, data: Json) -> ToolResult:
         arguments = dict(data or {})
+        if self._parts is not None:
+            check_declared(arguments, self._declared, self._name)
+            check_shell_values(self._parts, arguments, self._name)
         url = str(self._stated.get("url") or "")
         missing = [f"{name}: required, because it is a part of the address" for name in _PATH.findall(url)]
         missing = [line for line in missing if line.partition(":")[0] not in arguments]
