@@ -21,11 +21,14 @@ def usable(
     place: Place,
     machine: Machine,
     *,
+    name: str,
     servers: Mapping[str, Mapping[str, Any]],
     entry: Entry | None = None,
 ) -> str | None:
     """The path of the client's program, if it is there and can do what is wanted without harm."""
     own = client.own
+    if name.startswith("-"):  # the program would read it as an option
+        return None
     if own is None or place.scope not in own.scopes or (entry is not None and entry.secrets and not own.secret):
         return None
     if not own.keeps_references and any(references(client, value) for value in servers.values()):

@@ -76,7 +76,7 @@ def planned(
         record = journal.find(client.name, place.scope, file.path, keys, entry.name)
     edit = _edited(place, file, entry.name, value, keys, record)
     own = action == "install" and not edit_file
-    program = commands.usable(client, place, machine, servers=servers, entry=entry) if own else None
+    program = commands.usable(client, place, machine, name=entry.name, servers=servers, entry=entry) if own else None
     return Plan(
         client=client,
         place=place,

@@ -106,7 +106,7 @@ def planned(
     record = _record(journal, client, server, machine)
     program = None
     if record is not None and record.undo.get("by") == "command" and not edit_file:
-        program = commands.usable(client, server.place, machine, servers=servers)
+        program = commands.usable(client, server.place, machine, name=server.name, servers=servers)
     command = commands.removing(client, server.place, server.name, program) if program is not None else None
     text = _without(server, file, within(server.place, machine), record)
     return Removal(client=client, server=server, file=file, text=text, servers=servers, record=record, command=command)

@@ -27,6 +27,9 @@ from mcp_bridge.registry.catalog import Catalog
 from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.wire.values import to_result
 
+_NAME = 256
+"""The most characters of an unknown name that are compared with the known ones."""
+
 
 class ToolRegistry:
     """The tools of one endpoint.
@@ -280,6 +283,8 @@ def _in_own_thread(function: Callable[[], Any]) -> Any:
 
 def unknown(name: str, known: Iterable[str]) -> ToolNotFound:
     """The error for a tool that is not there, with the names that are near."""
+    if len(name) > _NAME:  # a model's text: difflib compares it with every name
+        return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
     near = difflib.get_close_matches(name, list(known), n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     return ToolNotFound(f"Unknown tool: {name}.{hint}")

@@ -13,6 +13,8 @@ from mcp_bridge.contracts.errors import InvalidArguments
 
 Bind = Callable[[Mapping[str, Any]], dict[str, Any]]
 
+LONGEST = 64 * 1024
+"""The most characters of text that is read as JSON: four megabytes of it become hundreds of megabytes of values."""
 _CHOICES = frozenset({"enum", "literal_error", "none_required"})
 """pydantic's names for a value that is none of those listed; for one of the wrong type they end in `_type`."""
 
@@ -54,6 +56,8 @@ def _json(text: Any) -> Any:
     """What the text spells, or else the text. `True` and `False` are how Python programs write a boolean."""
     from pydantic_core import from_json
 
+    if isinstance(text, str) and len(text) > LONGEST:
+        return text
     try:
         return from_json(text.lower() if text in ("True", "False") else text, allow_inf_nan=False)
     except (ValueError, TypeError):  # TypeError: no text at all, as a call inside the process may bring

@@ -18,6 +18,8 @@ from mcp_bridge.wire.versions import STATELESS, carries
 
 READY_PATIENCE = 20.0
 """Seconds that a first request waits for sources that are still starting; then it sees what there is."""
+ECHOED = 1000
+"""The most characters of a client's own text that an error repeats."""
 
 _CLIENTS_FAULT = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.code)
 
@@ -46,7 +48,14 @@ class Answers:
         try:
             return cacheable(page(version, cursor), version, ttl_ms=self.ttl_ms, scope=self.scope)
         except BadCursor as error:
-            raise MCPError(INVALID_PARAMS, "Invalid cursor: start again without one", {"cursor": cursor}) from error
+            raise MCPError(
+                INVALID_PARAMS, "Invalid cursor: start again without one", {"cursor": shorten(cursor or "")}
+            ) from error
+
+
+def shorten(text: str) -> str:
+    """A client's text as an error repeats it: a name or URI of megabytes is not sent back twice."""
+    return text if len(text) <= ECHOED else f"{text[:ECHOED]}... ({len(text)} characters)"
 
 
 def cacheable(result: Mapping[str, Any], version: str, *, ttl_ms: int, scope: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,14 @@ from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.completing import completing
 from mcp_bridge.schema.templates import template_variables
-from mcp_bridge.server.answers import Answers, complete, succeeded
+from mcp_bridge.server.answers import Answers, complete, shorten, succeeded
 from mcp_bridge.server.context import Request, ServedContext
-from mcp_bridge.server.ranking import ranked
+from mcp_bridge.server.ranking import LONGEST, ranked
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 from mcp_bridge.wire.values import plain
+
+KNOWN, KNOWN_LENGTH = 100, 10_000
+"""The most arguments in the context of a request, and the most characters of the name and the value of each."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,13 @@ class Completion:
 
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> dict[str, Any]:
         """The values that fit what was typed, best first. Raises MCPError for what is not there to be completed."""
-        await self._answers.started()
         version, argument = request.protocol_version, params.argument
+        _check_size(argument.value, (params.context.arguments if params.context is not None else None) or {})
+        await self._answers.started()
         name, entry = self._entry(params.ref)
         if argument.name not in _arguments(entry):
-            raise MCPError(INVALID_PARAMS, f"{name} has no argument '{argument.name}'", {"argument": argument.name})
+            asked = shorten(argument.name)
+            raise MCPError(INVALID_PARAMS, f"{name} has no argument '{asked}'", {"argument": asked})
         offered = entry.completions.get(argument.name, ())
         found = await self._ask(offered, name, request, params) if callable(offered) else offered
         values, total = ranked([str(value) for value in found], argument.value)
@@ -67,10 +72,12 @@ class Completion:
             name, entry = ref.name, self._registry.prompts.get(ref.name)
             if entry is not None:
                 return name, entry
+            name = shorten(name)
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
         template = self._registry.templates.get(ref.uri)
         if template is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown resource template: {ref.uri}", {"uri": ref.uri})
+            uri = shorten(ref.uri)
+            raise MCPError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
         return ref.uri, template
 
     def _prepared(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
@@ -78,6 +85,26 @@ class Completion:
         if known is None or known[0] is not function:
             known = self._known[name, argument] = (function, Prepared(Completer(completing(function))))
         return known[1]
+
+
+def _check_size(value: str, known: Mapping[str, str]) -> None:
+    """Raise MCPError before any work is done with a text that nobody types."""
+    if len(value) > LONGEST:
+        raise MCPError(
+            INVALID_PARAMS,
+            f"argument.value has {len(value)} characters, and at most {LONGEST} can be completed. Send a shorter value",
+        )
+    if len(known) > KNOWN:
+        raise MCPError(
+            INVALID_PARAMS, f"context.arguments has {len(known)} arguments, and at most {KNOWN} are allowed. Send fewer"
+        )
+    for name, text in known.items():
+        if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
+            raise MCPError(
+                INVALID_PARAMS,
+                f"context.arguments: '{shorten(name)}' has {longest} characters, and at most {KNOWN_LENGTH} are "
+                f"allowed. Send a shorter value, or omit it",
+            )
 
 
 def _arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:

@@ -12,7 +12,7 @@ from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.answers import Answers, complete, succeeded
+from mcp_bridge.server.answers import Answers, complete, shorten, succeeded
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
@@ -45,6 +45,7 @@ class Prompts:
         name, version = params.name, request.protocol_version
         entry, prepared = self._registry.prompts.get(name), self._prepared.get(name)
         if entry is None or prepared is None:
+            name = shorten(name)
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
         call = ToolCall(id=str(request.request_id), name=name, arguments=params.arguments or {}, kind="prompt")
         result = await self._calls.answer(prepared, call, request)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 MOST = 100
 """How many values one answer may hold, by the specification."""
+LONGEST = 1000
+"""The most characters of a text to complete, and of a value: longer values are not offered."""
+VALUES, CHARACTERS = 10_000, 1_000_000
+"""The most values that one request compares, and the most characters of them. Ranking runs on the event loop."""
 _EXACT, _PREFIX, _WORD, _INSIDE, _SCATTERED, _RANKS = range(6)
 
 
@@ -15,9 +20,10 @@ def ranked(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[lis
 
     Exact ones, then those that begin with it, that have a word which begins with it, that have it inside, and last
     those that have its letters in this order. Case and accents do not count, equal values count once, and within a
-    rank the given order stays; so it does when nothing was typed.
+    rank the given order stays; so it does when nothing was typed. Values longer than `LONGEST`, and those after the
+    first `VALUES` or `CHARACTERS`, are left out.
     """
-    distinct = dict.fromkeys(values)
+    distinct = dict.fromkeys(_bounded(values))
     wanted = _folded(typed)
     if not wanted:
         return list(distinct)[:limit], len(distinct)
@@ -46,9 +52,22 @@ def _rank(value: str, wanted: str) -> int | None:
     return _INSIDE
 
 
+def _bounded(values: Iterable[str]) -> Iterator[str]:
+    left = CHARACTERS
+    for value in islice(values, VALUES):
+        if len(value) <= LONGEST:
+            left -= len(value)
+            if left < 0:
+                return
+            yield value
+
+
 def _folded(text: str) -> str:
-    """Without case and accents: é, É and e are one letter."""
+    """Without case and accents: é, É and e are one letter.
+
+    At most `LONGEST` characters: the compatibility decomposition of one character, U+FDFA, has 18.
+    """
     if text.isascii():
-        return text.lower()
-    letters = unicodedata.normalize("NFKD", text.casefold())
+        return text[:LONGEST].lower()
+    letters = unicodedata.normalize("NFKD", text[:LONGEST].casefold())[:LONGEST]
     return "".join(letter for letter in letters if not unicodedata.combining(letter))

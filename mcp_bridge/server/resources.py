@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.answers import Answers, cacheable, succeeded
+from mcp_bridge.server.answers import Answers, cacheable, shorten, succeeded
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.context import Request
 from mcp_bridge.server.cuts import Cuts
@@ -69,5 +69,6 @@ class Resources:
         await self._answers.started()
         found = self.shelf.find(uri)
         if found is None:
+            uri = shorten(uri)
             raise MCPError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
         return found

@@ -11,7 +11,7 @@ from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.dialects.dialect import Dialect
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.answers import Answers, refuse_uncapable
+from mcp_bridge.server.answers import Answers, refuse_uncapable, shorten
 from mcp_bridge.server.calls import Calls
 from mcp_bridge.server.context import Request
 from mcp_bridge.server.cuts import Cuts
@@ -44,7 +44,8 @@ class Tools:
         tool = self.listing.get(params.name)
         prepared = self._registry.prepared(tool.definition.name) if tool is not None else None
         if tool is None or prepared is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}", {"name": params.name})
+            name = shorten(params.name)
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
         try:
             data = tool.data(params.arguments)
             call = ToolCall(id=str(request.request_id), name=tool.definition.name, arguments=data)

@@ -61,6 +61,16 @@ def called(who: Person) -> list[str]:
     return words
 
 
+def test_a_name_that_the_clients_command_would_read_as_an_option_is_edited_into_the_file(who: Person) -> None:
+    done = who.run("install", "claude-code", who.settings, "--scope", "user", "--name=--help")
+    assert "installed: '--help'" in done.stderr
+    assert not (who.home / "called.json").exists()
+    assert "--help" in json.loads((who.home / ".claude.json").read_text())["mcpServers"]
+    who.run("uninstall", "claude-code", "--scope", "user", "--", "--help")
+    assert not (who.home / "called.json").exists()
+    assert not (who.home / ".claude.json").exists()
+
+
 @pytest.mark.parametrize("case", CLAUDE)
 def test_the_clients_command_puts_the_entry_in_and_takes_it_out(case: str, who: Person) -> None:
     client, scope = client_of(case)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +53,21 @@ def test_what_is_cut_off_is_counted(typed: str) -> None:
 
 def test_nothing_fits_nothing() -> None:
     assert ranked([], "a") == ranked(["b"], "a") == ([], 0)
+
+
+def test_a_value_that_nobody_types_is_left_out() -> None:
+    assert ranked(["a" * 1000, "a" * 1001], "a") == (["a" * 1000], 1)
+    assert ranked(["a" * 1001, "b"], "") == (["b"], 1)
+
+
+def test_endless_values_are_compared_up_to_a_bound() -> None:
+    assert ranked(map(str, itertools.count()), "1", limit=2)[0] == ["1", "10"]
+    assert ranked((f"{number:0>1000}" for number in itertools.count()), "1")[1] <= 1000
+
+
+def test_a_character_that_is_decomposed_into_many_is_compared_by_its_beginning() -> None:
+    long = "\ufdfa" * 1000
+    assert ranked([long, "a"], long) == ([long], 1)
 
 
 @given(st.lists(st.text()), st.text())

@@ -142,7 +142,8 @@ async def test_a_manual_of_the_package_itself_is_one(site: str) -> None:
 async def test_a_command_for_a_shell_runs_in_one_and_arguments_stay_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     steps = [{"command": f"cd {tmp_path}"}, {"command": f"cat {tmp_path}/a.txt | grep UTCP_ARG_word_UTCP_END"}]
-    tool = {"name": "find", "tool_call_template": {"call_template_type": "cli", "commands": steps}}
+    inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
+    tool = {"name": "find", "inputs": inputs, "tool_call_template": {"call_template_type": "cli", "commands": steps}}
     async with opened(manual(tool)) as client:
         assert await answered(client, "find", word="tw") == ("two", False)
         text, failed = await answered(client, "find", word="x; echo two")
@@ -159,3 +160,49 @@ async def test_a_command_for_a_shell_runs_in_the_folder_of_its_manual(
     (tmp_path / "manual.json").write_text(json.dumps(manual({"name": "where", "tool_call_template": template})))
     async with opened(shape.read_manual(tmp_path / "manual.json")) as client:
         assert await answered(client, "where") == (str(tmp_path), False)
+
+
+ECHO = "printf '%s|' UTCP_ARG_word_UTCP_END"
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "told"),
+    [
+        (ECHO, {"word": "x", "other": "y"}, "$.other: is not declared by the tool. It takes word"),
+        ("true; cat UTCP_ARG_word_UTCP_END", {"word": "-n"}, "$.word: the value begins with '-'"),
+        ("true; cat 'UTCP_ARG_word_UTCP_END'", {"word": "-n"}, "$.word: the value begins with '-'"),
+        ("cat -- a; cat UTCP_ARG_word_UTCP_END", {"word": "-n"}, "$.word: the value begins with '-'"),
+        ('echo "$(echo UTCP_ARG_word_UTCP_END)"', {"word": "a -n"}, "$.word: the shell would interpret this value"),
+        ('echo "$(echo "UTCP_ARG_word_UTCP_END")"', {"word": "*"}, "$.word: the shell would interpret this value"),
+        ("echo $((1 < UTCP_ARG_word_UTCP_END))", {"word": "a[$(id)]"}, "$.word: the shell would interpret this value"),
+    ],
+)
+async def test_a_command_for_a_shell_rejects_what_could_become_an_option(
+    text: str, given: dict[str, str], told: str
+) -> None:
+    async with opened(manual(for_shell(text))) as client:
+        found, failed = await answered(client, "find", **given)
+    assert failed
+    assert told in found
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "printed"),
+    [
+        (f"true; {ECHO}", "a b *", "a b *|"),
+        ("true; printf '%s|' -- UTCP_ARG_word_UTCP_END", "-n", "--|-n|"),
+        ("true; printf '%s|' \"below: UTCP_ARG_word_UTCP_END\"", "-5", "below: -5|"),
+        ('echo "$(echo UTCP_ARG_word_UTCP_END)"', "a/b.txt", "a/b.txt"),
+        ("echo $((1 + UTCP_ARG_word_UTCP_END))", "2", "3"),
+    ],
+)
+async def test_a_command_for_a_shell_takes_other_values(text: str, word: str, printed: str) -> None:
+    async with opened(manual(for_shell(text))) as client:
+        assert await answered(client, "find", word=word) == (printed, False)
+
+
+def for_shell(text: str) -> dict[str, Any]:
+    """A tool that is a command for a shell, and takes a word."""
+    inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
+    template = {"call_template_type": "cli", "commands": [{"command": text}]}
+    return {"name": "find", "inputs": inputs, "tool_call_template": template}

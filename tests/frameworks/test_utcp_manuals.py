@@ -32,6 +32,11 @@ def command(text: str, name: str = "run", **more: Any) -> dict[str, Any]:
     return {"name": name, "description": "Runs.", "tool_call_template": template}
 
 
+def declares(*names: str) -> dict[str, Any]:
+    """The inputs of a tool that takes anything under these names."""
+    return {"type": "object", "properties": {name: {} for name in names}}
+
+
 def script(folder: Path, text: str) -> str:
     """A program, as a command begins with it."""
     path = folder / "program.py"
@@ -43,7 +48,7 @@ async def test_a_command_is_a_tool_and_its_arguments_are_single_words(tmp_path: 
     program = script(tmp_path, ECHO)
     tool = {
         **command(f'{program} --to "UTCP_ARG_to_UTCP_END" x=UTCP_ARG_n_UTCP_END UTCP_ARG_more_UTCP_END'),
-        "inputs": {"properties": {"to": {"type": "string"}, "n": {"type": "integer"}}, "required": ["to"]},
+        "inputs": {"properties": {"to": {"type": "string"}, "n": {"type": "integer"}, "more": {}}, "required": ["to"]},
         "tags": ["shell"],
     }
     async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
@@ -100,7 +105,7 @@ async def test_a_program_runs_in_the_folder_of_its_manual_wherever_the_server_wa
 async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     old = [
-        {"name": key, "inputs": {"type": "object", "properties": {}}, key: {kind: "cli", "command_name": program}}
+        {"name": key, "inputs": declares("to", "loud", "quiet", "many"), key: {kind: "cli", "command_name": program}}
         for key, kind in (("tool_provider", "provider_type"), ("tool_transport", "transport_type"))
     ]
     path = tmp_path / "old.json"
@@ -109,6 +114,48 @@ async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
         given = {"to": "a b", "loud": True, "quiet": False, "many": [1, 2]}
         for tool in ("tool_provider", "tool_transport"):
             assert await answered(client, tool, **given) == ("--to|a b|--loud|--many|1|--many|2", False)
+
+
+async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_path: Path) -> None:
+    program = script(tmp_path, ECHO)
+    old = {"name": "old", "inputs": declares("to"), "tool_provider": {"provider_type": "cli", "command_name": program}}
+    new = command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": declares("to")}
+    async with opened(utcp.read_manual(written(tmp_path, old, new))) as client:
+        for tool in ("old", "run"):
+            text, failed = await answered(client, tool, to="Bonn", output="/etc/passwd")
+            assert failed
+            assert "$.output: is not declared by the tool. It takes to" in text
+
+
+@pytest.mark.parametrize(
+    ("template", "given", "printed"),
+    [
+        ("UTCP_ARG_to_UTCP_END", {"to": "--output=x"}, None),
+        ("UTCP_ARG_to_UTCP_END.txt", {"to": "-x"}, None),
+        ("UTCP_ARG_a_UTCP_ENDUTCP_ARG_to_UTCP_END", {"a": "", "to": "-x"}, None),
+        ("UTCP_ARG_to_UTCP_END", {"to": -1}, None),
+        ("UTCP_ARG_to_UTCP_END", {"to": 1}, "1"),
+        ("-- UTCP_ARG_to_UTCP_END", {"to": "-x"}, "--|-x"),
+        ("UTCP_ARG_a_UTCP_END UTCP_ARG_to_UTCP_END", {"a": "--", "to": "-x"}, None),
+        ("--to=UTCP_ARG_to_UTCP_END", {"to": "-x"}, "--to=-x"),
+        ("-nUTCP_ARG_to_UTCP_END", {"to": -1}, "-n-1"),
+    ],
+)
+async def test_a_value_cannot_become_an_option(
+    tmp_path: Path, template: str, given: dict[str, Any], printed: str | None
+) -> None:
+    tool = command(f"{script(tmp_path, ECHO)} {template}") | {"inputs": declares("a", "to")}
+    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+        text, failed = await answered(client, "run", **given)
+    assert failed is (printed is None)
+    assert text == printed or "the value begins with '-', so the program would read it as an option" in text
+
+
+async def test_an_option_of_an_old_manual_keeps_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
+    program = script(tmp_path, ECHO)
+    old = {"name": "old", "inputs": declares("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
+    async with opened(utcp.read_manual(written(tmp_path, old))) as client:
+        assert await answered(client, "old", n=-1, to=["--output", "x"]) == ("--n=-1|--to=--output|--to|x", False)
 
 
 async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 import anyio
 from pydantic import Field
 
-from mcp_bridge import Image, Text, ToolEntry, ToolResult, tool
+from mcp_bridge import Image, Text, ToolEntry, ToolResult, prompt, tool
+
+
+@prompt(completions={"color": ["red", "green"]})
+def paint(color: str = "red", count: int = 1) -> str:
+    """Paint something."""
+    return f"Paint {count} in {color}."
 
 
 @tool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -190,6 +191,90 @@ def test_no_request_costs_a_hundred_times_what_it_costs_its_sender(
     assert len(str(result)) < 100 * sent
     assert cpu(server) - spent < 100 * sender
     assert server.rss - rss < 100 * sent
+
+
+REF = {"type": "ref/prompt", "name": "paint"}
+LIGATURES = "\ufdfa" * 650_000
+"""Each is decomposed into 18 characters; a message has 4 MB of them as escapes."""
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "told"),
+    [
+        (
+            "completion/complete",
+            {"ref": REF, "argument": {"name": "color", "value": LIGATURES}},
+            "argument.value has 650000 characters, and at most 1000 can be completed",
+        ),
+        (
+            "completion/complete",
+            {
+                "ref": REF,
+                "argument": {"name": "color", "value": "r"},
+                "context": {"arguments": {"count": "1" * 10_001}},
+            },
+            "'count' has 10001 characters, and at most 10000 are allowed",
+        ),
+        (
+            "completion/complete",
+            {
+                "ref": REF,
+                "argument": {"name": "color", "value": "r"},
+                "context": {"arguments": {str(number): "x" for number in range(101)}},
+            },
+            "context.arguments has 101 arguments, and at most 100 are allowed",
+        ),
+        ("prompts/get", {"name": "paint", "arguments": {"count": "[" + "[]," * 1_300_000 + "1]"}}, "count"),
+    ],
+    ids=["ligatures", "known value", "known values", "json in text"],
+)
+def test_a_request_is_rejected_before_its_text_becomes_something_larger(
+    server: Any, method: str, params: dict[str, Any], told: str
+) -> None:
+    paint = {"ref": REF, "argument": {"name": "color", "value": "R"}}
+    assert server.ask("completion/complete", paint).result(PATIENCE)["result"]["completion"]["values"] == [
+        "red",
+        "green",
+    ]
+    with peak_within(server, 100 * MIB):
+        error = server.ask(method, params).result(PATIENCE)["error"]
+    assert error["code"] == -32602
+    assert told in error["message"]
+    assert len(str(error)) < 3000
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "x" * 40_000, "arguments": {}}),
+        ("prompts/get", {"name": "x" * 40_000}),
+        ("resources/read", {"uri": "x://" + "x" * 40_000}),
+        ("completion/complete", {"ref": {**REF, "name": "x" * 40_000}, "argument": {"name": "color", "value": ""}}),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/resource", "uri": "x" * 40_000}, "argument": {"name": "color", "value": ""}},
+        ),
+        ("completion/complete", {"ref": REF, "argument": {"name": "x" * 40_000, "value": ""}}),
+        ("tools/list", {"cursor": "x" * 40_000}),
+    ],
+    ids=["tool", "prompt", "resource", "completed prompt", "completed template", "argument", "cursor"],
+)
+def test_an_error_repeats_the_beginning_of_a_long_name_alone(server: Any, method: str, params: dict[str, Any]) -> None:
+    error = server.ask(method, params).result(PATIENCE)["error"]
+    assert error["code"] == -32602
+    assert "x" * 900 in str(error)
+    assert "(4000" in str(error)
+    assert len(str(error)) < 3000
+
+
+@contextlib.contextmanager
+def peak_within(server: Any, size: int) -> Iterator[None]:
+    """A block in which the memory of the server never grows by more than so many bytes."""
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")
+    before = server.rss
+    yield
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    assert int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024 - before < size
 
 
 def cpu(server: Any) -> float:

@@ -77,6 +77,13 @@ async def test_a_success_that_the_tool_returns_keeps_its_output():
 # Unknown tools
 
 
+async def test_an_unknown_name_that_is_very_long_is_not_compared_and_not_repeated():
+    call = ToolCall(id="7", name="t" * 4_000_000, arguments={})
+    with pytest.raises(ToolNotFound) as raised:
+        await registry_of(entry(reading)).dispatch(call, CallContext())
+    assert str(raised.value) == f"Unknown tool: {'t' * 256}... (4000000 characters)."
+
+
 async def test_an_unknown_tool_raises():
     with pytest.raises(ToolNotFound) as caught:
         await registry_of(entry(reading)).dispatch(ToolCall(id="1", name="zzz"), CallContext())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from types import TracebackType
@@ -16,7 +16,14 @@ from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.shapes import Json, is_a
-from mcp_bridge.frameworks.utcp.commands import Command, located, words_of
+from mcp_bridge.frameworks.utcp.commands import (
+    Command,
+    check_declared,
+    check_shell_values,
+    located,
+    shell_parts,
+    words_of,
+)
 from mcp_bridge.frameworks.utcp.manual import Manual, ManualTool
 from mcp_bridge.frameworks.utcp.variables import substituted
 from mcp_bridge.runtime.asyncio_runner import on_asyncio
@@ -72,10 +79,15 @@ def _handler(tool: ManualTool, manual: Manual) -> Any:
         template = located(template, manual.folder)
         words = words_of(template)
         if words is not None:
-            return Command(words, template).handler
+            return Command(words, template, _declared(tool)).handler
     else:
         _check_address(str(template.get("url") or ""))
     return _Calls(tool, template).handler
+
+
+def _declared(tool: ManualTool) -> Collection[str]:
+    properties = tool.inputs.get("properties")
+    return list(properties) if isinstance(properties, dict) else []
 
 
 def _check_address(url: str) -> None:
@@ -94,10 +106,15 @@ class _Calls:
     def __init__(self, tool: ManualTool, template: Json) -> None:
         self._name = tool.name
         self._stated = template
+        self._declared = _declared(tool)
+        self._parts = shell_parts(template) if tool.kind == "cli" else None
         self._protocol, self._template = _loaded(tool.kind, template)
 
     async def handler(self, data: Json) -> ToolResult:
         arguments = dict(data or {})
+        if self._parts is not None:
+            check_declared(arguments, self._declared, self._name)
+            check_shell_values(self._parts, arguments, self._name)
         url = str(self._stated.get("url") or "")
         missing = [f"{name}: required, because it is a part of the address" for name in _PATH.findall(url)]
         missing = [line for line in missing if line.partition(":")[0] not in arguments]
