@@ -36,6 +36,11 @@ class Case:
         return f"{self.server} {self.transport} {self.era} {what}"
 
     @property
+    def event_loop(self):
+        """The loop that the server runs on: asyncio's by default, uvloop where a rival's web server uses it."""
+        return "uvloop" if self.transport == "http" and self.server not in FILES else "asyncio"
+
+    @property
     def words(self):
         return (self.kind, self.server, self.transport, str(self.era), str(self.tools), f"{self.hooks or 0}-hooks")
 

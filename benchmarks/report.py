@@ -72,7 +72,7 @@ def call_line(case, results):
     mark = "*" if median(samples, "client_busy") > 0.9 else " "
     small = dim(
         f"{median(samples) * 1e6:8.0f} {median(samples, 'per_second'):8.0f}{mark}"
-        f"{median(samples, 'peak_rss') / 2**20:6.0f}  {samples[-1].reply_type}"
+        f"{median(samples, 'peak_rss') / 2**20:6.0f}  {case.event_loop:7}  {samples[-1].reply_type}"
     )
     return f"{case!s:34} {ratio_cells(case, results)} {speed} {small}"
 
@@ -89,7 +89,7 @@ def print_tables(results):
     calls = [case for case in results if case.kind == "calls"]
     if calls:
         print("\nServer CPU per tools/call, as a ratio to the SDK's server (lower is better)")
-        print(f"{'':34}   ratio spread       speed " + dim("  us/call  calls/s   MiB  replies"))
+        print(f"{'':34}   ratio spread       speed " + dim("  us/call  calls/s   MiB  loop     replies"))
         print(*(call_line(case, results) for case in calls), sep="\n")
         if any(median(results[case], "client_busy") > 0.9 for case in calls):
             print(dim("* the client was the limit: the server could do more"))

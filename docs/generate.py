@@ -60,6 +60,7 @@ def settings_page() -> str:
         ("dialect", sections.DialectSettings),
     ):
         parts += [f"## {key}\n", _table(part, f"{key}.")]
+    parts.append(EVENT_LOOP)
     return "\n".join([*parts, SETTINGS_FOOT])
 
 
@@ -115,6 +116,20 @@ one. `mcp-bridge schema` prints the JSON Schema for editors, `mcp-bridge validat
 sources. The folder [config](../config) has an example of every feature.
 
 ## The whole file
+"""
+EVENT_LOOP = """## event_loop
+
+Tools, hooks and modules are written for asyncio, so `serve` runs them on asyncio's own loop. `event_loop: uvloop` runs
+them on uvloop, which may take less CPU per call: measure it with your tools. Install it with
+`pip install 'mcp-tool-bridge[uvloop]'`; it exists for CPython on Linux and macOS. Workers of `isolation: process`
+always run on asyncio's own loop.
+
+**uvloop does not behave as asyncio does in every case, and the difference can disable a policy.** When a child process
+exits before it reads its input, asyncio raises BrokenPipeError and `Process.communicate()` suppresses it. uvloop raises
+RuntimeError instead, at random, and `communicate()` fails. Every tool that pipes into a program that stops reading is
+affected. So is every hook that runs a program: hook-shell treats an error of its own as "allowed", so calls that its
+program denies are executed, and the log does not show it. Use uvloop only if no tool, hook or module of yours writes
+to the input of a child process.
 """
 SETTINGS_FOOT = """## Exit codes
 

@@ -15,7 +15,7 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.descriptors import Pipes, private, unread
-from mcp_bridge.runtime.event_loop import lasting
+from mcp_bridge.runtime.event_loop import LoopFactory, lasting
 from mcp_bridge.transports.ends import Ending
 
 if TYPE_CHECKING:
@@ -132,9 +132,9 @@ async def _running(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[N
         raise refused[0]
 
 
-def run(main: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    """Run on asyncio, on a loop that tools cannot end."""
-    return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": lasting()})
+def run(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
+    """Run on a loop that tools cannot end: asyncio's own, unless `loop_factory` makes another one."""
+    return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or lasting()})
 
 
 def as_bridge(tools: ToolRegistry | Bridge, *, token: str | None = None, state: State | None = None) -> Bridge:

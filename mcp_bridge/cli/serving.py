@@ -53,7 +53,7 @@ def over(path: Path | None, wishes: Wishes, guard: Guard | None) -> None:
                 target = _load(path, wishes, guard)
                 if os.isatty(pipes.source):
                     say(f"Serving {target.path} over stdio, for an MCP client to launch. Press Ctrl-C to stop.")
-                run(over_stdio, target.bridge, pipes, ending)
+                run(over_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
         else:
             with unread():
                 target = _load(path, wishes, guard)
@@ -83,7 +83,7 @@ def _over_http(target: Target, http: str, token_env: str | None, ending: Ending)
         offered = published(target.bridge.registry)
         say(f"Serving {offered} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
 
-    run(over_http, target.bridge, host, port, options, announce, ending)
+    run(over_http, target.bridge, host, port, options, announce, ending, loop_factory=target.loop_factory)
 
 
 def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:

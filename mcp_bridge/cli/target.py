@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.event_loop import LoopFactory, lasting
 
 if TYPE_CHECKING:
     from mcp_bridge.app.bridge import Bridge
@@ -20,11 +21,12 @@ DEFAULTS = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS), "tools.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A bridge that is not running yet, and its settings where it has a file of them."""
+    """A bridge that is not running yet, its settings where it has a file of them, and the loop that it is served on."""
 
     path: Path
     bridge: Bridge
     settings: Settings | None = None
+    loop_factory: LoopFactory | None = None
 
 
 def find(path: Path | None) -> Path:
@@ -53,7 +55,7 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
         token_env = token_env or settings.http.token_env
         bridge = from_settings(settings, watch=watch, private=token_env is not None, root=root)
         _hide_token(bridge, token_env)
-        return Target(path=path, bridge=bridge, settings=settings)
+        return Target(path=path, bridge=bridge, settings=settings, loop_factory=_loop_factory(settings))
     if not os.path.exists(path):  # Path's own raises for a name that is too long
         raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
     if path.suffix != ".py" and not path.is_dir():
@@ -62,6 +64,13 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
     bridge = from_file(path, watch=watch, private=token_env is not None, root=root)
     _hide_token(bridge, token_env)
     return Target(path=path, bridge=bridge)
+
+
+def _loop_factory(settings: Settings) -> LoopFactory:
+    try:
+        return lasting(settings.event_loop)
+    except ConfigError as error:
+        raise settings.located(error, "event_loop") from error
 
 
 def _hide_token(bridge: Bridge, name: str | None) -> None:

@@ -14,7 +14,7 @@ from mcp_bridge.documents.document import SUFFIXES
 from mcp_bridge.packaging.excluding import never_packed
 from mcp_bridge.packaging.imports import distributions_of, followed, local
 from mcp_bridge.packaging.needs import Needs, needs
-from mcp_bridge.packaging.requirements import canonical, gathered
+from mcp_bridge.packaging.requirements import Required, canonical, gathered
 from mcp_bridge.settings import Document, read
 from mcp_bridge.settings.environment import Variable, variables
 
@@ -86,9 +86,15 @@ def project(path: Path, additions: Additions = Additions()) -> Project:
         variables=asked,
         token_env=_token(document.data),
         requirements=required.packages,
-        extras=required.extras,
+        extras=_extras(required, document),
         warnings=(*wanted.unknown, *required.unclear, *missing, *_written(asked)),
     )
+
+
+def _extras(required: Required, document: Document) -> Sequence[str]:
+    """The extras that the requirements name, and the one that the event loop of the settings needs."""
+    loop = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
+    return tuple(sorted({*required.extras, *loop}))
 
 
 def _text(value: Any) -> str | None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
+from mcp_bridge._version import DISTRIBUTION
+from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.process_owners import started
 
 logger = logging.getLogger("mcp_bridge.calls")
+
+EventLoop = Literal["asyncio", "uvloop"]
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class Lasting(asyncio.AbstractEventLoop):
@@ -36,18 +39,6 @@ class Lasting(asyncio.AbstractEventLoop):
         finally:
             main.remove_done_callback(self._end)
         return main.result()
-
-    async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
-        """Start a process, and note which call it is of; uvloop starts processes without Python's own ways."""
-        made = await super().subprocess_exec(*args, **options)
-        started(made[0].get_pid())
-        return made
-
-    async def subprocess_shell(self, *args: Any, **options: Any) -> Any:
-        """The same, through a shell."""
-        made = await super().subprocess_shell(*args, **options)
-        started(made[0].get_pid())
-        return made
 
     def _turn(self, main: Any) -> None:
         try:
@@ -113,12 +104,36 @@ def _by_a_person(main: Any) -> bool:
     return ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def lasting() -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes such a loop: uvloop's where there is one, else the platform's own."""
-    base: Any = getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop)  # the one that Windows has
-    if sys.platform != "win32" and importlib.util.find_spec("uvloop") is not None:
-        import uvloop
+class RecordingProcesses(asyncio.AbstractEventLoop):
+    """Records which call starts a process on uvloop, which bypasses `subprocess.Popen`; `owners.noted` patches that."""
 
-        base = uvloop.Loop
-    made: Callable[[], asyncio.AbstractEventLoop] = type("LastingLoop", (Lasting, base), {})
-    return made
+    async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
+        """Start a program and record it."""
+        made = await super().subprocess_exec(*args, **options)
+        started(made[0].get_pid())
+        return made
+
+    async def subprocess_shell(self, *args: Any, **options: Any) -> Any:
+        """Start a shell command and record it."""
+        made = await super().subprocess_shell(*args, **options)
+        started(made[0].get_pid())
+        return made
+
+
+def lasting(kind: EventLoop = "asyncio") -> LoopFactory:
+    """Return a factory of such loops. Raises ConfigError when uvloop is requested and is not available.
+
+    asyncio's own loop is the default because third-party code is written for it. uvloop differs: writing to a child
+    process that has stopped reading raises RuntimeError there, which `Process.communicate` does not suppress.
+    """
+    # On Windows only the Proactor loop starts processes.
+    bases: tuple[Any, ...] = (getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop),)
+    if kind == "uvloop":
+        try:
+            import uvloop
+        except ImportError as error:
+            hint = f"Run `pip install '{DISTRIBUTION}[uvloop]'` (CPython on Linux and macOS), or write `asyncio`"
+            raise ConfigError("uvloop is not available in this Python", hint=hint) from error
+        bases = (RecordingProcesses, uvloop.Loop)
+    factory: LoopFactory = type("LastingLoop", (Lasting, *bases), {})
+    return factory

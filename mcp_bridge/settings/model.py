@@ -159,6 +159,11 @@ class Settings(Frame):
         description="The folder that Amplifier modules work in: a path, `cwd` (the folder that the process was started "
         "in) or `roots` (the first root of each client). None means the folder of the settings.",
     )
+    event_loop: Literal["asyncio", "uvloop"] = Field(
+        default="asyncio",
+        description="The event loop that `serve` runs on. `uvloop` (the extra `uvloop`) may take less CPU per call, "
+        "but can break tools that run programs, and disable hooks that do.",
+    )
     expose_errors: bool = Field(
         default=False, description="Show unexpected errors of tools to clients instead of a reference alone."
     )

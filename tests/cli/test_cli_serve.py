@@ -336,3 +336,38 @@ def test_an_edited_file_is_served_again_with_reload(folder: Path) -> None:
             time.sleep(0.05)
         else:
             pytest.fail("the edit was not seen")
+
+
+LOOP_TOOL = """
+import asyncio
+from mcp_bridge import tool
+
+@tool
+async def loop() -> str:
+    return " ".join(base.__module__ for base in type(asyncio.get_running_loop()).__mro__)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="uvloop is not for Windows")
+@pytest.mark.parametrize(
+    ("setting", "expected"), [("", False), ("event_loop: asyncio\n", False), ("event_loop: uvloop\n", True)]
+)
+def test_tools_run_on_uvloop_only_where_the_settings_request_it(setting: str, expected: bool, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(LOOP_TOOL)
+    settings = tmp_path / "bridge.yaml"
+    settings.write_text(f"{setting}sources: [{{type: python, path: tools.py}}]\n")
+    (result,), _ = serve(settings, calls("loop"))
+    assert ("uvloop" in text(result)) == expected
+
+
+def test_uvloop_that_is_requested_and_not_installed_is_an_error_at_its_line(
+    inside: Inside, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    settings = folder / "bridge.yaml"
+    settings.write_text("name: fast\nevent_loop: uvloop\nsources: [{type: python, path: first.py}]\n")
+    for command in ("validate", "serve"):
+        done = inside(command, str(settings))
+        assert done.code == 2
+        assert "bridge.yaml:2: event_loop: uvloop is not available" in done.err
+        assert "mcp-tool-bridge[uvloop]" in done.err

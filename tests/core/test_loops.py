@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from mcp_bridge.app.serve import run
-from mcp_bridge.runtime.event_loop import lasting
+from mcp_bridge.app import serve as serving
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.event_loop import EventLoop, lasting
 
 INTERRUPTED = """
-import asyncio, importlib.util, os, signal, sys, threading
+import os, signal, sys, threading
 import anyio
+from mcp_bridge.runtime.event_loop import lasting
 from mcp_bridge.app.serve import run
 
 async def main():
-    assert ("uvloop" in type(asyncio.get_running_loop()).__mro__[2].__module__) == (sys.argv[1] == "uvloop")
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
     await anyio.sleep(60)
 
-if sys.argv[1] == "asyncio":
-    importlib.util.find_spec = lambda _: None
 try:
-    run(main)
+    run(main, loop_factory=lasting(sys.argv[1]))
 except KeyboardInterrupt:
     print("interrupted")
 """
 
 
-@pytest.fixture(params=["uvloop", "asyncio"], autouse=True)
-def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With uvloop, and where there is none."""
-    if request.param == "asyncio":
-        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    elif sys.platform == "win32":
+@pytest.fixture(params=["asyncio", "uvloop"])
+def loop(request: pytest.FixtureRequest) -> EventLoop:
+    """Each kind of loop that this platform has."""
+    if request.param == "uvloop" and sys.platform == "win32":
         pytest.skip("uvloop is not for Windows")
-    return str(request.param)
+    kind: EventLoop = request.param
+    return kind
+
+
+@pytest.fixture
+def run(loop: EventLoop) -> Callable[..., Any]:
+    """Run on a loop of this kind."""
+    return partial(serving.run, loop_factory=lasting(loop))
 
 
 @pytest.fixture
@@ -55,15 +61,22 @@ async def _raise(error: BaseException) -> None:
     raise error
 
 
-def test_it_is_made_of_what_there_is(loop: str) -> None:
-    made = lasting()()
-    assert ("uvloop" in type(made).__mro__[2].__module__) == (loop == "uvloop")
-    made.close()
+def test_it_is_asyncios_own_by_default() -> None:
+    async def main() -> list[str]:
+        return [base.__module__ for base in type(asyncio.get_running_loop()).__mro__]
+
+    assert not any("uvloop" in module for module in serving.run(main))
+
+
+def test_uvloop_that_is_not_installed_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    with pytest.raises(ConfigError, match=r"uvloop is not available.*mcp-tool-bridge\[uvloop\]"):
+        lasting("uvloop")
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 def test_it_goes_on_after_what_a_task_or_a_callback_raises(
-    error: type[BaseException], caplog: pytest.LogCaptureFixture
+    run: Callable[..., Any], error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> str:
         with contextlib.suppress(error):
@@ -80,7 +93,7 @@ def _throw(error: BaseException) -> None:
     raise error
 
 
-def test_it_goes_on_after_it_was_stopped(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_goes_on_after_it_was_stopped(run: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> str:
         asyncio.get_running_loop().stop()
         await anyio.sleep(0.01)
@@ -91,12 +104,12 @@ def test_it_goes_on_after_it_was_stopped(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), ValueError("own")])
-def test_what_the_main_task_raises_is_raised(error: BaseException) -> None:
+def test_what_the_main_task_raises_is_raised(run: Callable[..., Any], error: BaseException) -> None:
     with pytest.raises(type(error)):
         run(_raise, error)
 
 
-def test_a_persons_interrupt_ends_it(loop: str, tmp_path: Path) -> None:
+def test_a_persons_interrupt_ends_it(loop: EventLoop, tmp_path: Path) -> None:
     """In a process of its own: what is left of an interrupt may end whoever runs the tests."""
     (tmp_path / "main.py").write_text(INTERRUPTED)
     done = subprocess.run(

@@ -28,6 +28,7 @@ PINS = {
     "tool-todo": ("microsoft", "483c5a878bbbe2d6fd33ab81a54c9bd6a28be4a9"),
     "hooks-approval": ("microsoft", "4ee093eafd2d60ab10692a22363e86c7b25d02ce"),
     "hooks-redaction": ("microsoft", "ead35f44f076eab5ee2d81a8569ec2db0ac7519b"),
+    "hook-shell": ("microsoft", "f9ebb16a547461138e5d4b1549aee03bc6841e23"),
     "hooks-logging": ("anokye-labs", "0d7766cee5a4d8aee56f1ebbaf32b23f70f89bc6"),
 }
 """Modules by name: the owner of the repository, and the commit."""
@@ -39,6 +40,15 @@ CONFIG: dict[str, dict[str, Any]] = {
     "hooks-redaction": {"skip_events": ["tool:pre"]},
     "hooks-logging": {"session_log_template": "{home}/log-{session_id}.jsonl"},
 }
+SHELL_HOOKS = {
+    "hooks": {
+        "PreToolUse": [
+            {"matcher": "edit_file", "hooks": [{"type": "command", "command": "echo 'no edits' >&2; exit 2"}]}
+        ]
+    }
+}
+"""What hook-shell runs before a call: a program that denies it, and does not read about it."""
+DENIALS = 100
 STATELESS = "2026-07-28"
 
 
@@ -54,6 +64,9 @@ def settings(folder: Path, clones: Path | None) -> Path:
         kind = "tools" if name.startswith("tool") else "hooks"
         plan[kind].append({"module": name, "source": uri, "config": config})
     source = {"type": "amplifier", "git": ["git+*"], "modules": str(folder / "modules"), "plan": plan}
+    hooks = folder / ".amplifier" / "hooks" / "hooks.json"
+    hooks.parent.mkdir(parents=True)
+    hooks.write_text(json.dumps(SHELL_HOOKS))
     path = folder / "bridge.json"
     path.write_text(json.dumps({"sources": [source]}))
     return path
@@ -119,6 +132,19 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
             seen.check("write_file, outside", outside, lambda text: "denied" in text.lower())
             seen.check("files outside", os.listdir(other), lambda found: not found)
         seen.check("bash, from /", said(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
+        edit = {"file_path": str(path.parent / "card.txt"), "old_string": "write", "new_string": "wrote"}
+        edits: list[str] = []
+
+        async def deny_edit() -> None:
+            edits.append(said(await call("edit_file", **edit)))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(DENIALS):
+                tasks.start_soon(deny_edit)
+        allowed = [text for text in edits if "no edits" not in text]
+        seen.check(f"edit_file, allowed in {len(edits)} calls that hook-shell denies", allowed, lambda found: not found)
+        unedited = (path.parent / "card.txt").read_text()
+        seen.check("the file", unedited, lambda text: text.startswith("write"))
         todo = await call("todo", action="create", todos=[{"content": "a", "activeForm": "a", "status": "pending"}])
         seen.check("todo", said(todo), lambda text: not todo.is_error and "pending" in text)
         seen.check("questions", len(asked), lambda found: found >= 2)

@@ -121,6 +121,12 @@ def test_a_wheel_is_depended_on_with_the_extras_that_are_required(tmp_path: Path
     assert declared["project"]["dependencies"] == [f"mcp-tool-bridge[utcp]=={__version__}"]
 
 
+def test_the_event_loop_of_the_settings_is_installed_with_the_bridge(project_folder: Path) -> None:
+    settings = next(project_folder.glob("*.yaml"))
+    settings.write_text(f"event_loop: uvloop\n{settings.read_text()}")
+    assert "mcp-tool-bridge[uvloop]>=" in inside(project_folder, "export", "dockerfile").out
+
+
 def test_packages_that_come_with_the_bridge_are_no_matter_however_they_are_spelled(project_folder: Path) -> None:
     (project_folder / "words.py").write_text("import docstring_parser, ruamel.yaml, anyio, jsonschema_rs\n")
     assert "is imported" not in inside(project_folder, "export", "dockerfile").err

@@ -96,9 +96,10 @@ def test_the_child_of_a_neighbour_lives_whichever_began_first(first: str, how: s
         assert not calls[other].done()
 
 
-def test_async_processes_are_told_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
+def test_async_processes_are_told_apart(event_loop: str, tmp_path: Path) -> None:
     tokens = [a_token() for _ in range(4)]
-    with spawning(HANDSHAKE_STDIO, tmp_path, limits=LONG) as server:
+    with spawning(HANDSHAKE_STDIO, tmp_path, limits=LONG, event_loop=event_loop) as server:
         numbers = {}
         for token in tokens:
             numbers[token] = server._request("ping", None, None)["id"] + 1
