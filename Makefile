@@ -12,16 +12,16 @@ test: .venv/.test       ## all tests, with coverage
 	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
 
 test-frameworks: .venv/.test ## frameworks that have an environment of their own, each in it (FRAMEWORKS="fastmcp": only these)
-	$(BIN)/python tests/frameworks/environments.py $(FRAMEWORKS)
+	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
 
 test-clients: .venv/.test ## real clients from npm, each with the bridge installed into it: do they connect? (CLIENTS="gemini-cli": only these)
-	$(BIN)/python tests/clients/real_clients.py $(CLIENTS)
+	$(BIN)/python -m tests.kits.clients.real_clients $(CLIENTS)
 
 conformance: .venv/.test ## the official conformance suite against a server with everything, a line for each revision
-	$(BIN)/python tests/conformance/referee.py
+	$(BIN)/python -m tests.kits.conformance.referee
 
 modules: .venv/.test    ## public Amplifier modules from git, unmodified, through the official client (CLONES=folder: from there)
-	$(BIN)/python tests/modules/public_modules.py $(if $(CLONES),--clones $(CLONES))
+	$(BIN)/python -m tests.kits.amplifier.public_modules $(if $(CLONES),--clones $(CLONES))
 
 check: .venv/.test      ## lint, formatting, types, import rules, generated pages
 	$(BIN)/ruff check .

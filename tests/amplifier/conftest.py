@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from amplifier_plans import Served
+
+from tests.kits.amplifier.amplifier_plans import Served
 
 
 @pytest.fixture

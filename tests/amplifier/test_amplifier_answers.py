@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amplifier_plans import Served
 
 from mcp_bridge.amplifier import ToolResult
 from mcp_bridge.amplifier.results import from_result, is_second_form, to_result, unwrapped
@@ -17,6 +16,7 @@ from mcp_bridge.amplifier.source.entries import Calls
 from mcp_bridge.contracts import tool as contracts
 from mcp_bridge.contracts.content import Audio, Image, Text
 from mcp_bridge.contracts.errors import ToolError
+from tests.kits.amplifier.amplifier_plans import Served
 
 TOOLS = """
 import asyncio, datetime, math

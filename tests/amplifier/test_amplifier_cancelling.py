@@ -10,10 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_modules import written
 
 from mcp_bridge.amplifier import HookResult, ModuleCoordinator, ModuleLoader
 from mcp_bridge.amplifier.testing import MockContextManager, TestCoordinator
+from tests.kits.amplifier.amplifier_modules import written
 
 HANGS = """
 import anyio

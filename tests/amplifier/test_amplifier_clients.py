@@ -11,13 +11,13 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_plans import PATIENCE, Served
 from mcp.client import Client
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.amplifier.source.sessions import Keeping
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_plans import PATIENCE, Served
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
 

@@ -9,19 +9,21 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
-import documents_contexts
-import documents_hooks
-import documents_loops
-import documents_sources
-import documents_tools
 import pytest
-from amplifier_modules import distribution
-from documents_pieces import DOCUMENTS, MODULES, SUMMARY, TOOL
-from documents_reading import FOLDER, Example, examples
 from ruamel.yaml import YAML
 
 from mcp_bridge.amplifier import ModuleLoader
 from mcp_bridge.amplifier.testing import TestCoordinator
+from tests.kits.amplifier import (
+    documents_contexts,
+    documents_hooks,
+    documents_loops,
+    documents_sources,
+    documents_tools,
+)
+from tests.kits.amplifier.amplifier_modules import distribution
+from tests.kits.amplifier.documents_pieces import DOCUMENTS, MODULES, SUMMARY, TOOL
+from tests.kits.amplifier.documents_reading import FOLDER, Example, examples
 
 USES = {
     **documents_tools.USES,

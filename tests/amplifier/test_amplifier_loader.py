@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_modules import MODULE, distribution, written
 
 from mcp_bridge.amplifier import (
     FileSource,
@@ -19,6 +18,7 @@ from mcp_bridge.amplifier import (
     PackageSource,
 )
 from mcp_bridge.amplifier.testing import TestCoordinator
+from tests.kits.amplifier.amplifier_modules import MODULE, distribution, written
 
 POINTS = '[project.entry-points."amplifier.modules"]\n'
 

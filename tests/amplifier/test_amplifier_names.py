@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from documents_reading import FOLDER
 
 import mcp_bridge.amplifier
+from tests.kits.amplifier.documents_reading import FOLDER
 
 PUBLIC = [
     "AmplifierModuleLoader",

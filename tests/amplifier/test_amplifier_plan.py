@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_modules import MODULE, written
 
 from mcp_bridge.amplifier.plan import read
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import load
+from tests.kits.amplifier.amplifier_modules import MODULE, written
 
 
 def test_an_orchestrator_by_name_has_its_source_and_its_config_beside_it() -> None:

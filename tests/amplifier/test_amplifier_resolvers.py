@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_modules import written
 
 from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.testing import TestCoordinator
+from tests.kits.amplifier.amplifier_modules import written
 
 
 class Source:

@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_plans import Served
 
 from mcp_bridge.amplifier.hosts import session_on
 from mcp_bridge.amplifier.plan import read
@@ -15,6 +14,7 @@ from mcp_bridge.amplifier.session import Session, is_provider, is_tool
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool
 from mcp_bridge.contracts.errors import SourceError
+from tests.kits.amplifier.amplifier_plans import Served
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 BOTH_HOSTS = pytest.mark.usefixtures("host")

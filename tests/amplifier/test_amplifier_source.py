@@ -8,8 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_modules import MODULE, written
-from amplifier_plans import PATIENCE, Served
 from mcp.client import Client
 
 from mcp_bridge.amplifier import FileSource, ModuleNotFoundError
@@ -19,6 +17,8 @@ from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_modules import MODULE, written
+from tests.kits.amplifier.amplifier_plans import PATIENCE, Served
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 BOTH_HOSTS = pytest.mark.usefixtures("host")

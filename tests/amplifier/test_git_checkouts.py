@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from amplifier_modules import written
 
 from mcp_bridge.amplifier import ModuleLoadError
 from mcp_bridge.amplifier.source.addresses import parsed
@@ -21,6 +20,7 @@ from mcp_bridge.amplifier.source.checkouts import (
     put,
     without_compiled,
 )
+from tests.kits.amplifier.amplifier_modules import written
 
 FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_modules import written
-from git_repositories import only_from, wheel
 
 from mcp_bridge.amplifier import ModuleLoadError
 from mcp_bridge.amplifier.source import dependencies
@@ -26,6 +24,8 @@ from mcp_bridge.amplifier.source.dependencies import (
     present,
     site_of,
 )
+from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.git_repositories import only_from, wheel
 
 URI = "git+https://host/x@main"
 

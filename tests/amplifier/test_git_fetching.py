@@ -15,11 +15,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from git_repositories import GIT, Repository, says
 
 from mcp_bridge.amplifier import ModuleLoadError
 from mcp_bridge.amplifier.source.addresses import parsed
 from mcp_bridge.amplifier.source.fetching import Git
+from tests.kits.amplifier.git_repositories import GIT, Repository, says
 
 
 @pytest.fixture

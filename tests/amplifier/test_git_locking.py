@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_modules import written
-from git_repositories import Place, Repository, only_from, says, wheel
 
 from mcp_bridge.amplifier import ModuleLoadError
 from mcp_bridge.amplifier.source import locking, resolver
@@ -21,6 +19,8 @@ from mcp_bridge.amplifier.source.fetching import Git
 from mcp_bridge.amplifier.source.lock_file import Entry, LockFile
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.amplifier.git_repositories import Place, Repository, only_from, says, wheel
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from observe_kit import lines
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "survival"))  # the kit of other tests
-
-from survival_kit import PATIENCE, WAYS, Way, live
+from tests.kits.amplifier.observe_kit import lines
+from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
 
 MODULE = """
 from mcp_bridge.amplifier import ToolResult

@@ -9,9 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_plans import PATIENCE
 from mcp.client import Client
-from observe_kit import ERAS, LEGACY, Observed, lines, named, read
 
 from mcp_bridge.amplifier import HookRegistry, ModuleCoordinator
 from mcp_bridge.amplifier.events import ALL_EVENTS
@@ -22,6 +20,8 @@ from mcp_bridge.app.factory import from_settings
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_plans import PATIENCE
+from tests.kits.amplifier.observe_kit import ERAS, LEGACY, Observed, lines, named, read
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 EVERY_ERA = pytest.mark.parametrize("mode", ERAS)

@@ -8,15 +8,15 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_plans import PATIENCE, Served
 from mcp.shared.exceptions import MCPError
-from observe_kit import ERAS, LEGACY, STATUS, Observed, lines, read
 
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.third_party import copied
 from mcp_bridge.settings import load
 from mcp_bridge.sources.python import PythonSource
+from tests.kits.amplifier.amplifier_plans import PATIENCE, Served
+from tests.kits.amplifier.observe_kit import ERAS, LEGACY, STATUS, Observed, lines, read
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 EVERY_ERA = pytest.mark.parametrize("mode", ERAS)

@@ -8,12 +8,12 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_plans import PATIENCE
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
-from observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
 
 from mcp_bridge.amplifier.source import contributions
 from mcp_bridge.amplifier.source.sessions import Keeping
+from tests.kits.amplifier.amplifier_plans import PATIENCE
+from tests.kits.amplifier.observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 EVERY_ERA = pytest.mark.parametrize("mode", ERAS)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-from documents_reading import FOLDER
 
 from mcp_bridge.amplifier.validation.findings import Findings
 from mcp_bridge.amplifier.validation.items import BRIDGE, ITEMS, KINDS, checklist
+from tests.kits.amplifier.documents_reading import FOLDER
+from tests.kits.paths import ROOT
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "modules.md"
+PAGE = ROOT / "docs" / "modules.md"
 MOUNT = "structure.entry_point mount.function"
 LINES = {
     "Implements Tool protocol (name, description, execute)": "tool.name tool.description tool.execute",

@@ -13,7 +13,6 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from amplifier_plans import PATIENCE
 from mcp.client import Client
 
 from mcp_bridge.app.bridge import Bridge
@@ -21,6 +20,7 @@ from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_plans import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

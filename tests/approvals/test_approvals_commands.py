@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 
 from mcp_bridge.approvals import folders
 from mcp_bridge.approvals.approver import Asked, News
 from mcp_bridge.approvals.decisions import HURRIED
 from mcp_bridge.cli.answering import Terminal
+from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 
-from survival_kit import PATIENCE, WAYS, Guest, Way, live  # isort: skip - approvals_kit says where
+from tests.kits.survival.survival_kit import PATIENCE, WAYS, Guest, Way, live  # isort: skip - approvals_kit says where
 
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
 EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=str)
@@ -283,7 +283,7 @@ def test_without_settings_files_are_those_of_the_user_for_this_file(tmp_path: Pa
 
 def next_question(server: Any) -> Any:
     """The first question of the server."""
-    from isolation_live import eventually
+    from tests.kits.survival.isolation_live import eventually
 
     return eventually(lambda: [each for each in server.heard if each.get("method") == "elicitation/create"])[0]
 

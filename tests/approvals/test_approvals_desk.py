@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from approvals_kit import ALWAYS, NAMED, house_with, lines, short_folder
 
 from mcp_bridge import CallContext
 from mcp_bridge.approvals import sockets
@@ -21,8 +20,9 @@ from mcp_bridge.approvals.desk import APPROVERS, TEXT, UNREAD, Desk
 from mcp_bridge.authoring import tool
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.memory import MemoryStore
+from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, house_with, lines, short_folder
 
-from hooks_kit import EVERY_ERA, Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
 
 PATIENCE = 60.0
 Heard = Asked | News

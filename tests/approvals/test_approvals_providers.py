@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 
 from mcp_bridge import Pipeline, State, ToolRegistry
 from mcp_bridge.amplifier import ModuleCoordinator
@@ -24,9 +23,10 @@ from mcp_bridge.approvals.policy import Policy
 from mcp_bridge.approvals.remembered import Remembered
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
+from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 
-from asking_kit import accept, code_of, said, talking  # isort: skip - approvals_kit says where
-from hooks_kit import EVERY_ERA, Someone, texts  # isort: skip - approvals_kit says where
+from tests.kits.questions.asking_kit import accept, code_of, said, talking  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, texts  # isort: skip - approvals_kit says where
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
 SHELL = """

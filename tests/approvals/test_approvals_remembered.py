@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from approvals_kit import ALWAYS, DENY, NAMED, ONCE, OPTIONS, SESSION, Counting, house_with, offered
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import prompt
@@ -14,8 +13,19 @@ from mcp_bridge.approvals.remembered import SESSION as DAY
 from mcp_bridge.approvals.remembered import Remembered
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.stores.patient import PatientStore
+from tests.kits.approvals.approvals_kit import (
+    ALWAYS,
+    DENY,
+    NAMED,
+    ONCE,
+    OPTIONS,
+    SESSION,
+    Counting,
+    house_with,
+    offered,
+)
 
-from hooks_kit import EVERY_ERA, STATELESS, Someone, ask, code_of, visited  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, ask, code_of, visited  # isort: skip - approvals_kit says where
 
 A, B = {NAMED: "a"}, {NAMED: "b"}
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_running import Done, Inside
 
 from mcp_bridge.cli import exits, main
 from mcp_bridge.runtime import supervisor
+from tests.kits.cli.cli_running import Done, Inside
 
 
 @pytest.fixture

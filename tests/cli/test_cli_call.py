@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_running import COMMAND, PATIENCE, TOOLS, Inside, run
+
+from tests.kits.cli.cli_running import COMMAND, PATIENCE, TOOLS, Inside, run
 
 CALL = ("call", "-f", TOOLS)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from cli_running import LIST, TOOLS, Inside, Started, calls, requests, run, started
 
 from mcp_bridge.cli import app
+from tests.kits.cli.cli_running import LIST, TOOLS, Inside, Started, calls, requests, run, started
 
 
 def quiet(command: Started) -> None:

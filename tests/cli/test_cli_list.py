@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_running import COMMAND, TOOLS, Inside, run
+
+from tests.kits.cli.cli_running import COMMAND, TOOLS, Inside, run
 
 ALL = [
     "blocks",

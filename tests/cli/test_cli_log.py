@@ -8,10 +8,10 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
-from cli_running import TOOLS, calls, run, serve, started
 
 from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
+from tests.kits.cli.cli_running import TOOLS, calls, run, serve, started
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) [\w.]+: ")
 SECRET = 'hunter2 "quoted"\nsecond line'

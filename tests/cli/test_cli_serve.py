@@ -12,7 +12,10 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
-from cli_running import (
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
+
+from tests.kits.cli.cli_running import (
     COMMAND,
     LIST,
     PATIENCE,
@@ -27,8 +30,6 @@ from cli_running import (
     started,
     text,
 )
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
 FIRST = """
 import time

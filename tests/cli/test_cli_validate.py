@@ -8,7 +8,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from cli_running import ROOT, TOOLS, Inside, run
+
+from tests.kits.cli.cli_running import TOOLS, Inside, run
+from tests.kits.paths import ROOT
 
 GOOD = "from mcp_bridge import tool\n\n@tool\ndef fine() -> int:\n    return 1\n"
 LOOK_AROUND = """

@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_running import ROOT, TOOLS, Inside
 
 from mcp_bridge.cli.doctor import conversation as conversation_room
 from mcp_bridge.cli.doctor.conversation import Conversation, Fault
+from tests.kits.cli.cli_running import TOOLS, Inside
+from tests.kits.paths import ROOT
 
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 ONE_ERA = """

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_running import Inside
 
 from mcp_bridge.cli.doctor.conversation import Conversation
 from mcp_bridge.cli.doctor.findings import Finding, of_modules, of_sources
+from tests.kits.cli.cli_running import Inside
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 MODULES = {

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from cli_running import ROOT, Inside, run
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "amplifier"))
-from git_repositories import Repository, says, wheel  # isort: skip - the line above says where
+from tests.kits.amplifier.git_repositories import Repository, says, wheel
+from tests.kits.cli.cli_running import Inside, run
+from tests.kits.paths import ROOT
 
 LOCK = "amplifier.lock.json"
 SETTINGS = """

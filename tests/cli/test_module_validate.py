@@ -9,11 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from cli_running import ROOT, Done, Inside
-from validated_faults import faults
-from validated_modules import BODIES, CONFIGS, project, source
 
 from mcp_bridge.amplifier.validation.items import ITEMS, KINDS, Item, checklist
+from tests.kits.cli.cli_running import Done, Inside
+from tests.kits.cli.validated_faults import faults
+from tests.kits.cli.validated_modules import BODIES, CONFIGS, project, source
+from tests.kits.paths import ROOT
 
 FAULTS = faults()
 

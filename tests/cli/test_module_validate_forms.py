@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_running import Inside
-from validated_faults import Fault, faults
-from validated_modules import CONFIGS, HOOK, project, source
+
+from tests.kits.cli.cli_running import Inside
+from tests.kits.cli.validated_faults import Fault, faults
+from tests.kits.cli.validated_modules import CONFIGS, HOOK, project, source
 
 MOUNTED = 'await coordinator.mount("tools", Sample(), name="sample")'
 FORMS = faults("validated_forms.txt")

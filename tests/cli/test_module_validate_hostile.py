@@ -9,8 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_running import PATIENCE, Done, Inside, run
-from validated_modules import HEAD, TOOL, project, source
+
+from tests.kits.cli.cli_running import PATIENCE, Done, Inside, run
+from tests.kits.cli.validated_modules import HEAD, TOOL, project, source
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the hostile modules are POSIX's")
 CALL = '        logger.debug("a call")\n'

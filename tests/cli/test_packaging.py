@@ -12,9 +12,10 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from cli_running import ROOT, TOOLS
 
 from mcp_bridge._version import __version__
+from tests.kits.cli.cli_running import TOOLS
+from tests.kits.paths import ROOT
 
 BUILD = 180
 SKIPPED = {".git", ".venv", ".node", "node_modules", "dist", "build", "__pycache__", ".ruff_cache", ".mypy_cache"}

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_running import TOOLS
+
+from tests.kits.cli.cli_running import TOOLS
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
 

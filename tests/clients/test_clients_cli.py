@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from clients_running import COMMAND, FILES, Person, client_of, golden, person
+
+from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from doctoring import ERAS, Person, somebody
+
+from tests.kits.clients.doctoring import ERAS, Person, somebody
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from doctoring import ERAS, TOOLS, Person, script, somebody
 
 from mcp_bridge.cli.doctor.preflight import python_of
 from mcp_bridge.clients import reading
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.dialects.table import PROFILES
+from tests.kits.clients.doctoring import ERAS, TOOLS, Person, script, somebody
 
 pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
 

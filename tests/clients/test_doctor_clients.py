@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from doctoring import ERAS, ONE_ERA, TOOLS, Person, somebody
+
+from tests.kits.clients.doctoring import ERAS, ONE_ERA, TOOLS, Person, somebody
 
 pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
 

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from clients_running import COMMAND, FILES, Person, client_of, golden, person
+
+from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
 
 SECRET = "a-value-of-which-nobody-may-see-anything"
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue")

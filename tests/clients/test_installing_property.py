@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from clients_running import COMMAND, Person, person
-from fuzzing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.kits.clients.clients_running import COMMAND, Person, person
+from tests.kits.fuzzing import examples
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
     lambda name: name not in {"shelf", "mcpServers"}

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from clients_running import COMMAND, FILES, Person, client_of, person
+
+from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, person
 
 NAMES = ("one", "two", "three")
 ORDERS = [("one", "two", "three"), ("three", "two", "one"), ("two", "one", "three")]

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from clients_running import COMMAND, FILES, Person, client_of, golden, person
+
+from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
 
 SECRET = "a-value-of-which-nobody-may-see-anything"
 FOREIGN = "not-to-be-shown"

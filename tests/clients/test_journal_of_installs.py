@@ -14,6 +14,7 @@ import pytest
 
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.contracts.errors import ConfigError
+from tests.kits.paths import ROOT
 
 RECORD = Record(
     client="zed",
@@ -30,7 +31,7 @@ MANY = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from test_journal_of_installs import RECORD
+from tests.clients.test_journal_of_installs import RECORD
 from mcp_bridge.clients.journal import Journal
 for number in range(50):
     Journal(Path(sys.argv[1])).remember(replace(RECORD, name=f"{sys.argv[2]} {number}"))
@@ -113,7 +114,7 @@ def test_a_record_that_was_moved_to_another_name_is_not_taken_for_it(tmp_path: P
 
 def test_programs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MANY, str(tmp_path)]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     writers = [subprocess.Popen([*command, name], env=environ) for name in ("one", "two")]
     assert [writer.wait(100) for writer in writers] == [0, 0]
     names = {record.name for record in Journal(tmp_path).all()}

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from clients_running import COMMAND, Person, person
+
+from tests.kits.clients.clients_running import COMMAND, Person, person
 
 OLD = "/old/bin/mcp-bridge"
 SECRETS = ("plain-secret", "424242", "sekr", "quoted", "block-one", "block-two", "comment-secret", "neighbours")

@@ -14,8 +14,9 @@ from mcp_bridge.clients.shaping import reference, references, refers, shaped, st
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.dialects.table import PROFILES
+from tests.kits.paths import ROOT
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+PAGE = ROOT / "docs" / "clients.md"
 ENTRY = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
 PLAIN = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"))
 _COMMON = {"command": "/opt/mcp-bridge", "args": ["serve", "/srv/shelf.yaml"]}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clients_running import Person, person
+
+from tests.kits.clients.clients_running import Person, person
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from referee import Toolchain
+
+from tests.kits.conformance.referee import Toolchain
 
 
 @pytest.fixture(scope="session")
 def node(pytestconfig: pytest.Config) -> Toolchain:
     """Node and the suite; without them the tests are skipped aloud, and fail in CI."""
-    from needed import needed  # referee makes its folder known
+    from tests.kits.node.needed import needed  # referee makes its folder known
 
     return needed(pytestconfig, "THE CONFORMANCE SUITE DID NOT RUN")

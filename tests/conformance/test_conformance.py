@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from front import Front
-from referee import Toolchain, Verdict, everything, judge, requirements, several
+
+from tests.kits.conformance.front import Front
+from tests.kits.conformance.referee import Toolchain, Verdict, everything, judge, requirements, several
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
 

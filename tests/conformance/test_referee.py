@@ -6,9 +6,9 @@ import ast
 import sys
 
 import pytest
-from referee import HERE, Requirements, Verdict
 
 import mcp_bridge
+from tests.kits.conformance.referee import HERE, Requirements, Verdict
 
 REQUIREMENTS = Requirements(revision="2026-07-28", required=("one", "two"), unscored={"more": "pending"})
 PASSED = {"id": "a-check", "status": "SUCCESS", "description": "It works."}

@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 import pytest
-from dialect_kit import bridge_with
 
 from mcp_bridge.dialects.conditions import DEPENDENT
 from mcp_bridge.dialects.flattening import COMBINATORS, flattened
@@ -14,6 +13,7 @@ from mcp_bridge.dialects.rewriting import applied
 from mcp_bridge.dialects.table import PROFILES
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.tools import to_wire
+from tests.kits.dialects.dialect_kit import bridge_with
 
 TEXT = {"type": "string"}
 NEEDS_B: dict[str, Any] = {

@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from dialect_kit import TREE, VALUES
-from fuzzing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge.dialects import reading
 from mcp_bridge.dialects.parsing import Parsing
 from mcp_bridge.schema.validator import Validator
+from tests.kits.dialects.dialect_kit import TREE, VALUES
+from tests.kits.fuzzing import examples
 
 
 @pytest.mark.parametrize(

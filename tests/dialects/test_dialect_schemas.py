@@ -6,10 +6,10 @@ import logging
 from typing import Any
 
 import pytest
-from dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
 
 from mcp_bridge.dialects.flattening import flattened
 from mcp_bridge.dialects.inlining import MOST, TEXT, inlined
+from tests.kits.dialects.dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
 
 
 def test_what_a_reference_leads_to_stands_in_its_place_with_what_stood_beside_it() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from dialect_kit import ADDRESS, ALL, REFERRING, SHAPES, VALUES, bridge_with, registry_with
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.inbound import x_mcp_header_map
@@ -25,6 +24,7 @@ from mcp_bridge.dialects.rewriting import applied
 from mcp_bridge.server.listing import Listing
 from mcp_bridge.testing import connect
 from mcp_bridge.wire.tools import to_wire
+from tests.kits.dialects.dialect_kit import ADDRESS, ALL, REFERRING, SHAPES, VALUES, bridge_with, registry_with
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 

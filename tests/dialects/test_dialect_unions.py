@@ -7,12 +7,12 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from dialect_kit import ADDRESS, SHAPES
-from fuzzing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge.dialects.flattening import COMBINATORS, flattened
+from tests.kits.dialects.dialect_kit import ADDRESS, SHAPES
+from tests.kits.fuzzing import examples
 
 
 def test_a_union_at_the_root_becomes_one_object_and_words_on_what_goes_together() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from dialect_kit import REFERRING, SHAPES
 
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
@@ -19,6 +18,7 @@ from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.dialects.table import PROFILES
 from mcp_bridge.registry.plugins import SOURCES, source_type
 from mcp_bridge.settings import json_schema, load
+from tests.kits.dialects.dialect_kit import REFERRING, SHAPES
 
 HEAVY = {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}
 TOOLS = f"""

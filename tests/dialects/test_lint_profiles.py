@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from dialect_kit import REFERRING, SHAPES
 
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.dialects import linting
@@ -15,6 +14,7 @@ from mcp_bridge.dialects.rewriting import applied
 from mcp_bridge.dialects.table import PROFILES
 from mcp_bridge.settings.sections import ClientName
 from mcp_bridge.wire.tools import to_wire
+from tests.kits.dialects.dialect_kit import REFERRING, SHAPES
 
 LONG = "a" * 60
 SERVER = "my-server"

@@ -12,7 +12,8 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.kits.paths import ROOT
+
 EXPECTED = {
     "amplifier.yaml": ["count", "greet", "shout", "temperature"],
     "approvals.yaml": ["count", "greet", "shout", "temperature"],

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 
 from mcp_bridge.settings import model, sections
 from mcp_bridge.wire.outcomes import TABLE
+from tests.kits.paths import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 CONFIG = sorted(path for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"})
 
 

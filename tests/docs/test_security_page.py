@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.kits.paths import ROOT
+
 NAMED = re.compile(r"`(tests/\S+?\.py)::(test_\w+)`")
 
 

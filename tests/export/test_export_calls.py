@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from export_kit import ALL, PNG, WITH_IDS, double, reference, registry, response, results, text
 
 from mcp_bridge import (
     Audio,
@@ -24,6 +23,7 @@ from mcp_bridge import (
     ToolResult,
 )
 from mcp_bridge.export import Export
+from tests.kits.export.export_kit import ALL, PNG, WITH_IDS, double, reference, registry, response, results, text
 
 JSON_TEXT = ("openai", "openai-responses")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from export_kit import ALL, functions
 
 from mcp_bridge.cli.exporting import MAKERS
+from tests.kits.export.export_kit import ALL, functions
 
 TOOLS = '''
 from mcp_bridge import ToolEntry, tool

@@ -6,12 +6,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from export_kit import TREE, functions, response
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge import ToolEntry
 from mcp_bridge.export import Export
+from tests.kits.export.export_kit import TREE, functions, response
 
 CLOSED = {"additionalProperties": False}
 TEXT = {"type": "string"}

@@ -8,7 +8,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from export_kit import ALL, TREE, functions, registry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ import mcp_bridge.export
 from mcp_bridge import ConfigError, ToolEntry, ToolRegistry
 from mcp_bridge.contracts.errors import ToolNotFound
 from mcp_bridge.export import FORMATS, Export
+from tests.kits.export.export_kit import ALL, TREE, functions, registry
 
 SAFE = set(string.ascii_letters + string.digits + "_-")
 COMPOSED = {"anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"}

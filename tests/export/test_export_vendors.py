@@ -13,13 +13,13 @@ import openai.types.chat
 import openai.types.responses
 import pytest
 from botocore.validate import ParamValidator
-from export_kit import TREE, functions, registry, response, results, text
 from google.genai import types as gemini
 from openai.types.responses.response_input_param import FunctionCallOutput
 from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 
 from mcp_bridge import EmbeddedResource, Image, Text, ToolEntry, ToolResult
 from mcp_bridge.export import Export
+from tests.kits.export.export_kit import TREE, functions, registry, response, results, text
 
 CALLS = (("weather", {"city": "Rom"}), ("nowhere", {"city": "X"}), ("painting", {}), ("silent", {}), ("words", {}))
 

@@ -1,6 +1,6 @@
 """Tests of frameworks say which they need, at the top of the file and before its import:
 
-    from environments import needs
+    from tests.kits.frameworks.environments import needs
 
     needs("langchain")
 

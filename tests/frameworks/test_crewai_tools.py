@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
-from shapes_crewai import BaseTool, CrewStructuredTool, ToolFailure
-from shapes_kit import said, schema, served
 
 from mcp_bridge.frameworks.crewai import entry_of, fits
+from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool, ToolFailure
+from tests.kits.frameworks.shapes_kit import said, schema, served
 
 BAKED = 'Tool Name: shop\nTool Arguments: {"item": {}}\nTool Description: Orders an item.'
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 
-import environments
 import pytest
+
+from tests.kits.frameworks import environments
 
 EXTRAS = tomllib.loads((environments.ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 

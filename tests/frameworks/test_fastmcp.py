@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from environments import needs
-from framework_clients import answered, bridge_of, opened
 
 from mcp_bridge.frameworks import fastmcp as shape
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
 
 needs("fastmcp")
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from shapes_boxes import Box, entry, recognised
-from shapes_kit import PATIENCE, said
 
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.app.factory import from_settings
@@ -23,6 +21,8 @@ from mcp_bridge.frameworks import recognising
 from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.shapes_boxes import Box, entry, recognised
+from tests.kits.frameworks.shapes_kit import PATIENCE, said
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 CREW = """

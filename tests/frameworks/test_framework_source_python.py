@@ -12,8 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from shapes_boxes import Box, recognised
-from shapes_kit import PATIENCE, said
 
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
@@ -21,13 +19,16 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks import recognising
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.shapes_boxes import Box, recognised
+from tests.kits.frameworks.shapes_kit import PATIENCE, said
+from tests.kits.paths import ROOT
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 HEAVY = {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}
 TEXT = """
     from mcp_bridge import tool
-    from shapes_crewai import BaseTool, CrewStructuredTool
-    from shapes_llamaindex import BaseToolSpec
+    from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool
+    from tests.kits.frameworks.shapes_llamaindex import BaseToolSpec
 
     def made(name, answer="made"):
         return CrewStructuredTool(name=name, description="Made.", func=lambda: answer)
@@ -160,7 +161,7 @@ async def test_a_tool_that_cannot_be_published_does_not_keep_an_edit_out(tmp_pat
 
 def run(folder: Path, *args: str, importtime: bool = False) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *(["-X", "importtime"] if importtime else []), "-m", "mcp_bridge", *args]
-    path = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    path = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
     if not (folder / "x.yaml").exists():
         (folder / "theirs.py").write_text(path + dedent(TEXT), "utf-8")
         (folder / "x.yaml").write_text(

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from environments import needs
 from pydantic import BaseModel, Field
-from shapes_kit import PNG, said, schema, served
 
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
@@ -20,6 +18,8 @@ from mcp_bridge.frameworks.langchain import entry_of, fits
 from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
 
 needs("langchain")
 

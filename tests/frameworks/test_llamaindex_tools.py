@@ -7,12 +7,12 @@ import base64
 from typing import Any
 
 import pytest
-from shapes_kit import PNG, said, schema, served
-from shapes_llamaindex import BaseTool, BaseToolSpec, FunctionTool, image, output, text
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import toolkits
 from mcp_bridge.frameworks.llamaindex import entry_of, fits
+from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
+from tests.kits.frameworks.shapes_llamaindex import BaseTool, BaseToolSpec, FunctionTool, image, output, text
 
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import needs
-from shapes_kit import PNG, said, schema, served
 
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
@@ -16,6 +14,8 @@ from mcp_bridge.frameworks import toolkits
 from mcp_bridge.frameworks.llm import entry_of, fits
 from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
 
 needs("llm")
 

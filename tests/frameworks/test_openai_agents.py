@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
-from environments import needs
-from framework_clients import answered, opened
 
 from mcp_bridge import CallContext
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import openai_agents, recognising
 from mcp_bridge.frameworks.consent import agreed
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, opened
 
 needs("openai_agents")
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import anyio
 import anyio.to_thread
 import pytest
-from environments import needs
-from framework_clients import answered, bridge_of, opened
 
 from mcp_bridge.frameworks import pydantic_tool, pydantic_toolset
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
 
 needs("pydantic_ai")
 

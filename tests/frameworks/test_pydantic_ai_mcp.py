@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 
 import pytest
-from environments import needs
-from framework_clients import answered, opened
+
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, opened
 
 needs("fastmcp")
 needs("pydantic_ai")

@@ -8,12 +8,12 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from shapes_classes import with_module
-from shapes_crewai import BaseTool, CrewStructuredTool
-from shapes_llamaindex import BaseToolSpec, FunctionTool
 
 from mcp_bridge.frameworks import recognising
 from mcp_bridge.frameworks.shapes import is_a
+from tests.kits.frameworks.shapes_classes import with_module
+from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool
+from tests.kits.frameworks.shapes_llamaindex import BaseToolSpec, FunctionTool
 
 
 class Everything:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import needs
-from shapes_kit import PNG, said, schema, served
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import toolkits
 from mcp_bridge.frameworks.smolagents import entry_of, fits
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
 
 needs("smolagents")
 

@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from environments import needs
-from framework_clients import answered, bridge_of, opened
 
 from mcp_bridge.frameworks import utcp as shape
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.environments import needs
+from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
 
 needs("utcp")
 

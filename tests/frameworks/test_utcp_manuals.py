@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from framework_clients import answered, bridge_of, opened
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import utcp
 from mcp_bridge.testing import connect
+from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
 
 ECHO = "import sys; print('|'.join(sys.argv[1:]))"
 

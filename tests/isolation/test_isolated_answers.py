@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import isolated_offers
 import pytest
-from isolation_kit import both, bridge_of, shown
 
 from mcp_bridge.testing import connect
+from tests.kits.isolation import isolated_offers
+from tests.kits.isolation.isolation_kit import both, bridge_of, shown
 
 EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 RESOURCES = ["text", "json", "bytes", "several", "broken", "failing", "items/some%20one", "none"]

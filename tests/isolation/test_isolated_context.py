@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import isolated_asking
 import mcp_types as types
 import pytest
-from isolation_kit import both, bridge_of, shown, until
+
+from tests.kits.isolation import isolated_asking
+from tests.kits.isolation.isolation_kit import both, bridge_of, shown, until
 
 # isort: split
-from asking_people import Model, Person, folders
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.testing import connect
+from tests.kits.questions.asking_people import Model, Person, folders
 
 STATELESS = "2026-07-28"
 EVERY_ERA = pytest.mark.parametrize("mode", ["legacy", STATELESS])

@@ -6,15 +6,12 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
-from isolation_kit import PATIENCE, until
-from strange_worker import OFFER
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolCrashed, ToolUnavailable
@@ -25,8 +22,11 @@ from mcp_bridge.isolation.order import Isolation, Order
 from mcp_bridge.isolation.pool import Pool
 from mcp_bridge.isolation.source import IsolatedSource
 from mcp_bridge.registry.registry import ToolRegistry
+from tests.kits.isolation.isolation_kit import PATIENCE, until
+from tests.kits.isolation.strange_worker import OFFER
+from tests.kits.paths import KITS
 
-WORKER = Path(__file__).with_name("strange_worker.py")
+WORKER = KITS / "isolation" / "strange_worker.py"
 ORDER = Order(type="python", name="strange", options={}, directory=str(WORKER.parent), working_dir=str(WORKER.parent))
 REQUEST = Request(kind="tools", name="t", part="", arguments={}, what="tool")
 FINE = {"success": True, "output": 1, "error": None, "content": None, "code": None, "meta": None}

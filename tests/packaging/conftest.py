@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from packaging_kit import KEY, PATIENCE, Official, built_wheel, offline, pip, shelf, without
-from packaging_kit import run as command
-from toolchain import RegistryUnreachable, ToolchainUnavailable, find_node, install, node_environment, run
+
+from tests.kits.node.toolchain import (
+    RegistryUnreachable,
+    ToolchainUnavailable,
+    find_node,
+    install,
+    node_environment,
+    run,
+)
+from tests.kits.packaging.packaging_kit import KEY, PATIENCE, Official, built_wheel, offline, pip, shelf, without
+from tests.kits.packaging.packaging_kit import run as command
+from tests.kits.paths import KITS
 
 
 @pytest.fixture
@@ -56,7 +65,7 @@ def official(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
     """The official tool for bundles, with a home of its own."""
     try:
         node = find_node()
-        modules = install(node, Path(__file__).parent)
+        modules = install(node, KITS / "packaging")
     except (RegistryUnreachable, ToolchainUnavailable) as missing:
         without(pytestconfig, f"THE OFFICIAL TOOL FOR BUNDLES HAS SEEN NONE: {missing}")
     script = modules / "@anthropic-ai/mcpb/dist/cli/cli.js"

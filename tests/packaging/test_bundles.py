@@ -11,7 +11,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from packaging_kit import (
+
+from mcp_bridge._version import __version__
+from tests.kits.packaging.packaging_kit import (
     BUILD,
     KEY,
     TRAVELLING,
@@ -27,8 +29,6 @@ from packaging_kit import (
     unpacked,
     without,
 )
-
-from mcp_bridge._version import __version__
 
 SET = {"SHELF_KEY": KEY}
 DATA = ("--include", "data/*.json")

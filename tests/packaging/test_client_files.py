@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from packaging_kit import KEY, asked, environment, inside
 from ruamel.yaml import YAML
 
 from mcp_bridge.clients.table import CLIENTS
+from tests.kits.packaging.packaging_kit import KEY, asked, environment, inside
 
 READERS = {
     "json": json.loads,

@@ -10,9 +10,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from packaging_kit import KEY, inside, run
 
 from mcp_bridge._version import __version__
+from tests.kits.packaging.packaging_kit import KEY, inside, run
 
 SET = {"SHELF_KEY": KEY}
 DATA = ("--include", "data/*.json")

@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from packaging_kit import KEY, TRAVELLING, asked, environment, fresh_venv, inside
 
 from mcp_bridge._version import __version__
+from tests.kits.packaging.packaging_kit import KEY, TRAVELLING, asked, environment, fresh_venv, inside
 
 KNOWN = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from packaging_kit import inside
+
+from tests.kits.packaging.packaging_kit import inside
 
 
 def copied(folder: Path, settings: str) -> tuple[set[str], str]:

@@ -9,11 +9,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from packaging_kit import inside
 
 from mcp_bridge._version import __version__
+from tests.kits.packaging.packaging_kit import inside
+from tests.kits.paths import KITS
 
-SCHEMA = json.loads((Path(__file__).parent / "registry" / "server.schema.json").read_text())
+SCHEMA = json.loads((KITS / "packaging" / "registry" / "server.schema.json").read_text())
 """The registry's, as it is published."""
 MINE = ("--namespace", "io.github.somebody")
 

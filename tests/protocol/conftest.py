@@ -6,13 +6,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import protocol_prefork
 import pytest
-from protocol_hosting import Hosting, hosting
-from protocol_ways import WAYS, Connected, Way, serving
+
+from tests.kits.paths import ROOT
+from tests.kits.protocol import protocol_prefork
+from tests.kits.protocol.protocol_hosting import Hosting, hosting
+from tests.kits.protocol.protocol_ways import WAYS, Connected, Way, serving
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,7 +27,8 @@ def prefork() -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory(prefix="mcp") as folder,  # pytest's own is too deep for a socket on some systems
         subprocess.Popen(
-            [sys.executable, str(Path(protocol_prefork.__file__)), address := f"{folder}/socket"],
+            [sys.executable, "-m", protocol_prefork.__name__, address := f"{folder}/socket"],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         ) as process,

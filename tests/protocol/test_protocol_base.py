@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from protocol_manifest import proves
-from protocol_questions import NAME
-from protocol_server import NAME as SERVER
-from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from protocol_wire import PREFIX, STATELESS, Json
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_questions import NAME
+from tests.kits.protocol.protocol_server import NAME as SERVER
+from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_wire import PREFIX, STATELESS, Json
 
 LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 META_KEY = re.compile(rf"(?P<prefix>{LABEL}(?:\.{LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")

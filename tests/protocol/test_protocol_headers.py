@@ -6,12 +6,12 @@ import base64
 from typing import Annotated, Any
 
 import pytest
-from protocol_http import HttpWire, Reply, encoded
-from protocol_manifest import proves
-from protocol_ways import Connected, over
-from protocol_wire import HANDSHAKE, PREFIX, STATELESS, Json
 
 from mcp_bridge import Header, tool
+from tests.kits.protocol.protocol_http import HttpWire, Reply, encoded
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import Connected, over
+from tests.kits.protocol.protocol_wire import HANDSHAKE, PREFIX, STATELESS, Json
 
 STATELESS_HTTP = over("http", stateless=True)
 MISMATCH = (400, -32020)

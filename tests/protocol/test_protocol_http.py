@@ -10,10 +10,11 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from protocol_http import ACCEPT, HttpWire
-from protocol_manifest import proves
-from protocol_ways import Connected, over
-from protocol_wire import PATIENCE, Json
+
+from tests.kits.protocol.protocol_http import ACCEPT, HttpWire
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import Connected, over
+from tests.kits.protocol.protocol_wire import PATIENCE, Json
 
 HTTP = over("http")
 

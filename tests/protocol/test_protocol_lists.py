@@ -8,14 +8,14 @@ import anyio
 import anyio.lowlevel
 import mcp_types as types
 import pytest
-from protocol_hosting import Hosting
-from protocol_http import http_wire
-from protocol_manifest import proves
-from protocol_tools import OFFERED
-from protocol_ways import STATELESS_ONLY, Connected, over
-from protocol_wire import PATIENCE, Json, Wire
 
 from mcp_bridge import ToolRegistry, asgi_app
+from tests.kits.protocol.protocol_hosting import Hosting
+from tests.kits.protocol.protocol_http import http_wire
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_tools import OFFERED
+from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_wire import PATIENCE, Json, Wire
 
 LISTS = {
     "tools/list": "tools",

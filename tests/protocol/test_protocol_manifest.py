@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from protocol_manifest import ERAS, LEFT_OUT, proofs, requirements
+from tests.kits.protocol.protocol_manifest import ERAS, LEFT_OUT, proofs, requirements
 
 ADDRESS = re.compile(rf"({'|'.join(ERAS)})/[a-z/-]+(#[a-z0-9-]+)?")
 

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 from mcp_types import LoggingMessageNotificationParams
-from protocol_http import HttpWire
-from protocol_manifest import proves
-from protocol_tools import SECRET
-from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from protocol_wire import PREFIX, Json, Wire, beside
+
+from tests.kits.protocol.protocol_http import HttpWire
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_tools import SECRET
+from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_wire import PREFIX, Json, Wire, beside
 
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LOG = "notifications/message"

@@ -8,11 +8,12 @@ import json
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-from protocol_manifest import proves
-from protocol_offers import LANGUAGES
-from protocol_tools import PNG, SECRET, WAV
-from protocol_ways import Connected
-from protocol_wire import Json, Wire
+
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_offers import LANGUAGES
+from tests.kits.protocol.protocol_tools import PNG, SECRET, WAV
+from tests.kits.protocol.protocol_ways import Connected
+from tests.kits.protocol.protocol_wire import Json, Wire
 
 REVIEW = {"type": "ref/prompt", "name": "review"}
 NOTES = {"type": "ref/resource", "uri": "test://people/{name}/notes/{number}"}

@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-from protocol_manifest import proves
-from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected
-from protocol_wire import Json, Wire
+
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected
+from tests.kits.protocol.protocol_wire import Json, Wire
 
 PRIMITIVES = {"string", "number", "integer", "boolean", "array"}
 EVERYTHING: dict[str, Any] = {

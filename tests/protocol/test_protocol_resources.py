@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from protocol_manifest import proves
-from protocol_tools import PNG, SECRET
-from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected
-from protocol_wire import Wire
+
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_tools import PNG, SECRET
+from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected
+from tests.kits.protocol.protocol_wire import Wire
 
 TRAVERSALS = (
     "../../etc/passwd", "a/../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "%2E%2E%2Fetc",

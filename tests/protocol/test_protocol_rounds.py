@@ -10,10 +10,11 @@ import pytest
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from protocol_manifest import proves
-from protocol_ways import STATELESS_ONLY, Connected, over
-from protocol_wire import PREFIX, Json
-from test_protocol_questions import EVERYTHING, MESSAGE, ROOTS, again, named
+
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_wire import PREFIX, Json
+from tests.protocol.test_protocol_questions import EVERYTHING, MESSAGE, ROOTS, again, named
 
 REFUSED = "Invalid or expired requestState"
 KINDS = {"elicitation/create", "sampling/createMessage", "roots/list"}

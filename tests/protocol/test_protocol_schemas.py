@@ -7,12 +7,12 @@ import time
 from typing import Any
 
 import pytest
-from protocol_manifest import proves
-from protocol_ways import Connected, over
-from protocol_wire import Json
 
 from mcp_bridge import Offer, ToolEntry
 from mcp_bridge.app.bridge import Attached, Bridge
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import Connected, over
+from tests.kits.protocol.protocol_wire import Json
 
 IN_MEMORY = over("memory", backend="asyncio")
 PAIR_2020: Json = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from protocol_http import HttpWire, Reply
-from protocol_manifest import proves
-from protocol_ways import Connected, over
-from protocol_wire import HANDSHAKE, PATIENCE
+
+from tests.kits.protocol.protocol_http import HttpWire, Reply
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import Connected, over
+from tests.kits.protocol.protocol_wire import HANDSHAKE, PATIENCE
 
 HANDSHAKE_HTTP = over("http", stateless=False)
 CHANGED = "notifications/tools/list_changed"

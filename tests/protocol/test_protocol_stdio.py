@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from protocol_manifest import proves
-from protocol_ways import Connected, over, stdio_wire
+
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import Connected, over, stdio_wire
 
 STDIO = over("stdio")
 TOOLS = """

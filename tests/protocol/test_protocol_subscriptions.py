@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from protocol_manifest import proves
-from protocol_ways import STATELESS_ONLY, Connected
-from protocol_wire import PREFIX, Json, Wire
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected
+from tests.kits.protocol.protocol_wire import PREFIX, Json, Wire
 
 ID = f"{PREFIX}subscriptionId"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"

@@ -14,14 +14,14 @@ import mcp_types as types
 import pytest
 from anyio import to_thread
 from mcp.shared.exceptions import MCPError
-from protocol_manifest import proves
-from protocol_tools import PNG, SECRET, WAV
-from protocol_ways import STATELESS_ONLY, Connected, over
-from protocol_wire import PATIENCE, Json, Wire
 
 from mcp_bridge import PromptArgument, PromptEntry, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports import memory
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_tools import PNG, SECRET, WAV
+from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_wire import PATIENCE, Json, Wire
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from protocol_tools import META, SECRET
-from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from protocol_wire import PATIENCE, PREFIX, Wire
 
 from mcp_bridge import ToolEntry
+from tests.kits.protocol.protocol_tools import META, SECRET
+from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_wire import PATIENCE, PREFIX, Wire
 
 COMPLETION = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "broken", "value": ""}}
 CHANGED = "notifications/tools/list_changed"

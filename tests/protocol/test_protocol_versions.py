@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from protocol_manifest import proves
-from protocol_server import NAME
-from protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from protocol_wire import CLIENT, HANDSHAKE, PREFIX, STATELESS, Json
+
+from tests.kits.protocol.protocol_manifest import proves
+from tests.kits.protocol.protocol_server import NAME
+from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_wire import CLIENT, HANDSHAKE, PREFIX, STATELESS, Json
 
 OLDER = ("2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE)
 PROMISES: dict[str, tuple[str, Json]] = {

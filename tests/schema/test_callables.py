@@ -14,11 +14,11 @@ from typing import Annotated, Any, Optional
 import annotated_types
 import pytest
 from pydantic import Field
-from typed_functions import Period, Place, Unit, taking
 from typing_extensions import Doc
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.schema.infer import context_parameter, infer, is_context
+from tests.kits.schema.typed_functions import Period, Place, Unit, taking
 
 if typing.TYPE_CHECKING:
     from nowhere import Missing

@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
-from fuzzing import TIMES, examples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +19,8 @@ from mcp_bridge.dialects.shapes import Shapes
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.schemas import as_object
 from mcp_bridge.wire.tools import to_wire
+from tests.kits.fuzzing import TIMES, examples
+from tests.kits.schema.fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
 
 pytestmark = pytest.mark.timeout(120 * TIMES)  # making a schema takes longer than all that is done with it
 ALL = Dialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)

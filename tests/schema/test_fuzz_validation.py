@@ -13,8 +13,6 @@ from typing import Any
 import anyio
 import orjson
 import pytest
-from fuzz_schemas import DATA, FITTED, HOSTILE, ODD, SOUND
-from fuzzing import built, corpus, examples
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
@@ -24,6 +22,8 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.schema.validator import Validator, complaints
 from mcp_bridge.server.listing import Listing
+from tests.kits.fuzzing import built, corpus, examples
+from tests.kits.schema.fuzz_schemas import DATA, FITTED, HOSTILE, ODD, SOUND
 
 SLOW = 2.0
 """Seconds of CPU, on a busy machine, that no single question may cost."""

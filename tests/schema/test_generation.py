@@ -19,12 +19,24 @@ from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
-from typed_functions import Node, OldOptions, Opaque, Options, Period, Place, Point, Trip, Unit, accepts, returning
 
 from mcp_bridge.contracts.content import Image, Text
 from mcp_bridge.contracts.results import Result
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.schema.infer import infer
+from tests.kits.schema.typed_functions import (
+    Node,
+    OldOptions,
+    Opaque,
+    Options,
+    Period,
+    Place,
+    Point,
+    Trip,
+    Unit,
+    accepts,
+    returning,
+)
 
 # -- titles --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,10 @@ from uuid import UUID
 import annotated_types
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
-from typed_functions import (
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.schema.infer import infer
+from tests.kits.schema.typed_functions import (
     Kind,
     Level,
     Node,
@@ -35,9 +38,6 @@ from typed_functions import (
     problems,
     taking,
 )
-
-from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.schema.infer import infer
 
 if typing.TYPE_CHECKING:
     from nowhere import Missing

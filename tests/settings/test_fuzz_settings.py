@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import TIMES, built, corpus, examples
 from hypothesis import given
-from settings_mutations import ENVIRON, files
 
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import Settings, load
+from tests.kits.fuzzing import TIMES, built, corpus, examples
+from tests.kits.settings.settings_mutations import ENVIRON, files
 
 SLOW = 5.0
 """Seconds of CPU, on a busy machine, that no file of this size may cost."""

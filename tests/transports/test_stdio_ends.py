@@ -10,11 +10,11 @@ from typing import Any
 
 import anyio
 import pytest
-from stdio_talk import PATIENCE, Talk, served
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports.ends import Ending, Ledger, on_signals
+from tests.kits.transports.stdio_talk import PATIENCE, Talk, served
 
 NOTHING: dict[str, Any] = {"type": "object"}
 

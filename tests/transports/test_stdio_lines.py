@@ -9,13 +9,13 @@ from typing import Any
 
 import anyio
 import pytest
-from stdio_talk import META, PATIENCE, Talk, line, served
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.runtime.descriptors import Pipes
 from mcp_bridge.runtime.line_splitter import LIMIT
 from mcp_bridge.transports import stdio
+from tests.kits.transports.stdio_talk import META, PATIENCE, Talk, line, served
 
 
 @tool

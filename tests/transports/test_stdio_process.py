@@ -18,9 +18,11 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
-from stdio_talk import META, PATIENCE, Server, command, line, spawned
 
-TOOLS = Path(__file__).with_name("stdio_tools.py")
+from tests.kits.paths import KITS
+from tests.kits.transports.stdio_talk import META, PATIENCE, Server, command, line, spawned
+
+TOOLS = KITS / "transports" / "stdio_tools.py"
 CHANGED = "notifications/tools/list_changed"
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 

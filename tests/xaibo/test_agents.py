@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from xaibo_kit import Served, listed, told, written
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.xaibo.source import attachments
+from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

@@ -9,9 +9,6 @@ from unittest.mock import MagicMock
 
 import anyio
 import pytest
-from vocabulary_document import example
-from vocabulary_document import written as as_run
-from xaibo_kit import Served, listed, told, written
 
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
@@ -27,6 +24,9 @@ from mcp_bridge.xaibo import (
     ToolResult,
 )
 from mcp_bridge.xaibo.source import XaiboSource
+from tests.kits.xaibo.vocabulary_document import example
+from tests.kits.xaibo.vocabulary_document import written as as_run
+from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

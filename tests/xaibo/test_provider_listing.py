@@ -7,11 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
-from xaibo_kit import Served, listed, told
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.xaibo import Tool, ToolNotFoundError, ToolResult
 from mcp_bridge.xaibo.source import listing
+from tests.kits.xaibo.xaibo_kit import Served, listed, told
 
 SOON = 0.001
 

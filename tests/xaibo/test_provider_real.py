@@ -10,9 +10,9 @@ import anyio
 import pytest
 from xaibo.core.models.tools import Tool, ToolParameter, ToolResult
 from xaibo.core.protocols.tools import ToolProviderProtocol
-from xaibo_kit import Served, listed, told, written
 
 from mcp_bridge.contracts.errors import SourceError
+from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

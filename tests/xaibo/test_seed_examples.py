@@ -8,7 +8,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from vocabulary_document import DOCUMENT, IMPORTS, example, examples, run, written
 
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.xaibo import (
@@ -24,6 +23,7 @@ from mcp_bridge.xaibo import (
 )
 from mcp_bridge.xaibo.results import raised, to_result
 from mcp_bridge.xaibo.schemas import schema_of, schema_of_tool
+from tests.kits.xaibo.vocabulary_document import DOCUMENT, IMPORTS, example, examples, run, written
 
 WEATHER = "class WeatherToolProvider"
 MOCK = "class MockToolProvider"

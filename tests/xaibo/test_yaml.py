@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from xaibo_kit import Served, listed, told, written
 
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
+from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

@@ -1,0 +1,213 @@
+"""tool:pre: what hooks decide about a call before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from mcp_bridge.amplifier import HookResult
+from tests.kits.hooks.hooks_kit import (
+    EVERY_ERA,
+    LOGS,
+    STATELESS,
+    House,
+    Someone,
+    ask,
+    code_of,
+    deny,
+    inject,
+    modify,
+    texts,
+    visited,
+)
+
+
+@EVERY_ERA
+async def test_a_hook_hears_the_call_and_it_goes_on(mode: str) -> None:
+    house = House()
+    house.on("tool:pre", HookResult(action="continue"))
+    async with visited(house, mode) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert result.structured_content == {"sum": 3}
+    [heard] = house.of("tool:pre")
+    assert (heard["tool_name"], heard["tool_input"]) == ("add", {"n": 2})
+    assert heard["tool_call_id"]
+    assert "timestamp" in heard
+
+
+@EVERY_ERA
+async def test_a_denied_call_does_not_run_and_its_client_reads_the_reason(mode: str) -> None:
+    house = House()
+    house.on("tool:pre", deny("not on Sundays"))
+    house.on("tool:post")
+    house.on("tool:error")
+    async with visited(house, mode) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert code_of(result) == "denied"
+    assert texts(result) == ["Tool 'add' was denied: not on Sundays"]
+    assert house.ran == house.of("tool:post") == []
+    [error] = house.of("tool:error")
+    assert error["error"] == {"message": "Tool 'add' was denied: not on Sundays", "type": "denied"}
+
+
+@EVERY_ERA
+async def test_a_denial_ends_it_whoever_would_come_after(mode: str) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", ask(), priority=1)
+    house.on("tool:pre", modify(tool_input={"n": 7}), priority=2)
+    house.on("tool:pre", deny("no"), priority=3)
+    house.on("tool:pre", inject("never read"), priority=4)
+    async with visited(house, mode, person) as client:
+        assert code_of(await client.call_tool("add", {"n": 2})) == "denied"
+    assert (len(house.of("tool:pre")), person.asked, house.ran) == (3, [], [])
+
+
+@EVERY_ERA
+async def test_changed_arguments_are_what_the_tool_and_later_hooks_get(mode: str) -> None:
+    house = House()
+    house.on("tool:pre", modify(tool_input={"n": 5}))
+    house.on("tool:pre")
+    house.on("tool:post")
+    async with visited(house, mode) as client:
+        result = await client.call_tool("add", {"n": 2, "to": 9})
+    assert result.structured_content == {"sum": 6}
+    assert house.ran == [{"n": 5, "to": 1}]
+    assert [data["tool_input"] for data in (house.of("tool:pre")[1], *house.of("tool:post"))] == [{"n": 5}] * 2
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("made", [{"n": "five"}, {}, {"n": 1, "more": 2}, None, ["n"], "n", 5, {"n": {1, 2}}])
+async def test_arguments_that_a_hook_has_spoilt_do_not_reach_the_tool_and_nobody_is_asked(mode: str, made: Any) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", modify(tool_input=made))
+    house.on("tool:pre", ask())
+    house.on("tool:error")
+    async with visited(house, mode, person) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert code_of(result) == "invalid_arguments"
+    assert "A hook has changed the arguments" in texts(result)[0]
+    assert (house.ran, person.asked) == ([], [])
+    assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_arguments"]
+
+
+@EVERY_ERA
+async def test_arguments_that_differ_by_type_alone_are_changed(mode: str) -> None:
+    house = House()
+    house.on("tool:pre", modify(tool_input={"text": "2"}))
+    async with visited(house, mode) as client:
+        assert texts(await client.call_tool("say", {"text": "two"})) == ["said 2"]
+
+
+@EVERY_ERA
+async def test_no_hook_hears_of_a_call_whose_arguments_do_not_fit(mode: str) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", ask())
+    async with visited(house, mode, person) as client:
+        assert code_of(await client.call_tool("add", {"n": "x"})) == "invalid_arguments"
+    assert (house.heard, person.asked, house.ran) == ([], [], [])
+
+
+@EVERY_ERA
+async def test_what_the_model_is_to_read_stands_after_the_answer_for_it_alone(mode: str) -> None:
+    house = House()
+    house.on("tool:pre", inject("Mind the gap."))
+    house.on("tool:post", inject("And the step."))
+    async with visited(house, mode) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert result.structured_content == {"sum": 3}
+    assert texts(result) == ['{"sum":3}', "Mind the gap.", "And the step."]
+    assert [block.annotations and block.annotations.audience for block in result.content] == [
+        None,
+        ["assistant"],
+        ["assistant"],
+    ]
+
+
+@EVERY_ERA
+async def test_what_the_model_is_to_read_is_told_with_a_failure_too_and_nothing_twice(mode: str) -> None:
+    house = House()
+    house.on("tool:pre", inject("Ask for help."))
+    house.on("tool:pre", lambda data: deny("no") if data["tool_name"] == "say" else None)
+    async with visited(house, mode) as client:
+        assert texts(await client.call_tool("say", {"text": "x"})) == ["Tool 'say' was denied: no", "Ask for help."]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+async def test_a_change_is_kept_beside_a_question_and_beside_a_text(mode: str, order: tuple[int, int]) -> None:
+    house, person = House(), Someone("Allow")
+    house.on("tool:pre", modify(tool_input={"n": 5}), priority=order[0])
+    house.on("tool:pre", ask(), priority=order[1])
+    house.on("tool:pre", inject("Read this."), priority=order[1])
+    async with visited(house, mode, person) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert texts(result) == ['{"sum":6}', "Read this."]
+    assert person.prompts == ["Sure?"]
+
+
+@EVERY_ERA
+async def test_a_hook_that_crashes_denies_and_says_nothing_of_why(mode: str) -> None:
+    house = House()
+    house.on("tool:pre", lambda data: data["no such"])
+    async with visited(house, mode) as client:
+        result = await client.call_tool("add", {"n": 2})
+    assert code_of(result) == "denied"
+    assert "no such" not in texts(result)[0]
+    assert house.ran == []
+
+
+@EVERY_ERA
+async def test_a_hook_that_hangs_denies(mode: str) -> None:
+    house = House(hook_timeout=0.05)
+
+    async def hang(event: str, data: Any) -> None:
+        await anyio.sleep_forever()
+
+    house.hooks.register("tool:pre", hang)
+    async with visited(house, mode) as client:
+        assert code_of(await client.call_tool("add", {"n": 2})) == "denied"
+    assert house.ran == []
+
+
+@EVERY_ERA
+async def test_what_hooks_want_the_user_to_read_is_in_the_clients_log(mode: str) -> None:
+    house, heard = House(), []
+    house.on("tool:pre", HookResult(user_message="looking", user_message_level="warning", user_message_source="guard"))
+    house.on("tool:post", HookResult(user_message="looked"))
+    house.on("tool:error", HookResult(user_message="failed", user_message_level="error"))
+    house.on("tool:post", lambda data: deny("enough", user_message="stop") if data["tool_name"] == "say" else None)
+
+    async def listen(params: types.LoggingMessageNotificationParams) -> None:
+        heard.append((params.level, params.data, params.logger))
+
+    async with visited(house, mode, logging_callback=listen) as client:
+        meta: Any = LOGS if mode == STATELESS else None
+        await client.call_tool("add", {"n": 2}, meta=meta)
+        await client.call_tool("say", {"text": "x"}, meta=meta)
+    assert heard == [
+        ("warning", "looking", "guard"),
+        ("info", "looked", None),
+        ("warning", "looking", "guard"),
+        ("info", "looked\nstop", None),
+        ("error", "failed", None),
+    ]
+
+
+@EVERY_ERA
+async def test_no_hook_can_change_anything_in_place(mode: str) -> None:
+    house = House()
+
+    def spoil(data: Any) -> None:
+        data["tool_input"]["n"] = 100
+        data.setdefault("result", {})["output"] = "spoilt"
+
+    for event in ("tool:pre", "tool:post"):
+        house.on(event, spoil)
+        house.on(event)
+    async with visited(house, mode) as client:
+        assert (await client.call_tool("add", {"n": 2})).structured_content == {"sum": 3}
+    assert house.of("tool:pre")[1]["tool_input"] == house.of("tool:post")[1]["tool_input"] == {"n": 2}
+    assert house.of("tool:post")[1]["result"]["output"] == {"sum": 3}

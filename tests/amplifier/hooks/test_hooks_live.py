@@ -1,0 +1,81 @@
+"""Hooks in a real server process, over stdio and HTTP, in both eras."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.hooks.hooked_sources import written
+from tests.kits.hooks.hooks_kit import Json
+
+from tests.kits.survival.isolation_live import eventually  # isort: skip - hooks_kit says where
+from tests.kits.survival.survival_kit import PATIENCE, WAYS, Guest, Way, live  # isort: skip - hooks_kit says where
+
+CODE = "mcp-bridge/code"
+PERSON = Guest(can={"elicitation": {"form": {}}})
+EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=str)
+STATELESS = pytest.mark.parametrize("way", [way for way in WAYS if way.stateless], ids=str)
+
+
+def settings_in(folder: Path, host: str = "native", **more: Any) -> Json:
+    """Settings for a live server with every kind of source, under hooks."""
+    return {**json.loads(written(folder, host=host).read_text()), **more}
+
+
+def code_of(result: Json) -> str | None:
+    """The stable code of a failed result."""
+    code: str | None = result["_meta"][CODE] if result.get("isError") else None
+    return code
+
+
+@EVERY_WAY
+def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, tmp_path: Path) -> None:
+    with live(way, tmp_path, settings=settings_in(tmp_path, host)) as server, server.neighbour(PATIENCE):
+        for name in ("of_file", "of_worker", "of_module"):
+            assert server.result(name, word="alias")["structuredContent"] == {"word": "real"}
+            assert server.result(name, word="secret")["structuredContent"] == {"word": "***"}
+            assert code_of(server.result(name, word="forbidden")) == "denied"
+        assert code_of(server.result("of_file", word="hang")) == "denied"
+        assert code_of(server.result("of_file", word="crash")) == "denied"
+        assert "hooks crash" not in server.raw.decode()
+        server.says("hooks crash")
+
+
+@EVERY_WAY
+def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, settings=settings_in(tmp_path)) as server:
+        assert code_of(server.result("of_file", word="asked")) == "approval_declined"
+        server.says("tool 'of_file': denied by default, because nobody could be asked")
+
+
+@STATELESS
+@pytest.mark.parametrize(("choice", "code"), [("Allow once", None), ("Deny", "approval_declined")])
+def test_an_approval_that_one_process_asks_for_another_is_given(
+    way: Way, choice: str, code: str | None, host: str, tmp_path: Path
+) -> None:
+    keys = ["a key of thirty-two bytes or more, for tests"]
+    settings = settings_in(tmp_path, host, name="both", state={"keys": keys})
+    params: Json = {"name": "of_file", "arguments": {"word": "asked"}}
+    with live(way, tmp_path, settings=settings, guest=PERSON) as one:
+        asked = one.ask("tools/call", params).result(PATIENCE)["result"]
+    assert asked["inputRequests"]["q1"]["params"]["message"] == "of_file?"
+    answered = {"q1": {"action": "accept", "content": {"value": choice}}}
+    params |= {"inputResponses": answered, "requestState": asked["requestState"]}
+    with live(way, tmp_path, settings=settings, guest=PERSON) as other:
+        assert code_of(other.ask("tools/call", params).result(PATIENCE)["result"]) == code
+        again = other.ask("tools/call", params).result(PATIENCE)
+        assert again["error"]["data"] == {"reason": "invalid_request_state"}
+
+
+def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(host: str, tmp_path: Path) -> None:
+    way = next(way for way in WAYS if way.transport == "stdio" and not way.stateless)
+    with live(way, tmp_path, settings=settings_in(tmp_path, host), guest=PERSON) as server:
+        waiting = server.call("of_worker", word="asked")
+        asked = eventually(lambda: [each for each in server.heard if each.get("method") == "elicitation/create"])
+        assert asked[0]["params"]["message"] == "of_worker?"
+        answer = {"action": "accept", "content": {"value": "Allow once"}}
+        server.send({"jsonrpc": "2.0", "id": asked[0]["id"], "result": answer})
+        assert waiting.result(PATIENCE)["result"]["structuredContent"] == {"word": "asked"}

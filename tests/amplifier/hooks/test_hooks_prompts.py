@@ -1,0 +1,157 @@
+"""prompt:submit: hooks decide about what a prompt has come to, before the client has it, in both eras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import Image, Message, prompt
+from tests.kits.hooks.hooks_kit import EVERY_ERA, House, Someone, ask, deny, inject, modify, visited
+
+PICTURE = Image(b"\x89PNG\r\n\x1a\n", "image/png")
+
+
+def house_of(*, fails: bool = False) -> House:
+    """A house with prompts."""
+    house = House()
+    house.hooks._fail_closed |= {"prompt:submit"}
+
+    @prompt(registry=house.registry)
+    def review(code: str, depth: str = "all") -> Any:
+        """Asks for a review."""
+        house.ran.append(code)
+        if fails:
+            raise ValueError("why")
+        return [f"Review {code}.", Message("I will.", "assistant"), PICTURE]
+
+    return house
+
+
+async def got(client: Any, **arguments: str) -> list[tuple[str, str]]:
+    """The messages of the prompt: who says what."""
+    said = (await client.get_prompt("review", arguments or {"code": "x"})).messages
+    return [(one.role, getattr(one.content, "text", one.content.type)) for one in said]
+
+
+SAID = [("user", "Review x."), ("assistant", "I will."), ("user", "image")]
+
+
+@EVERY_ERA
+async def test_hooks_hear_the_text_the_messages_and_what_was_given(mode: str) -> None:
+    house = house_of()
+    house.on("prompt:submit")
+    async with visited(house, mode) as client:
+        assert await got(client, code="x", depth="top") == SAID
+    [heard] = house.of("prompt:submit")
+    assert heard["prompt_name"] == "review"
+    assert heard["arguments"] == {"code": "x", "depth": "top"}
+    assert heard["prompt"] == "Review x.\n\nI will."
+    assert [one["role"] for one in heard["messages"]] == ["user", "assistant", "user"]
+    assert heard["messages"][0]["content"] == {"type": "text", "text": "Review x."}
+
+
+@EVERY_ERA
+async def test_a_prompt_may_be_denied(mode: str) -> None:
+    house = house_of()
+    house.on("prompt:submit", lambda data: deny("no code") if "secret" in data["prompt"] else None)
+    async with visited(house, mode) as client:
+        assert await got(client) == SAID
+        with pytest.raises(MCPError, match="Prompt 'review' was denied: no code") as caught:
+            await got(client, code="secret")
+    assert caught.value.error.data == {"name": "review", "code": "denied"}
+
+
+@EVERY_ERA
+async def test_a_hook_that_crashes_denies_a_prompt(mode: str) -> None:
+    house = house_of()
+    house.on("prompt:submit", lambda data: 1 / 0)
+    async with visited(house, mode) as client:
+        with pytest.raises(MCPError, match="Prompt 'review' was denied: The hook 'handler' failed"):
+            await got(client)
+
+
+@EVERY_ERA
+async def test_a_text_that_is_changed_takes_the_place_of_all_messages(mode: str) -> None:
+    house = house_of()
+    house.on("prompt:submit", modify(prompt="[gone]"))
+    async with visited(house, mode) as client:
+        assert await got(client) == [("user", "[gone]")]
+
+
+@EVERY_ERA
+async def test_messages_that_are_changed_are_the_prompt(mode: str) -> None:
+    def change(data: dict[str, Any]) -> Any:
+        first, *others = data["messages"]
+        return modify(messages=[{**first, "content": {"type": "text", "text": "***"}}, *others], prompt="***")(data)
+
+    house = house_of()
+    house.on("prompt:submit", change)
+    async with visited(house, mode) as client:
+        assert await got(client) == [("user", "***"), *SAID[1:]]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("odd", [[7, {"role": "system", "content": [1]}, {}], [], {"a": 1}, "text"])
+async def test_odd_changes_of_messages_are_told_somehow(mode: str, odd: Any) -> None:
+    house = house_of()
+    house.on("prompt:submit", modify(messages=odd))
+    async with visited(house, mode) as client:
+        said = await got(client)
+    if isinstance(odd, list):
+        assert [role for role, _ in said] == ["user"] * len(odd)
+    else:
+        assert said == SAID
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(("role", "told"), [("system", "user"), ("user", "user"), ("assistant", "assistant")])
+async def test_what_hooks_inject_is_a_message_more(mode: str, role: str, told: str) -> None:
+    house = house_of()
+    house.on("prompt:submit", inject("Be kind.", context_injection_role=role))
+    async with visited(house, mode) as client:
+        assert await got(client) == [*SAID, (told, "Be kind.")]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(("choice", "allowed"), [("Allow", True), ("Deny", False)])
+async def test_a_person_may_be_asked_about_a_prompt(mode: str, choice: str, allowed: bool) -> None:
+    house, person = house_of(), Someone(choice)
+    house.on("prompt:submit", ask(None, approval_options=["Allow", "Deny"]))
+    for event in ("approval:required", "approval:granted", "approval:denied"):
+        house.on(event)
+    async with visited(house, mode, person) as client:
+        if allowed:
+            assert await got(client) == SAID
+        else:
+            with pytest.raises(MCPError, match="Prompt 'review' was not approved"):
+                await got(client)
+    assert person.prompts == ["Use the prompt 'review'?"]
+    assert [event for event, _ in house.heard[1:]] == [
+        "approval:required",
+        "approval:granted" if allowed else "approval:denied",
+    ]
+    assert house.heard[1][1]["prompt_name"] == "review"
+
+
+@EVERY_ERA
+async def test_a_prompt_that_fails_is_not_submitted(mode: str) -> None:
+    house = house_of(fails=True)
+    house.on("prompt:submit")
+    async with visited(house, mode) as client:
+        with pytest.raises(MCPError, match="internal error"):
+            await got(client)
+    assert house.of("prompt:submit") == []
+
+
+@EVERY_ERA
+async def test_events_of_tools_and_of_prompts_are_apart(mode: str) -> None:
+    house = house_of()
+    for event in ("tool:pre", "tool:post", "prompt:submit"):
+        house.on(event)
+    async with visited(house, mode) as client:
+        await got(client)
+        assert [event for event, _ in house.heard] == ["prompt:submit"]
+        await client.call_tool("add", {"n": 1})
+    assert [event for event, _ in house.heard] == ["prompt:submit", "tool:pre", "tool:post"]

@@ -1,0 +1,238 @@
+"""Whatever messages a client sends, the server lives, answers each request once, and the next one rightly.
+
+FUZZ=50 sends fifty times as many. One process for each way serves all that this file sends.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import mcp_types as types
+import orjson
+import pytest
+from hypothesis import example, given
+from pydantic import TypeAdapter
+
+from tests.kits.fuzzing import built, corpus, examples
+from tests.kits.paths import KITS
+from tests.kits.survival.fuzz_messages import ID, messages, sequences, written
+from tests.kits.survival.survival_kit import (
+    META,
+    PATIENCE,
+    WAYS,
+    HttpLive,
+    Json,
+    Live,
+    StdioLive,
+    Way,
+    live,
+    message_of,
+)
+
+MIB = 1024 * 1024
+STEADY = 24 * MIB
+"""What memory may grow by between two halves of as many messages: pools and caches fill, nothing else may."""
+OURS = re.compile(r"f\d+\.\d+")
+"""Ids that are given here."""
+STATUSES = {200, 202, 400, 404, 413}
+RESULTS: dict[str, Any] = {
+    "tools/list": types.ListToolsResult,
+    "tools/call": types.CallToolResult | types.InputRequiredResult,
+    "resources/list": types.ListResourcesResult,
+    "resources/templates/list": types.ListResourceTemplatesResult,
+    "resources/read": types.ReadResourceResult,
+    "prompts/list": types.ListPromptsResult,
+    "prompts/get": types.GetPromptResult,
+    "completion/complete": types.CompleteResult,
+    "server/discover": types.DiscoverResult,
+}
+
+
+class Fuzzed:
+    """A server that is sent odd messages: what it says is checked here, and counted by id."""
+
+    def __init__(self, server: Live) -> None:
+        self.server = server
+        self.sent = 0
+        self.calm = 0
+
+    def send(self, bodies: list[bytes]) -> None:
+        """Send messages, each under an id of its own; all that must hold afterwards holds."""
+        self.sent += 1
+        lines = [body.replace(ID.encode(), f"f{self.sent}.{n}".encode()) for n, body in enumerate(bodies)]
+        if isinstance(self.server, StdioLive):
+            self._write(self.server, lines)
+        elif isinstance(self.server, HttpLive):
+            for line in lines:
+                self._post(self.server, line)
+        self.good()
+        if self.sent == WARM:
+            self.calm = self.server.rss
+
+    def said(self, body: bytes) -> int | str:
+        """What one message is answered with: the code of an error, `result`, `failed`, or `silence`."""
+        line = body.replace(ID.encode(), f"said{self.sent}".encode())
+        if isinstance(self.server, HttpLive):
+            got = self.server.post(line, _headers(self.server, line))
+            answers = [message_of(got)] if got.content else []
+        else:
+            assert isinstance(self.server, StdioLive)
+            heard = len(self.server.heard)
+            self.server.write(line + b"\n")
+            self.good()
+            answers = [one for one in self.server.heard[heard:] if one.get("id") in (f"said{self.sent}", None)]
+        if not answers:
+            return "silence"
+        [answer] = answers
+        if "error" in answer:
+            return int(answer["error"]["code"])
+        return "failed" if answer["result"].get("isError") else "result"
+
+    def good(self) -> None:
+        """A good call is answered rightly, and the process is as it was."""
+        token = f"token {self.sent}"
+        answer = self.server.call("echo", text=token).result(PATIENCE)
+        assert "result" in answer, answer
+        assert answer["result"]["content"][0]["text"] == token
+        assert self.server.alive
+        assert "Traceback" not in self.server.err, self.server.err[-4000:]
+
+    def _write(self, server: StdioLive, lines: list[bytes]) -> None:
+        numbers = [_number(line) for line in lines]
+        heard = len(server.heard)
+        server.write(b"".join(line + b"\n" for line in lines))
+        for line, number in zip(lines, numbers, strict=True):
+            if number is not None:
+                _right(line, server.expect(number).result(PATIENCE))
+        self.good()
+        refusals = sum("method" not in said and said["id"] is None for said in server.heard[heard:])
+        assert refusals >= sum(map(_is_no_json, lines))
+        assert server.garbage == []
+
+    def _post(self, server: HttpLive, line: bytes) -> None:
+        answer = server.post(line, _headers(server, line))
+        assert answer.status_code in STATUSES, (answer.status_code, answer.text)
+        number = _number(line)
+        if answer.content:
+            said = message_of(answer)
+            assert said["jsonrpc"] == "2.0"
+            assert number is None or said["id"] == number
+        if number is not None:
+            _right(line, message_of(answer))
+
+
+def _read(line: bytes) -> Any:
+    """A line as strict JSON, without half surrogates and names that stand twice; or None."""
+    try:
+        orjson.loads(line)
+        return json.loads(line, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Json:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands twice")
+    return made
+
+
+def _is_no_json(line: bytes) -> bool:
+    """Whether it must be answered without an id."""
+    try:
+        return bool(line.strip()) and not isinstance(orjson.loads(line), dict)
+    except ValueError:
+        return True
+
+
+def _number(line: bytes) -> str | None:
+    """The id that must be answered: of a request of ours that can be read, under an id that nobody else has."""
+    data = _read(line)
+    if not isinstance(data, dict) or not isinstance(data.get("method"), str) or "result" in data or "error" in data:
+        return None
+    number = data.get("id")
+    return number if isinstance(number, str) and OURS.fullmatch(number) else None
+
+
+def _headers(server: HttpLive, line: bytes) -> dict[str, str]:
+    """The headers that fit a message, as far as it can be read."""
+    data = _read(line)
+    data = data if isinstance(data, dict) else {}
+    headers = dict(server.headers)
+    if server.way.stateless:
+        params = data.get("params") if isinstance(data.get("params"), dict) else {}
+        name = params.get("name") or params.get("uri")
+        for header, value in (("Mcp-Method", data.get("method")), ("Mcp-Name", name)):
+            if isinstance(value, str) and value:
+                headers[header] = _header(value)
+    return headers
+
+
+def _header(value: str) -> str:
+    """A value as a header has it (MCP 2026-07-28, transports, "Value Encoding")."""
+    if value.isascii() and value.isprintable() and len(value) < 4000 and value == value.strip():
+        return value
+    raw = value.encode("utf-8", "surrogatepass")[:3000]
+    return f"=?base64?{base64.b64encode(raw).decode()}?="
+
+
+def _right(line: bytes, answer: Json) -> None:
+    """An answer is JSON-RPC, and the result of a method what that method promises."""
+    types.jsonrpc_message_adapter.validate_python(answer)
+    assert ("result" in answer) != ("error" in answer)
+    method = _read(line)["method"]
+    if "result" in answer and method in RESULTS:
+        TypeAdapter(RESULTS[method]).validate_python(answer["result"])
+
+
+WARM = 40
+"""After so many examples memory is taken to be what it will be."""
+
+
+@pytest.fixture(scope="module", params=WAYS, ids=str)
+def fuzzed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
+    """One server for all messages of a way."""
+    way: Way = request.param
+    tools = KITS / "survival" / "fuzz_tools.py"
+    with live(way, tmp_path_factory.mktemp("fuzz"), tools) as server:
+        yield Fuzzed(server)
+
+
+def test_every_message_that_is_right_is_answered(fuzzed: Fuzzed) -> None:
+    for message in messages(stateless=fuzzed.server.way.stateless):
+        fuzzed.send([written(message)])
+
+
+def replayed(finding: Json, way: Way) -> bytes:
+    """The bytes of a finding: META stands for what the era wants to be told with every request."""
+    if "hex" in finding:
+        return bytes.fromhex(finding["hex"])
+    text = built(finding["text"])
+    return text.replace("META", json.dumps(META if way.stateless else {})).encode()
+
+
+@pytest.mark.parametrize("finding", corpus("message"))
+def test_a_message_that_once_failed_is_answered_as_it_should_be(fuzzed: Fuzzed, finding: Json) -> None:
+    body = replayed(finding, fuzzed.server.way)
+    fuzzed.send([body])
+    assert fuzzed.said(body) == finding["expect"], finding["name"]
+
+
+def test_messages_of_every_shape_neither_end_nor_mute_nor_fill_the_server(fuzzed: Fuzzed) -> None:
+    @examples(120)
+    @given(bodies=sequences(stateless=fuzzed.server.way.stateless))
+    def check(bodies: list[bytes]) -> None:
+        fuzzed.send(bodies)
+
+    for finding in corpus("message"):
+        check = example(bodies=[replayed(finding.values[0], fuzzed.server.way)])(check)
+    check()
+    assert fuzzed.server.rss - fuzzed.calm < STEADY
+    if isinstance(fuzzed.server, StdioLive):
+        ids = Counter(str(said["id"]) for said in fuzzed.server.heard if "method" not in said)
+        assert [number for number, times in ids.items() if times > 1 and OURS.fullmatch(number)] == []

@@ -1,0 +1,122 @@
+"""1,000 calls that their clients give up: they end, and leave no task, no place and no memory behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.kits.survival.survival_kit import META, PATIENCE, HttpLive, Json, Live, StdioLive, Way, live
+
+TOOLS = """
+import asyncio
+import anyio
+from mcp_bridge import tool
+
+begun = ended = 0
+
+@tool
+async def waits() -> str:
+    "Wait until it is cancelled."
+    global begun, ended
+    begun += 1
+    try:
+        await anyio.sleep_forever()
+    finally:
+        ended += 1
+    return "never"
+
+@tool
+async def state() -> dict:
+    "How many calls have begun, how many of them have ended, how many tasks there are."
+    return {"begun": begun, "ended": ended, "tasks": len(asyncio.all_tasks())}
+"""
+SETTINGS = {"limits": {"concurrency": 1}}
+MANY = 1000
+ROUNDS = 8
+"""How often they are given up until memory has to have settled: allocators take a while."""
+
+
+def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, TOOLS, SETTINGS) as server:
+        give_up = give_up_over_http if way.transport == "http" else give_up_over_stdio
+        tasks = settled(server, 50)["tasks"]
+        sizes: list[int] = []
+        while len(sizes) < 2 or sizes[-1] > sizes[-2] * 1.02:  # what is left behind would be so every time
+            assert len(sizes) < ROUNDS, sizes
+            give_up(server, MANY)
+            after = settled(server, tasks)
+            sizes.append(server.rss)
+        assert after["begun"] == after["ended"] > 0
+        assert server.text("echo", text="there is a place") == "there is a place"
+    assert "Traceback" not in server.err
+
+
+def settled(server: Any, tasks: int) -> Json:
+    """The state once every call that had begun has ended, through the one place that there is, and so have tasks."""
+    found: list[Json] = []
+
+    def quiet() -> bool:
+        found.append(json.loads(server.text("state")))
+        return bool(found[-1]["begun"] == found[-1]["ended"] and found[-1]["tasks"] <= tasks + 2)
+
+    until(quiet)
+    return found[-1]
+
+
+def give_up_over_stdio(server: StdioLive, many: int) -> None:
+    """Call and cancel: twenty calls, of which one runs and the others wait, then all are cancelled."""
+    for first in range(0, many, 20):
+        numbers = [f"{os.urandom(4).hex()}-{first + number}" for number in range(20)]
+        for number in numbers:
+            server.send({**request(server), "id": number})
+        for number in numbers:
+            server.send(cancelled(server, number))
+
+
+def give_up_over_http(server: HttpLive, many: int) -> None:
+    """Call and hang up, twenty at a time; in a session, where that does not cancel, say so before."""
+    host, _, port = server.base.removeprefix("http://").rpartition(":")
+    for first in range(0, many, 20):
+        with contextlib.ExitStack() as opened:
+            numbers = [f"{os.urandom(4).hex()}-{first + number}" for number in range(20)]
+            for number in numbers:
+                made = opened.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
+                made.sendall(posted(server, {**request(server), "id": number}))
+                if not server.way.stateless:
+                    assert b"200 OK" in made.recv(65536)  # it is known, so it can be cancelled
+            for number in numbers if not server.way.stateless else []:
+                assert server.post(json.dumps(cancelled(server, number)).encode()).status_code == 202
+
+
+def request(server: Live) -> Json:
+    """A call of the tool that waits."""
+    meta = {"_meta": META} if server.way.stateless else {}
+    return {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "waits", "arguments": {}, **meta}}
+
+
+def cancelled(server: Live, number: str) -> Json:
+    """The notification that a call is given up."""
+    meta = {"_meta": META} if server.way.stateless else {}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number, **meta}}
+
+
+def posted(server: HttpLive, message: Json) -> bytes:
+    """A POST of a message."""
+    body = json.dumps(message).encode()
+    lines = [f"{name}: {value}" for name, value in server.routing(message).items()]
+    head = ["POST /mcp HTTP/1.1", "Host: localhost", *lines, f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that is to become true."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,307 @@
+"""At the end of input and at a signal calls in flight are answered, or cancelled in time, and their clients told."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.kits.survival.ending_kit import (
+    CLOSED,
+    EOF,
+    SIGNALS,
+    SOON,
+    Sse,
+    Streamed,
+    begin,
+    children,
+    code_of,
+    drains,
+    end,
+    ends_well,
+    eventually,
+    go,
+    listening,
+    serving,
+    standing,
+    text_of,
+)
+from tests.kits.survival.survival_kit import PATIENCE, WAYS, Guest, Way
+
+ENDS = [(way, how) for way in WAYS for how in (*SIGNALS, EOF) if how != EOF or way.transport == "stdio"]
+EVERY_END = pytest.mark.parametrize(("way", "how"), ENDS, ids=[f"{way}-{how}" for way, how in ENDS])
+HANDSHAKE_HTTP = Way("http", stateless=False)
+STATELESS_HTTP = Way("http", stateless=True)
+OVER_HTTP = pytest.mark.parametrize("way", [HANDSHAKE_HTTP, STATELESS_HTTP], ids=str)
+STDIO = pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "stdio"], ids=str)
+PERSON = Guest(can={"elicitation": {"form": {}}})
+
+
+@EVERY_END
+def test_calls_in_flight_are_all_answered_and_the_exit_code_is_0(way: Way, how: str, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server:
+        tools = ("waits", "waits", "waits_in_a_thread", "steps")
+        answers = [begin(server, tool, f"{number}") for number, tool in enumerate(tools)]
+        end(server, how)
+        go(server)
+        assert [text_of(answer) for answer in answers] == [f"done {number}" for number in range(len(tools))]
+        ends_well(server)
+
+
+def test_while_it_drains_nothing_new_is_taken_and_whoever_asks_is_told(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server:
+        answer = begin(server, "waits", "first")
+        server.signal(SIGTERM)
+        drains(server)
+        assert code_of(server.call("waits", name="late")) == CLOSED
+        assert server.ask("ping").result(PATIENCE).get("error", {}).get("code") != CLOSED  # the connection is kept
+        assert "begun late" not in server.err
+        go(server)
+        assert text_of(answer) == "done first"
+        ends_well(server)
+
+
+@OVER_HTTP
+def test_over_http_what_comes_too_late_is_told_with_its_id_to_come_again(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server:
+        begin(server, "waits", "first")
+        server.signal(SIGTERM)
+        drains(server)
+        request = server._request("tools/list", None, None)
+        late = server.post(json.dumps(request).encode(), server.routing(request))
+        assert (late.status_code, late.headers["retry-after"], late.json()["id"]) == (503, "1", request["id"])
+        hello = {"jsonrpc": "2.0", "id": "x", "method": "initialize", "params": server.guest.hello}
+        assert server.http.post("/mcp", json=hello).status_code == 503
+        assert server.http.post("/mcp", content=b"{").status_code != 500
+        assert server.http.get("/sse").status_code == 503
+
+
+@EVERY_END
+def test_calls_that_do_not_end_in_time_are_cancelled_and_their_clients_told(way: Way, how: str, tmp_path: Path) -> None:
+    with serving(way, tmp_path, 0.3) as server:
+        answers = [begin(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
+        end(server, how)
+        assert [code_of(answer) for answer in answers] == [CLOSED, CLOSED]
+        ends_well(server, SOON)
+        assert "ended for_ever" in server.err
+        assert server.err.count("not answered within 0.3 seconds") == 1
+
+
+@EVERY_END
+def test_calls_that_wait_for_a_place_are_answered_too(way: Way, how: str, tmp_path: Path) -> None:
+    with serving(way, tmp_path, limits={"tools": {"waits": {"concurrency": 1}}}) as server:
+        answers = [begin(server, "waits", "first"), *(server.call("waits", name=f"{number}") for number in range(3))]
+        assert server.text("echo", text="there") == "there"  # the others have come in before that
+        end(server, how)
+        go(server)
+        assert sorted(map(text_of, answers)) == ["done 0", "done 1", "done 2", "done first"]
+        ends_well(server)
+
+
+def test_calls_that_wait_for_a_place_in_vain_are_told(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path, 0.3, limits={"tools": {"for_ever": {"concurrency": 1}}}) as server:
+        answers = [begin(server, "for_ever", "first"), server.call("for_ever", name="second")]
+        assert server.text("echo", text="there") == "there"
+        server.signal(SIGTERM)
+        assert [code_of(answer) for answer in answers] == [CLOSED, CLOSED]
+        ends_well(server, SOON)
+        assert "begun second" not in server.err
+
+
+@pytest.mark.parametrize("tool", ["stubborn", "loop_for_ever"])
+def test_a_call_that_will_not_be_cancelled_does_not_hold_the_end(way: Way, tool: str, tmp_path: Path) -> None:
+    with serving(way, tmp_path, 0.3) as server:
+        answer = begin(server, tool, tool)
+        server.signal(SIGTERM)
+        assert server.ends(2 * SOON) == 0
+        if way.transport == "http":
+            assert answer.exception(PATIENCE) is not None or "error" in answer.result()
+
+
+@STDIO
+def test_a_loop_that_is_held_for_ever_does_not_outlive_a_signal_after_the_end_of_input(
+    way: Way, tmp_path: Path
+) -> None:
+    with serving(way, tmp_path) as server:
+        begin(server, "loop_for_ever", "loop")
+        server.hang_up()
+        server.signal(SIGTERM)
+        server.signal(SIGINT)  # another, for two of a kind may arrive as one
+        assert server.ends(SOON) == 0
+
+
+def test_a_client_that_does_nothing_does_not_hold_the_end(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server:
+        assert server.text("echo", text="there") == "there"
+        server.signal(SIGTERM)
+        ends_well(server, SOON)
+
+
+def test_open_streams_end_with_a_proper_last_byte(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path) as server, serving(STATELESS_HTTP, tmp_path) as other:
+        streams = [standing(server), Sse(server).stream, Sse(server).stream]
+        listener = listening(other)
+        listener.has("acknowledged")
+        for each in (server, other):
+            each.signal(SIGTERM)
+        assert [stream.ends() for stream in (*streams, listener)] == [True] * 4
+        assert listener.messages[-1]["result"]["resultType"] == "complete"
+        ends_well(server, SOON)
+        ends_well(other, SOON)
+
+
+def test_a_stream_that_was_resumed_gets_its_answer(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path) as server:
+        params = {"name": "steps", "arguments": {"name": "steps"}, "_meta": {"progressToken": "p"}}
+        request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        first = Streamed(server, "POST", "/mcp", json=request, headers=server.headers)
+        first.has("notifications/progress")
+        last = [line.removeprefix("id: ") for line in first.text.splitlines() if line.startswith("id: ")][-1]
+        first.leave()
+        resumed = Streamed(server, "GET", "/mcp", headers={**server.headers, "Last-Event-ID": last})
+        server.signal(SIGTERM)
+        drains(server)
+        go(server)
+        resumed.has("done steps")
+        assert resumed.ends()
+        ends_well(server, SOON)
+
+
+def test_over_legacy_sse_calls_are_answered_and_those_that_do_not_end_are_told(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path, 2) as server:
+        client = Sse(server)
+        client.begin(1, "waits")
+        client.begin(2, "for_ever")
+        server.signal(SIGTERM)
+        go(server)
+        assert client.answer(1)["result"]["content"][0]["text"] == "done number 1"
+        assert client.answer(2)["error"]["code"] == CLOSED
+        assert client.stream.ends()
+        ends_well(server, SOON)
+
+
+def test_nobody_waits_for_a_client_of_legacy_sse_that_has_left_a_call_behind(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path) as server:
+        client = Sse(server)
+        client.begin(1, "stubborn")
+        client.begin(2, "for_ever")
+        client.stream.leave()
+        server.says("ended number 2")
+        server.signal(SIGTERM)
+        assert server.ends(SOON) == 0
+
+
+def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path, guest=PERSON) as server:
+        stream, question = asked(server)
+        server.signal(SIGTERM)
+        drains(server)
+        reply = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"well": "yes"}}}
+        assert server.post(json.dumps(reply).encode()).status_code == 202
+        stream.has("done asks")
+        assert stream.ends()
+        ends_well(server, SOON)
+
+
+@pytest.mark.parametrize("how", [*SIGNALS, EOF])
+def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_is_open(
+    how: str, tmp_path: Path
+) -> None:
+    with serving(Way("stdio", stateless=False), tmp_path, guest=PERSON) as server:
+        answer = server.call("asks", name="asks")
+        question = heard(server, "elicitation/create")
+        end(server, how)
+        if how != EOF:
+            drains(server)
+            content = {"action": "accept", "content": {"well": "yes"}}
+            server.send({"jsonrpc": "2.0", "id": question["id"], "result": content})
+        result = answer.result(PATIENCE)["result"]
+        assert result.get("isError", False) is (how == EOF)
+        ends_well(server, SOON)
+
+
+def test_a_question_that_nobody_answers_ends_in_time_with_a_result_that_says_so(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path, 0.3, guest=PERSON) as server:
+        stream, _ = asked(server)
+        server.signal(SIGTERM)
+        assert stream.ends()
+        assert "shutting down" in stream.messages[-1]["result"]["content"][0]["text"]
+        ends_well(server, SOON)
+
+
+def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path) as server:
+        request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+        request["params"] = {"name": "for_ever", "arguments": {"name": "call"}}
+        stream = Streamed(server, "POST", "/mcp", json=request, headers=server.headers)
+        server.says("begun call")
+        server.signal(SIGTERM)
+        drains(server)
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        assert server.post(json.dumps(cancel).encode()).status_code == 202
+        server.says("ended call")
+        assert stream.ends()
+        ends_well(server, SOON)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_parked_call_goes_on_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
+    with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
+        call = {"name": "asks", "arguments": {"name": "asks"}}
+        parked = server.ask("tools/call", call).result(PATIENCE)["result"]
+        other = begin(server, "waits", "other")
+        server.signal(SIGTERM)
+        drains(server)
+        (key,) = parked["inputRequests"]
+        answers = {key: {"action": "accept", "content": {"well": "yes"}}}
+        again = {**call, "requestState": parked["requestState"], "inputResponses": answers}
+        assert text_of(server.ask("tools/call", again)).startswith("done asks")
+        go(server)
+        assert text_of(other) == "done other"
+        ends_well(server, SOON)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_parked_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(
+    transport: str, tmp_path: Path
+) -> None:
+    with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
+        parked = server.call("asks", name="parked").result(PATIENCE)["result"]
+        assert parked["resultType"] == "input_required"
+        server.signal(SIGTERM)
+        ends_well(server, SOON)
+        assert "ended parked" in server.err
+
+
+def test_nothing_is_left_behind_and_the_port_is_free_at_once(tmp_path: Path) -> None:
+    with serving(HANDSHAKE_HTTP, tmp_path) as server:
+        stream = standing(server)
+        number, address = server.pid, urlsplit(server.base)
+        assert not list(children(number))
+        server.signal(SIGTERM)
+        ends_well(server, SOON)
+        assert stream.ends()
+        assert address.port is not None
+        with socket.create_server((str(address.hostname), address.port)):
+            assert not list(children(number))
+
+
+def asked(server: Any) -> tuple[Streamed, dict[str, Any]]:
+    """A call over HTTP that has asked, and its question."""
+    request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+    request["params"] = {"name": "asks", "arguments": {"name": "asks"}}
+    stream = Streamed(server, "POST", "/mcp", json=request, headers=server.headers)
+    stream.has("elicitation/create")
+    return stream, next(message for message in stream.messages if message.get("method") == "elicitation/create")
+
+
+def heard(server: Any, method: str) -> dict[str, Any]:
+    """A request of a server over stdio, waited for."""
+    eventually(lambda: any(message.get("method") == method for message in server.heard))
+    found: dict[str, Any] = next(message for message in server.heard if message.get("method") == method)
+    return found

@@ -1,0 +1,198 @@
+"""Many clients over HTTP: 500 at once, 1,000 abandoned sessions, more connections than there are file descriptors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.kits.survival.survival_kit import (
+    ACCEPT,
+    CLIENT,
+    HANDSHAKE,
+    META,
+    PATIENCE,
+    HttpLive,
+    Json,
+    Way,
+    live,
+    message_of,
+)
+
+ERAS = [Way("http", False), Way("http", True)]
+HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+SHAKE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+LONG = {"timeout": "30m"}
+"""A neighbour may be in flight for as long as the crowd takes."""
+TOOLS = """
+from mcp_bridge import tool
+
+@tool
+async def tasks() -> int:
+    "How many tasks there are."
+    import asyncio
+    return len(asyncio.all_tasks())
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("way", ERAS, ids=str)
+def test_500_clients_at_once_are_all_answered(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, settings={"limits": LONG}) as server, server.neighbour():
+        every = threading.Barrier(500)
+        with ThreadPoolExecutor(500) as clients:
+            answers = list(clients.map(lambda number: client(server, number, every), range(500)))
+        assert answers == [[f"{number} {turn}" for turn in range(3)] for number in range(500)]
+    assert "Traceback" not in server.err
+
+
+def client(server: HttpLive, number: int, every: threading.Barrier) -> list[str]:
+    """A client with a connection of its own, and a session where there are any; what its calls came back with."""
+    headers = dict(server.headers)
+    with httpx2.Client(base_url=server.base, timeout=300) as http:
+        every.wait(300)
+        if not server.way.stateless:
+            answer = http.post("/mcp", json=SHAKE, headers=ACCEPT)
+            assert answer.status_code == 200
+            headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
+            ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert http.post("/mcp", json=ready, headers=headers).status_code == 202
+        said = []
+        for turn in range(3):
+            request = call(server, turn + 1, "echo", text=f"{number} {turn}")
+            answer = http.post("/mcp", json=request, headers={**server.routing(request), **headers})
+            said.append(str(message_of(answer)["result"]["content"][0]["text"]))
+    return said
+
+
+def call(server: HttpLive, number: int, name: str, **arguments: str) -> Json:
+    """A request for a call."""
+    meta = {"_meta": META} if server.way.stateless else {}
+    params = {"name": name, "arguments": arguments, **meta}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def shaken(server: HttpLive) -> str:
+    """Open a session and leave it; its id. Whose answer has just come may not rest yet."""
+    answers = []
+    until(lambda: answers.append(server.http.post("/mcp", json=SHAKE, headers=ACCEPT)) or answers[-1].is_success)
+    return str(answers[-1].headers["mcp-session-id"])
+
+
+def pinged(server: HttpLive, session: str) -> int:
+    """The status of a ping in a session."""
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    headers = {**ACCEPT, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
+    return server.http.post("/mcp", json=ping, headers=headers).status_code
+
+
+def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
+    with live(ERAS[0], tmp_path, settings={"http": {"sessions": 4}}) as server:
+        first, second, third = (shaken(server) for _ in range(3))
+        assert server.text("echo", text="still here") == "still here"
+        assert pinged(server, first) == 200
+        newcomer = shaken(server)
+        assert [pinged(server, one) for one in (second, first, third, newcomer)] == [404, 200, 200, 200]
+        fifth = shaken(server)
+        assert [pinged(server, one) for one in (first, newcomer, fifth)] == [200, 200, 200]
+        assert server.post(json.dumps(SHAKE | {"method": "ping"}).encode()).status_code == 404  # the kit's own
+    assert "Traceback" not in server.err
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+def test_sessions_with_a_call_or_a_stream_are_left_alone_and_the_newcomer_is_refused(
+    tmp_path: Path, resumable: bool
+) -> None:
+    settings = {"http": {"sessions": 2, "resumable": resumable}}
+    with live(ERAS[0], tmp_path, settings=settings) as server, server.neighbour():
+        listener = shaken(server)
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": listener}
+        with server.http.stream("GET", "/mcp", headers=headers) as stream:
+            assert stream.status_code == 200
+            for _ in range(3):
+                assert server.http.post("/mcp", json=SHAKE, headers=ACCEPT).status_code == 503
+        until(lambda: server.http.post("/mcp", json=SHAKE, headers=ACCEPT).status_code == 200)
+        assert pinged(server, listener) == 404
+
+
+def test_a_session_whose_client_may_come_back_for_an_answer_is_left_alone(tmp_path: Path) -> None:
+    with live(ERAS[0], tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
+        session = server.session()
+        headers = {**ACCEPT, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
+        request = call(server, 1, "neighbour", token="its own")
+        with server.http.stream("POST", "/mcp", json=request, headers=headers) as stream:
+            event = next(line for line in stream.iter_lines() if line.startswith("id: ")).removeprefix("id: ")
+            server.says("begun its own")
+        others = [shaken(server) for _ in range(3)]
+        assert [pinged(server, other) for other in others] == [404, 404, 200]
+        assert server.http.post("/mcp", json=call(server, 9, "echo"), headers=server.headers).status_code == 404
+        release = call(server, 2, "release", token="its own")
+        assert server.http.post("/mcp", json=release, headers=headers).status_code == 200
+        rest = server.http.get("/mcp", headers={**headers, "Last-Event-ID": event}).text
+        assert "neighbour its own" in rest
+
+
+@pytest.mark.timeout(600)
+def test_1000_abandoned_sessions_lock_nobody_out_and_leave_no_memory(tmp_path: Path) -> None:
+    with live(ERAS[0], tmp_path, TOOLS, {"http": {"idle": "10s"}, "limits": LONG}) as server:
+        before = crowded(server)
+        for _ in range(2):
+            assert crowded(server) < before * 1.1
+    assert "Traceback" not in server.err
+
+
+def crowded(server: HttpLive) -> int:
+    """Abandon more than 1,000 sessions while another is in use; the memory once they have ended."""
+    with server.neighbour():
+        for number in range(1100):
+            shaken(server)
+            if number % 50 == 0:
+                assert server.text("echo", text="active") == "active"
+        assert pinged(server, shaken(server)) == 200
+    until(lambda: tasks(server) < 100, 90)
+    return server.rss
+
+
+def tasks(server: HttpLive) -> int:
+    """How many tasks the server has; asked seldom."""
+    time.sleep(0.5)
+    return int(server.text("tasks"))
+
+
+def until(true: Callable[[], bool], within: float = PATIENCE) -> None:
+    """Wait for something that is to become true."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("way", ERAS, ids=str)
+def test_a_process_without_file_descriptors_goes_on_once_it_has_some(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, settings={"http": {"receive_timeout": "2s"}}) as server, server.neighbour():
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (60, 60))
+        host, _, port = server.base.removeprefix("http://").rpartition(":")
+        with contextlib.ExitStack() as opened:
+            for _ in range(300):
+                with contextlib.suppress(OSError):
+                    opened.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
+        with httpx2.Client(base_url=server.base, timeout=PATIENCE) as http:
+            until(lambda: healthy(http))
+        assert server.text("echo", text="still here") == "still here"
+    assert len(server.err) < 100_000
+
+
+def healthy(http: httpx2.Client) -> bool:
+    """Whether the server takes connections."""
+    with contextlib.suppress(httpx2.TransportError):
+        return http.get("/health").status_code == 200
+    return False

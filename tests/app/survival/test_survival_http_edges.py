@@ -1,0 +1,382 @@
+"""The edges of HTTP: whatever comes, the status is right, the log stays quiet, and the neighbour is on time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kits.survival.survival_kit import HANDSHAKE, META, PATIENCE, HttpLive, Way, live
+
+LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": META}}).encode()
+ERAS = [Way("http", False), Way("http", True)]
+TE = "Transfer-Encoding: chunked\r\n"
+QUIET = ("begun ", "Invalid HTTP request received.", "Could not find session for ID", "request without session_id")
+"""What the log may say beside these requests."""
+
+
+@pytest.fixture(scope="module", params=ERAS, ids=str)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpLive]:
+    """One server for all of them: what an earlier request has done to it, a later one would see."""
+    with live(request.param, tmp_path_factory.mktemp("edges")) as started:
+        yield started
+
+
+@pytest.fixture
+def watched(server: HttpLive) -> Iterator[HttpLive]:
+    """A neighbour is in flight, and the log stays quiet."""
+    said = len(server.err)
+    with server.neighbour():
+        yield server
+    with server.neighbour():  # what it says comes after all that was said before
+        lines = server.err[said:].splitlines()
+    assert not [line for line in lines if line.strip() and not any(words in line for words in QUIET)]
+
+
+@contextlib.contextmanager
+def connected(server: HttpLive) -> Iterator[socket.socket]:
+    """A plain connection."""
+    host, _, port = server.base.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as made:
+        yield made
+
+
+def answer(made: socket.socket) -> tuple[int, bytes]:
+    """The status of the next answer, and what came with it; 0 where the connection was closed without one."""
+    got = b""
+    with contextlib.suppress(ConnectionError):
+        while b"\r\n\r\n" not in got and (more := made.recv(65536)):
+            got += more
+    return (int(got.split(b" ", 2)[1]) if got.startswith(b"HTTP/1.1 ") else 0), got
+
+
+def exchange(server: HttpLive, data: bytes) -> tuple[int, bytes]:
+    """Send bytes; the status of the answer, and what came with it."""
+    with connected(server) as made:
+        with contextlib.suppress(ConnectionError):  # refused before all of it was sent
+            made.sendall(data)
+        return answer(made)
+
+
+def head(
+    server: HttpLive,
+    *more: str,
+    first: str = "POST /mcp HTTP/1.1",
+    host: str = "Host: 127.0.0.1",
+    length: str = f"Content-Length: {len(LIST)}",
+    **instead: str,
+) -> bytes:
+    """The head of a request that would be right but for what is given; `instead` are other values of its headers."""
+    own = {**server.headers, "Mcp-Method": "tools/list"}
+    own.update({name.replace("_", "-"): value for name, value in instead.items()})
+    lines = [first, host, *(f"{name}: {value}" for name, value in own.items()), *more, length]
+    return ("\r\n".join(line for line in lines if line) + "\r\n\r\n").encode("latin-1")
+
+
+def chunked(*pieces: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
+    """A chunked body."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + end
+
+
+LENGTHS: dict[str, tuple[str, bytes, int]] = {
+    "right": (f"Content-Length: {len(LIST)}", LIST, 200),
+    "too small": ("Content-Length: 5", LIST, 400),
+    "negative": ("Content-Length: -5", LIST, 400),
+    "with a sign": (f"Content-Length: +{len(LIST)}", LIST, 400),
+    "no number": ("Content-Length: many", LIST, 400),
+    "hexadecimal": (f"Content-Length: 0x{len(LIST):x}", LIST, 400),
+    "beyond 64 bits": ("Content-Length: " + "9" * 30, LIST, 400),
+    "too large for us": ("Content-Length: 999999999999999999", b"", 413),
+    "a byte too large for us": (f"Content-Length: {4 * 1024 * 1024 + 1}", b"", 413),
+    "twice": (f"Content-Length: 5\r\nContent-Length: {len(LIST)}", LIST, 400),
+    "twice the same": (f"Content-Length: {len(LIST)}\r\nContent-Length: {len(LIST)}", LIST, 400),
+    "a list": (f"Content-Length: {len(LIST)}, {len(LIST)}", LIST, 400),
+    "nothing": ("Content-Length: 0", b"", 400),
+    "none": ("", b"", 400),
+    "chunked": (TE.strip(), chunked(LIST), 200),
+    "chunked byte by byte": (TE.strip(), chunked(*(bytes([byte]) for byte in LIST)), 200),
+    "chunked with a length": (f"{TE}Content-Length: {len(LIST)}", chunked(LIST), 400),
+    "a length before chunked": (f"Content-Length: {len(LIST)}\r\n{TE}".strip(), chunked(LIST), 400),
+    "chunked twice": (f"{TE}{TE}".strip(), chunked(LIST), 400),
+    "not quite chunked": ("Transfer-Encoding: xchunked", chunked(LIST), 400),
+    "gzip, chunked": ("Transfer-Encoding: gzip, chunked", chunked(LIST), 415),
+    "chunked, gzip": ("Transfer-Encoding: chunked, gzip", chunked(LIST), 400),
+    "identity": ("Transfer-Encoding: identity", LIST, 400),
+    "a blank before the colon": ("Transfer-Encoding : chunked", chunked(LIST), 400),
+    "a blank at the end": ("Transfer-Encoding: chunked ", chunked(LIST), 200),
+    "a size that is none": (TE.strip(), b"zz\r\nabc\r\n0\r\n\r\n", 400),
+    "a negative size": (TE.strip(), b"-1\r\nabc\r\n0\r\n\r\n", 400),
+    "a size beyond 64 bits": (TE.strip(), b"f" * 20 + b"\r\nabc\r\n0\r\n\r\n", 400),
+    "line feeds alone": (TE.strip(), chunked(LIST).replace(b"\r\n", b"\n"), 400),
+    "a trailer": (TE.strip(), chunked(LIST, end=b"0\r\nHost: evil.example\r\nMcp-Session-Id: x\r\n\r\n"), 200),
+    "a trailer without end": (TE.strip(), chunked(LIST, end=b"0\r\nX: ") + b"a" * 2_000_000, 431),
+}
+
+
+@pytest.mark.parametrize(("length", "body", "status"), LENGTHS.values(), ids=LENGTHS)
+def test_a_length_that_lies_is_told_from_one_that_does_not(
+    watched: HttpLive, length: str, body: bytes, status: int
+) -> None:
+    assert exchange(watched, head(watched, length=length) + body)[0] == status
+
+
+HEADERS: dict[str, tuple[str, int]] = {
+    "not ASCII": ("X-A: \xff\xfe", 200),
+    "60 kB": ("X-A: " + "a" * 60_000, 200),
+    "70 kB": ("X-A: " + "a" * 70_000, 431),
+    "a name of 70 kB": ("X" * 70_000 + ": a", 431),
+    "a hundred": ("\r\n".join(f"X-{number}: a" for number in range(100)), 200),
+    "a thousand": ("\r\n".join(f"X-{number}: a" for number in range(1000)), 431),
+    "a control character": ("X-A: a\x01b", 400),
+    "a null byte": ("X-A: a\0b", 400),
+    "folded": ("X-A: a\r\n b", 400),
+    "a bare carriage return": ("X-A: a\rb", 400),
+    "a blank in the name": ("X A: a", 400),
+    "no name": (": a", 400),
+    "no colon": ("X-A", 400),
+    "another Host": ("Host: 127.0.0.1", 400),
+    "a foreign Host beside ours": ("Host: evil.example", 400),
+    "a foreign Origin": ("Origin: https://evil.example", 403),
+    "no Origin": ("Origin: null", 403),
+    "our Origin": ("Origin: http://127.0.0.1", 200),
+    "two Origins": ("Origin: http://127.0.0.1\r\nOrigin: https://evil.example", 400),
+    "another Content-Type": ("Content-Type: text/plain", 400),
+    "two sessions": ("Mcp-Session-Id: a\r\nMcp-Session-Id: b", 400),
+    "gzip": ("Content-Encoding: gzip", 415),
+    "an upgrade to WebSocket": ("Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13", 200),
+    "an upgrade to HTTP/2": ("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA", 200),
+    "an odd expectation": ("Expect: a miracle", 200),
+}
+
+
+@pytest.mark.parametrize(("line", "status"), HEADERS.values(), ids=HEADERS)
+def test_an_odd_header_is_refused_or_ignored(watched: HttpLive, line: str, status: int) -> None:
+    assert exchange(watched, head(watched, line) + LIST)[0] == status
+
+
+INSTEAD: dict[str, tuple[dict[str, str], int]] = {
+    "no Host": ({"host": ""}, 421),
+    "an empty Host": ({"host": "Host:"}, 421),
+    "a foreign Host": ({"host": "Host: evil.example"}, 421),
+    "a Host that is none": ({"host": "Host: ["}, 421),
+    "plain text": ({"Content_Type": "text/plain"}, 400),
+    "a form": ({"Content_Type": "application/x-www-form-urlencoded"}, 400),
+    "an empty type": ({"Content_Type": ""}, 400),
+    "a type in capitals": ({"Content_Type": "Application/JSON"}, 200),
+    "HTML": ({"Accept": "text/html"}, 406),
+    "nothing": ({"Accept": ""}, 406),
+    "JSON alone": ({"Accept": "application/json"}, 406),
+    "anything": ({"Accept": "*/*"}, 200),
+    "an unknown version": ({"MCP_Protocol_Version": "1900-01-01"}, 400),
+}
+
+
+@pytest.mark.parametrize(("instead", "status"), INSTEAD.values(), ids=INSTEAD)
+def test_a_header_that_matters_is_looked_at(watched: HttpLive, instead: dict[str, str], status: int) -> None:
+    if "Application/JSON" in instead.values() and not watched.way.stateless:
+        status = 415  # the SDK's older reader takes it as it is written
+    assert exchange(watched, head(watched, **instead) + LIST)[0] == status
+
+
+FIRST: dict[str, tuple[str, int]] = {
+    "HTTP/1.0": ("POST /mcp HTTP/1.0", 200),
+    "HTTP/0.9": ("POST /mcp", 505),
+    "HTTP/1.2": ("POST /mcp HTTP/1.2", 400),
+    "HTTP/2": ("POST /mcp HTTP/2.0", 505),
+    "another protocol": ("POST /mcp HTPP/1.1", 400),
+    "the absolute form": ("POST http://127.0.0.1/mcp HTTP/1.1", 200),
+    "the absolute form without a path": ("POST http://127.0.0.1 HTTP/1.1", 400),
+    "two slashes": ("POST //mcp HTTP/1.1", 404),
+    "a slash at the end": ("POST /mcp/ HTTP/1.1", 200),
+    "dots after it": ("POST /mcp/.. HTTP/1.1", 404),
+    "dots before it": ("POST /x/../mcp HTTP/1.1", 404),
+    "an escaped dot": ("POST /%2e/mcp HTTP/1.1", 404),
+    "escaped dots": ("POST /%2e%2e/mcp HTTP/1.1", 404),
+    "an escaped letter": ("POST /%6dcp HTTP/1.1", 200),
+    "an escaped null byte": ("POST /mcp%00 HTTP/1.1", 404),
+    "an escape that is no UTF-8": ("POST /mcp%ff HTTP/1.1", 404),
+    "a null byte": ("POST /mcp\0 HTTP/1.1", 400),
+    "not ASCII": ("POST /mcp\xe9 HTTP/1.1", 400),
+    "a blank": ("POST /m cp HTTP/1.1", 400),
+    "a star": ("POST * HTTP/1.1", 404),
+    "nothing": ("POST  HTTP/1.1", 400),
+    "a query": ("POST /mcp?x=%00 HTTP/1.1", 200),
+    "70 kB": ("POST /" + "a" * 70_000 + " HTTP/1.1", 431),
+    "a method of nobody": ("GARBAGE /mcp HTTP/1.1", 400),
+    "a method in small letters": ("post /mcp HTTP/1.1", 400),
+    "PUT": ("PUT /mcp HTTP/1.1", 405),
+    "PATCH": ("PATCH /mcp HTTP/1.1", 405),
+    "OPTIONS": ("OPTIONS /mcp HTTP/1.1", 405),
+    "HEAD": ("HEAD /mcp HTTP/1.1", 405),
+    "TRACE": ("TRACE /mcp HTTP/1.1", 405),
+    "PROPFIND": ("PROPFIND /mcp HTTP/1.1", 405),
+    "CONNECT with a path": ("CONNECT /mcp HTTP/1.1", 405),
+    "CONNECT": ("CONNECT evil.example:443 HTTP/1.1", 400),
+}
+
+
+@pytest.mark.parametrize(("first", "status"), FIRST.values(), ids=FIRST)
+def test_an_odd_first_line_is_answered(watched: HttpLive, first: str, status: int) -> None:
+    assert exchange(watched, head(watched, first=first) + LIST)[0] == status
+
+
+STRANGERS: dict[str, bytes] = {
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+    "SSH": b"SSH-2.0-OpenSSH_9.9\r\n",
+    "null bytes": bytes(1000),
+    "every byte": bytes(range(256)) * 40,
+    "JSON": LIST + b"\n",
+    "an answer": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", STRANGERS.values(), ids=STRANGERS)
+def test_another_protocol_is_refused_and_the_connection_closed(watched: HttpLive, data: bytes) -> None:
+    with connected(watched) as made:
+        made.sendall(data)
+        status, _ = answer(made)
+        assert status == 400
+        with contextlib.suppress(ConnectionError):
+            assert made.recv(1) == b""
+
+
+def test_headers_without_end_are_cut_at_constant_memory(watched: HttpLive) -> None:
+    before = watched.rss
+    for _ in range(20):
+        with connected(watched) as made, contextlib.suppress(ConnectionError):
+            made.sendall(head(watched)[:-2] + b"X: ")
+            for _ in range(100):
+                made.sendall(b"a" * 100_000)
+            assert answer(made)[0] == 431
+    assert watched.rss - before < 20_000_000
+
+
+@pytest.mark.parametrize("length", ["Content-Length: 300000000", TE.strip()], ids=["with a length", "without"])
+def test_a_body_that_is_too_large_is_refused_at_constant_memory(watched: HttpLive, length: str) -> None:
+    before, piece = watched.rss, b"%x\r\n%s\r\n" % (1_000_000, b"a" * 1_000_000)
+    with connected(watched) as made, contextlib.suppress(ConnectionError):
+        made.sendall(head(watched, length=length))
+        for _ in range(100):
+            made.sendall(piece)
+    assert exchange(watched, head(watched, length=length) + piece * 5)[0] == 413
+    assert watched.rss - before < 40_000_000
+
+
+def test_a_client_that_waits_for_100_continue_gets_it(watched: HttpLive) -> None:
+    with connected(watched) as made:
+        made.sendall(head(watched, "Expect: 100-continue"))
+        assert answer(made)[0] == 100
+        made.sendall(LIST)
+        assert answer(made)[0] == 200
+
+
+def test_a_client_that_asks_for_more_than_is_let_in_is_refused_before_it_sends_it(watched: HttpLive) -> None:
+    with connected(watched) as made:
+        made.sendall(head(watched, "Expect: 100-continue", length="Content-Length: 99999999"))
+        assert answer(made)[0] == 413
+
+
+def test_a_request_in_single_bytes_is_a_request(watched: HttpLive) -> None:
+    with connected(watched) as made:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in head(watched) + LIST:
+            made.send(bytes([byte]))
+        assert answer(made)[0] == 200
+
+
+def test_empty_lines_before_a_request_are_ignored(watched: HttpLive) -> None:
+    assert exchange(watched, b"\r\n" * 3 + head(watched) + LIST)[0] == 200
+
+
+def whole(made: socket.socket) -> bytes:
+    """The next answer from its first byte to its last."""
+    status, got = answer(made)
+    assert status == 200, got
+    named = [line for line in got.lower().split(b"\r\n") if line.startswith(b"content-length: ")]
+    total = got.index(b"\r\n\r\n") + 4 + int(named[0].split()[1]) if named else None
+    while len(got) < total if total is not None else not got.endswith(b"0\r\n\r\n"):
+        got += made.recv(65536)
+    return got
+
+
+def test_an_upgrade_that_is_not_made_leaves_the_connection_for_more(watched: HttpLive) -> None:
+    with connected(watched) as made:
+        for number, upgrade in enumerate(["h2c", "websocket", ""]):
+            body = chunked(LIST.replace(b'"id": 7', b'"id": %d' % (70 + number)))
+            lines = ["Connection: Upgrade, HTTP2-Settings", f"Upgrade: {upgrade}"] if upgrade else []
+            made.sendall(head(watched, *lines, length=TE.strip()) + body)
+            assert b'"tools"' in whole(made)
+
+
+def test_many_upgrades_in_one_piece_cost_no_more_than_one(watched: HttpLive) -> None:
+    asks = head(watched, "Connection: Upgrade", "Upgrade: h2c") + LIST
+    assert exchange(watched, asks * 500)[0] in (200, 400)
+
+
+def test_a_thousand_pipelined_requests_are_answered_in_turn(watched: HttpLive) -> None:
+    with connected(watched) as made:
+        made.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+        got = b""
+        while got.count(b"HTTP/1.1 200 ") < 1000 and (more := made.recv(65536)):
+            got += more
+    assert got.count(b"HTTP/1.1 200 ") == 1000
+
+
+def test_a_client_that_has_said_its_all_is_answered_or_closed(watched: HttpLive) -> None:
+    with connected(watched) as made:
+        made.sendall(head(watched) + LIST)
+        made.shutdown(socket.SHUT_WR)
+        assert answer(made)[0] in (0, 200)
+
+
+CUTS = {"in the head": 30, "at the end of the head": -len(LIST), "in the body": -10, "at the end": None}
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_a_client_that_leaves_in_the_middle_costs_nothing(watched: HttpLive, cut: int | None, reset: bool) -> None:
+    for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
+        for _ in range(5):
+            with connected(watched) as made:
+                made.sendall((head(watched, length=length) + LIST)[:cut])
+                if reset:
+                    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize("path", ["/messages?session_id=" + "a" * 32, "/messages", "/sse", "/health"])
+def test_a_client_of_another_path_may_leave_in_the_middle_as_well(watched: HttpLive, path: str) -> None:
+    for _ in range(5):
+        with connected(watched) as made:
+            made.sendall(head(watched, first=f"POST {path} HTTP/1.1") + LIST[:-10])
+
+
+def test_a_message_for_an_sse_stream_that_breaks_off_costs_nothing(watched: HttpLive) -> None:
+    with watched.http.stream("GET", "/sse") as stream:
+        path = next(line for line in stream.iter_lines() if line.startswith("data: ")).removeprefix("data: ")
+        for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
+            with connected(watched) as made:
+                made.sendall((head(watched, first=f"POST {path} HTTP/1.1", length=length) + LIST)[:-10])
+
+
+def test_a_thousand_connections_that_are_dropped_cost_nothing(watched: HttpLive) -> None:
+    for number in range(1000):
+        with connected(watched) as made:
+            if number % 2:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def test_what_the_trailer_says_is_no_header(watched: HttpLive) -> None:
+    if not watched.way.stateless:
+        end = f"0\r\nMcp-Session-Id: {watched.headers['Mcp-Session-Id']}\r\n\r\n".encode()
+        data = head(watched, length=TE.strip(), Mcp_Session_Id="", MCP_Protocol_Version=HANDSHAKE)
+        data = data.replace(b"Mcp-Session-Id: \r\n", b"")
+        assert exchange(watched, data + chunked(LIST, end=end))[0] == 400
+    else:
+        end = b"0\r\nMcp-Method: tools/list\r\n\r\n"
+        data = head(watched, length=TE.strip()).replace(b"Mcp-Method: tools/list\r\n", b"")
+        assert exchange(watched, data + chunked(LIST, end=end))[0] == 400

@@ -1,0 +1,234 @@
+"""Slow clients over HTTP: whoever takes too long to send, or to take an answer, is closed; nobody else notices."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import time
+from collections.abc import Iterator
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge.cli import serving
+from mcp_bridge.cli.target import load
+from mcp_bridge.transports.http.app import HttpOptions
+from tests.kits.survival.survival_kit import META, PATIENCE, HttpLive, Way, live
+
+QUICK = 1.0
+"""The time-outs of these tests in seconds; they wait for what must come, and measure only that it was not early."""
+SHORT = {"http": {"receive_timeout": QUICK, "send_timeout": QUICK, "resumable": False}}
+LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": META}}).encode()
+TOOLS = """
+import anyio
+from mcp_bridge import tool
+
+@tool
+def large(size: int) -> str:
+    "So many letters."
+    return "x" * size
+
+@tool
+async def slow(seconds: float) -> str:
+    "Answer after a while."
+    await anyio.sleep(seconds)
+    return "at last"
+
+@tool
+async def busy(seconds: float) -> str:
+    "Hold the event loop."
+    import time
+    time.sleep(seconds)
+    return "done"
+"""
+ERAS = [Way("http", False), Way("http", True)]
+
+
+@pytest.fixture(scope="module", params=ERAS, ids=str)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpLive]:
+    """A server with little patience."""
+    settings = {**SHORT, "limits": {"result": "256 MiB", "timeout": "120s"}}
+    with live(request.param, tmp_path_factory.mktemp("patience"), TOOLS, settings) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def connected(server: HttpLive) -> Iterator[socket.socket]:
+    """A plain connection."""
+    host, _, port = server.base.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as made:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield made
+
+
+def head(server: HttpLive, length: str, first: str = "POST /mcp HTTP/1.1", routing: Any = None) -> bytes:
+    """The head of a request."""
+    own = routing or {**server.headers, "Mcp-Method": "tools/list"}
+    lines = [first, "Host: localhost", *(f"{name}: {value}" for name, value in own.items()), length]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def call(server: HttpLive, number: int, name: str, **arguments: Any) -> bytes:
+    """A whole request for a call."""
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    if server.way.stateless:
+        params["_meta"] = META
+    request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    body = json.dumps(request).encode()
+    return head(server, f"Content-Length: {len(body)}", routing=server.routing(request)) + body
+
+
+def dripped(made: socket.socket, data: Iterator[bytes]) -> bytes:
+    """Send pieces, one in a while, until the server closes; what it said."""
+    said = b""
+    made.settimeout(QUICK / 20)
+    deadline = time.monotonic() + PATIENCE
+    with contextlib.suppress(ConnectionError):
+        while time.monotonic() < deadline:
+            made.sendall(next(data, b""))
+            with contextlib.suppress(TimeoutError):
+                got = made.recv(65536)
+                if not got:
+                    return said
+                said += got
+        pytest.fail(f"it was never closed, and said {said!r}")
+    return said
+
+
+CHUNKED = "Transfer-Encoding: chunked"
+BODY = f"Content-Length: {len(LIST)}"
+DRIPS = {
+    "the first line drips": ("POST /", [b"m"] * 999, 408),
+    "headers drip": ("POST /mcp HTTP/1.1\r\n", [b"X: y\r\n"] * 999, 408),
+    "a header drips": ("POST /mcp HTTP/1.1\r\nX: ", [b"y"] * 999, 408),
+    "headers stop": ("POST /mcp HTTP/1.1\r\nHost: localhost\r\n", [], 408),
+    "a body drips": (BODY, [b" "] * 999, 408),
+    "a body stops": (BODY, [], 408),
+    "a chunked body drips": (CHUNKED, [b"1\r\n \r\n"] * 999, 408),
+    "a chunk stops": (CHUNKED, [b"ff\r\n {"], 408),
+    "a trailer drips": (CHUNKED, [b"0\r\n", *[b"X: y\r\n"] * 999], 408),
+    "nothing is said": ("", [], 0),
+    "empty lines drip": ("", [b"\r\n"] * 999, 0),
+}
+
+
+@pytest.mark.parametrize(("begin", "rest", "status"), DRIPS.values(), ids=DRIPS)
+def test_a_request_that_takes_too_long_is_closed(server: HttpLive, begin: str, rest: list[bytes], status: int) -> None:
+    with server.neighbour(), connected(server) as made:
+        began = time.monotonic()
+        made.sendall(head(server, begin) if begin in (BODY, CHUNKED) else begin.encode())
+        said = dripped(made, iter(rest))
+        assert time.monotonic() - began > QUICK * 0.9
+        assert said.startswith(b"HTTP/1.1 408 ") if status else not said
+    assert "Traceback" not in server.err
+
+
+def test_the_next_request_of_a_connection_may_not_drip_either(server: HttpLive) -> None:
+    with connected(server) as made:
+        made.sendall(head(server, BODY) + LIST + b"POST /")
+        said = dripped(made, repeat(b"m"))
+    assert [said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 408 ")] == [1, 1]
+
+
+def test_a_connection_that_idles_after_an_answer_is_closed(server: HttpLive) -> None:
+    with connected(server) as made:
+        made.sendall(head(server, BODY) + LIST)
+        said = dripped(made, repeat(b""))
+    assert said.count(b"HTTP/1.1 200 ") == said.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_connection_that_is_refused_early_is_closed_as_well(server: HttpLive) -> None:
+    for body in (b"5\r\nabcde\r\n", b"500000\r\n" + bytes(0x500000) + b"\r\n0\r\n\r\n"):
+        with connected(server) as made:
+            made.sendall(head(server, CHUNKED, first="POST /nothing HTTP/1.1") + body)
+            assert dripped(made, repeat(b"")).startswith(b"HTTP/1.1 404 ")
+
+
+def test_a_call_may_take_longer_than_its_client_may(server: HttpLive) -> None:
+    with connected(server) as made:
+        made.sendall(call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + head(server, BODY)[:50])
+        made.settimeout(PATIENCE)
+        said = b""
+        while b"at last" not in said and (got := made.recv(65536)):
+            said += got
+    assert b"at last" in said
+
+
+def test_a_request_that_the_loop_kept_waiting_is_not_late(server: HttpLive) -> None:
+    data = call(server, 502, "echo", text="in time")
+    with connected(server) as made:
+        made.sendall(data[:100])
+        held = server.call("busy", seconds=QUICK * 3)
+        time.sleep(QUICK / 2)
+        made.sendall(data[100:])
+        said = b""
+        while b"in time" not in said and (got := made.recv(65536)):
+            said += got
+        assert b"in time" in said
+        assert "result" in held.result(PATIENCE)
+
+
+def test_a_client_that_takes_nothing_of_a_large_answer_is_cut_off_and_its_memory_freed(server: HttpLive) -> None:
+    size, before = 30_000_000, 0
+    with server.neighbour():
+        for number in range(4):
+            with connected(server) as made:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                made.sendall(call(server, 510 + number, "large", size=size))
+                cut = select.poll()
+                cut.register(made, 0)  # told of a reset alone
+                assert cut.poll(PATIENCE * 1000)
+            before = before or server.rss
+        deadline = time.monotonic() + PATIENCE
+        while server.rss > before + 2.5 * size and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert server.rss < before + 2.5 * size  # of four answers two may be kept, for a client that comes back
+    assert "Traceback" not in server.err
+
+
+def test_an_sse_stream_that_nobody_reads_is_cut_off(server: HttpLive) -> None:
+    with server.neighbour(), connected(server) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.sendall(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+        said = b""
+        while b"session_id=" not in said or not said.endswith(b"\r\n"):
+            said += made.recv(65536)
+        path = said.partition(b"data: ")[2].split()[0].decode()
+        hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+        for message in (
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "large", "arguments": {"size": 30_000_000}}},
+        ):
+            assert server.http.post(path, json={"jsonrpc": "2.0", **message}).status_code == 202
+        cut = select.poll()
+        cut.register(made, 0)
+        assert cut.poll(PATIENCE * 1000)
+    assert "Traceback" not in server.err
+
+
+def test_a_client_that_takes_a_large_answer_slowly_gets_all_of_it(server: HttpLive) -> None:
+    size = 12_000_000
+    with connected(server) as made:
+        made.sendall(call(server, 504, "large", size=size))
+        began, said = time.monotonic(), 0
+        while said < size and (got := made.recv(200_000)):
+            said += len(got)
+            time.sleep(0.05)
+        assert time.monotonic() - began > QUICK
+    assert said >= size
+
+
+def test_the_times_are_those_of_the_settings_and_10_and_60_seconds_without_them(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    made = {}
+    for name, http in {"none": "{}", "some": "{receive_timeout: 3s, send_timeout: 2m}"}.items():
+        (tmp_path / f"{name}.yaml").write_text(f"sources: [{{type: python, path: tools.py}}]\nhttp: {http}")
+        _, _, options = serving._options(load(tmp_path / f"{name}.yaml"), "settings", None)
+        made[name] = (options.patience.receive, options.patience.send)
+    assert made == {"none": (10.0, 60.0), "some": (3.0, 120.0)}
+    assert (HttpOptions().patience.receive, HttpOptions().patience.send) == (10.0, 60.0)

@@ -1,0 +1,216 @@
+"""Tools in worker processes: whatever one does to its process costs its own call, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kits.survival.isolation_live import (
+    ONE,
+    SMALL,
+    beside,
+    children_of,
+    code_of,
+    eventually,
+    is_gone,
+    isolated,
+    pids_of,
+    served_by,
+    workers_of,
+)
+from tests.kits.survival.survival_kit import ON_TIME, PATIENCE, Way
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
+
+CRASHES = {
+    "os._exit": "exit code 7",
+    "segfault": "SIGSEGV",
+    "abort": "SIGABRT",
+    "SIGKILL": "SIGKILL",
+    "SIGKILL of its group": "SIGKILL",
+    "SIGKILL of its parent": "SIGKILL",
+    "memory": "needed more than 512 MiB of memory",
+    "memory in small pieces": "",
+    "every descriptor closed": "",
+    "garbage in every descriptor": "",
+    "half a line in every descriptor": "",
+    "recursion in C": "",
+}
+
+
+@pytest.mark.parametrize("where", ["wreck", "wreck_async"])
+def test_a_process_that_ends_costs_one_call(way: Way, where: str, tmp_path: Path) -> None:
+    with isolated(way, tmp_path) as server, beside(server, tmp_path):
+        bridge = served_by(server)
+        for kind in ("os._exit", "segfault", "SIGKILL"):
+            result = server.result(where, kind=kind)
+            assert code_of(result) == "tool_crashed", (kind, result)
+            assert CRASHES[kind] in result["content"][0]["text"]
+            assert int(server.text("pid")) != bridge
+        assert served_by(server) == bridge == server.pid
+
+
+@pytest.mark.parametrize("kind", CRASHES)
+def test_whatever_ends_a_process_is_told_and_the_next_call_works(kind: str, tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path) as server, beside(server, tmp_path):
+        result = server.result("wreck", kind=kind)
+        if kind != "recursion in C" or result.get("isError"):  # newer Pythons count that too
+            assert code_of(result) in ("tool_crashed", "internal_error"), result
+            assert kind == "recursion in C" or code_of(result) == "tool_crashed"
+        assert CRASHES[kind] in result["content"][0]["text"]
+        assert int(server.text("pid")) != server.pid
+        assert served_by(server) == server.pid
+
+
+def test_a_call_that_computes_for_too_long_is_ended(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, {**SMALL, "cpu": "1s"}) as server, beside(server, tmp_path):
+        result = server.result("wreck", kind="cpu")
+        assert code_of(result) == "tool_crashed"
+        assert "computed for longer than it may" in result["content"][0]["text"]
+        assert server.text("pid")
+
+
+def test_computing_is_counted_for_each_call_alone(tmp_path: Path) -> None:
+    tools = """
+import os, time
+from mcp_bridge import tool
+
+@tool
+def computes() -> int:
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        pass
+    return os.getpid()
+"""
+    with isolated(ONE, tmp_path, {**SMALL, "workers": 1, "cpu": "1s"}, tools) as server:
+        assert len({server.text("computes") for _ in range(6)}) == 1
+
+
+LASTING = [
+    "a blocked loop",
+    "the GIL",
+    "a stop of its own",
+    "a stop of its group",
+    "an endless line in every descriptor",
+]
+
+
+@pytest.mark.parametrize("kind", LASTING)
+def test_what_does_not_end_is_killed_at_the_time_out(kind: str, tmp_path: Path) -> None:
+    limits = {"tools": {"wreck_async": {"timeout": "1s"}}}
+    with isolated(ONE, tmp_path, limits=limits) as server, beside(server, tmp_path):
+        began = time.monotonic()
+        result = server.result("wreck_async", kind=kind)
+        assert code_of(result) == "timeout", result
+        assert time.monotonic() - began < 1 + ON_TIME
+        eventually(lambda: server.text("pid"))
+        assert served_by(server) == server.pid
+
+
+def test_a_stuck_thread_is_gone_soon_after_the_time_out(way: Way, tmp_path: Path) -> None:
+    limits = {"tools": {"sync_sleeps": {"timeout": "4s"}}}
+    with isolated(way, tmp_path, {**SMALL, "workers": 3}, limits=limits) as server, beside(server, tmp_path):
+        result = server.result("sync_sleeps", token="stuck")
+        assert code_of(result) == "timeout"
+        (stuck,) = pids_of(server, "stuck")
+        eventually(lambda: is_gone(stuck), within=ON_TIME + 2)
+        server.says("its worker is killed")
+
+
+def test_a_call_that_ends_when_it_is_asked_to_keeps_its_worker(tmp_path: Path) -> None:
+    limits = {"tools": {"async_sleeps": {"timeout": "4s"}}}
+    with isolated(ONE, tmp_path, {**SMALL, "workers": 1}, limits=limits) as server:
+        assert code_of(server.result("async_sleeps", token="polite")) == "timeout"
+        (worker,) = pids_of(server, "polite")
+        assert int(server.text("pid")) == worker
+        assert "its worker is killed" not in server.err
+
+
+@pytest.mark.parametrize(("name", "keeps"), [("async_sleeps", True), ("sync_sleeps", False)])
+def test_a_client_that_gives_up_a_call_frees_its_worker(name: str, keeps: bool, tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
+        server.call(name, token="given-up")
+        (worker,) = pids_of(server, "given-up")
+        number = max(int(known) for known in server._open)
+        server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+        assert (int(server.text("pid")) == worker) is keeps
+        assert is_gone(worker) is not keeps
+
+
+ANSWERED = {
+    "an endless print": None,
+    "200 MB": "result_too_large",
+    "too many files": "internal_error",
+    "a large file": "internal_error",
+    "signals": None,
+    "chdir": None,
+    "environment": None,
+    "threads": None,
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERED)
+def test_what_a_limit_refuses_or_nobody_minds_leaves_the_rest_as_it_was(kind: str, tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, {**SMALL, "memory": "2 GiB"}) as server, beside(server, tmp_path):
+        before = (os.readlink(f"/proc/{server.pid}/cwd"), server.rss)
+        result = server.result("wreck", kind=kind)
+        assert code_of(result) == ANSWERED[kind], str(result)[:500]
+        assert server.text("pid")
+        assert os.readlink(f"/proc/{server.pid}/cwd") == before[0]
+        assert server.rss < before[1] + 300 * 1024 * 1024
+        if kind == "a large file":
+            assert (tmp_path / "large.bin").stat().st_size <= 8 * 1024 * 1024
+
+
+def test_a_task_that_tries_to_end_the_process_does_as_little_as_in_the_bridge(way: Way, tmp_path: Path) -> None:
+    with isolated(way, tmp_path) as server, beside(server, tmp_path):
+        result = server.result("exits_in_child_task")
+        assert code_of(result) in (None, "internal_error", "tool_crashed")
+        assert server.text("pid")
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_processes_that_a_worker_started_are_gone_once_it_is(dies: bool, tmp_path: Path) -> None:
+    token = os.urandom(4).hex()
+    with isolated(ONE, tmp_path) as server, beside(server, tmp_path):
+        result = server.result("leaves_children", token=token, dies=dies)
+        assert code_of(result) == ("tool_crashed" if dies else None)
+        worker, *children = pids_of(server, token)
+        if not dies:
+            assert children_of(token)
+            os.kill(worker, signal.SIGKILL)
+        eventually(lambda: all(map(is_gone, children)) and not children_of(token))
+        assert server.text("pid")
+
+
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGINT", "SIGKILL"])
+def test_nothing_is_left_when_the_bridge_ends(how: str, tmp_path: Path) -> None:
+    token = os.urandom(4).hex()
+    with isolated(ONE, tmp_path, {**SMALL, "workers": 3}, limits={"drain": "1s"}) as server:
+        server.result("leaves_children", token=token, dies=False)
+        server.call("wreck_async", kind="the GIL")
+        server.call("stays", token="never")
+        known = [*pids_of(server, "never"), *pids_of(server, token), *workers_of(server)]
+        began = time.monotonic()
+        if how == "end of input":
+            server.hang_up()
+        else:
+            server.signal(getattr(signal, how))
+        server.ends()
+        assert time.monotonic() - began < 1 + 4 + ON_TIME
+        eventually(lambda: all(map(is_gone, known)) and not children_of(token))
+
+
+def test_a_call_in_a_worker_is_answered_while_the_bridge_drains(way: Way, tmp_path: Path) -> None:
+    with isolated(way, tmp_path) as server:
+        waiting = server.call("stays", token="drained")
+        pids_of(server, "drained")
+        server.signal(signal.SIGTERM)
+        (tmp_path / "drained").touch()
+        assert waiting.result(PATIENCE)["result"]["content"][0]["text"] == "stayed drained"
+        assert server.ends() == 0

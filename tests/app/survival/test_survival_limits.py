@@ -1,0 +1,285 @@
+"""Limits hold on real processes: time, the size of answers, calls at once, the extent of arguments, the cost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.paths import KITS
+from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
+
+TOOLS = KITS / "survival" / "limits_tools.py"
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module", params=WAYS, ids=str)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A server with the limits that hold when nobody sets any, with a call in flight beside all tests."""
+    settings = {"limits": {"tools": {"neighbour": {"timeout": 600}}}}
+    with live(request.param, tmp_path_factory.mktemp("limits"), TOOLS, settings) as made, made.neighbour(PATIENCE):
+        yield made
+
+
+def code_of(result: dict[str, Any]) -> Any:
+    """The stable code of a failed result."""
+    assert result.get("isError"), str(result)[:500]
+    return result["_meta"]["mcp-bridge/code"]
+
+
+def whole(server: Any, result: dict[str, Any]) -> str:
+    """A cut answer, put together from its pages."""
+    shown, note = result["content"][0]["text"], result["content"][1]["text"]
+    first, last = re.findall(r"mcp-bridge://results/[\w-]+/\d+", note)
+    start, end = (int(uri.rsplit("/", 1)[1]) for uri in (first, last))
+    pages = []
+    for number in range(start, end + 1):
+        asked = server.ask("resources/read", {"uri": f"{first.rsplit('/', 1)[0]}/{number}"})
+        pages.append(asked.result(PATIENCE)["result"]["contents"][0]["text"])
+    return str(shown) + "".join(pages)
+
+
+def test_a_call_ends_at_its_time_out_and_a_tool_may_have_its_own(way: Way, tmp_path: Path) -> None:
+    settings = {"limits": {"timeout": 600, "tools": {"other_*": {"timeout": 0.2}, "sleep_*": {"timeout": "1s"}}}}
+    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
+        for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
+            result = server.result(name)
+            assert code_of(result) == "timeout"
+            assert f"{seconds} second" in result["content"][0]["text"]
+
+
+def test_the_time_out_of_all_holds_for_a_tool_without_its_own(way: Way, tmp_path: Path) -> None:
+    settings = {"limits": {"timeout": 0.5, "tools": {"neighbour": {"timeout": 600}}}}
+    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
+        assert code_of(server.result("sleep_long")) == "timeout"
+
+
+def test_an_answer_of_a_mebibyte_is_whole_and_one_character_more_is_cut(server: Any) -> None:
+    exact = server.result("letters", count=MIB)
+    assert [len(item["text"]) for item in exact["content"]] == [MIB]
+    cut = server.result("letters", count=MIB + 1)
+    assert len(cut["content"][0]["text"]) == MIB
+    assert f"{MIB} of its {MIB + 1} characters" in cut["content"][1]["text"]
+    assert len(whole(server, cut)) == MIB + 1
+
+
+def test_the_rest_of_a_cut_answer_adds_up_to_the_whole_by_setting(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.neighbour():
+        cut = server.result("letters", count=1_000_001)
+        assert len(cut["content"][0]["text"]) == 10 * 1024
+        assert whole(server, cut) == "".join(f"{place:08d}" for place in range(0, 1_000_001, 8))[:1_000_001]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("letters", {"count": 100_000_000}),
+        ("picture", {"size": 100_000_000}),
+        ("blocks", {"count": 100_000, "text": "x" * 1000}),
+        ("blocks", {"count": 1_000_000, "text": ""}),
+        ("pictures", {"count": 100_000}),
+        ("beside", {"where": "structured", "size": 100_000_000}),
+        ("beside", {"where": "meta", "size": 100_000_000}),
+        ("declared", {"where": "structured", "size": 100_000_000}),
+    ],
+)
+@pytest.mark.timeout(180)
+def test_no_answer_of_any_kind_gets_through_whole_when_it_is_huge(
+    server: Any, name: str, arguments: dict[str, Any]
+) -> None:
+    result = server.call(name, **arguments).result(120)["result"]
+    assert len(str(result)) < 3 * MIB
+    told = " ".join(item.get("text", "") for item in result["content"])
+    assert "This answer was cut" in told or arguments.get("text") == ""
+    assert (name == "declared") == bool(result.get("isError"))
+    if name == "declared":
+        assert code_of(result) == "result_too_large"
+    assert server.text("echo", text="still here") == "still here"
+
+
+def test_pictures_within_the_limit_stay_as_they_are(server: Any) -> None:
+    result = server.result("picture", size=3 * MIB)
+    assert [item["type"] for item in result["content"]] == ["image"]
+    assert len(result["content"][0]["data"]) == 4 * MIB
+
+
+def test_a_tool_that_is_full_refuses_and_others_are_served(way: Way, tmp_path: Path) -> None:
+    settings = {"limits": {"queue": 1, "concurrency": 50, "tools": {"holds": {"concurrency": 2}}}}
+    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
+        held = [server.call("holds", token=f"a{number}") for number in range(2)]
+        for number in range(2):
+            server.says(f"held a{number}")
+        several = [server.call("holds", token="later") for _ in range(4)]
+        refused = first_done(several, 3)
+        assert {code_of(answer["result"]) for answer in refused} == {"overloaded"}
+        assert all("holds" in answer["result"]["content"][0]["text"] for answer in refused)
+        for token in ("a0", "a1", "later"):
+            server.result("release", token=token)
+        assert {call.result(PATIENCE)["result"]["content"][0]["text"] for call in held} == {"a0", "a1"}
+        server.result("release", token="again")
+        assert server.text("holds", token="again") == "again"
+
+
+def test_a_full_server_refuses_with_overloaded_and_serves_again_after(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, TOOLS, {"limits": {"queue": 2, "concurrency": 2}}) as server:
+        held = [server.call("holds", token=f"all{number}") for number in range(2)]
+        for number in range(2):
+            server.says(f"held all{number}")
+        refused = first_done([server.call("release", token="all0") for _ in range(10)], 8)
+        assert {code_of(answer["result"]) for answer in refused} == {"overloaded"}
+        assert server.ask("tools/list").result(PATIENCE)["result"]["tools"]
+        assert server.alive
+        for call in held:
+            assert not call.done()
+
+
+def first_done(calls: list[Any], count: int) -> list[dict[str, Any]]:
+    """The answers of the first so many calls that are answered."""
+    end = time.monotonic() + PATIENCE
+    while sum(call.done() for call in calls) < count:
+        assert time.monotonic() < end, [call.done() for call in calls]
+        time.sleep(0.01)
+    return [call.result() for call in calls if call.done()]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("x" * 4000, "characters of text"),
+        ([0] * 2000, "more than 500 values"),
+        ([[[[[[[[[[0]]]]]]]]]], "nested deeper than 8 levels"),
+        ({str(key): key for key in range(600)}, "more than 500 values"),
+    ],
+    ids=["size", "nodes", "depth", "keys"],
+)
+def test_arguments_that_are_too_much_are_told_what_was(way: Way, tmp_path: Path, data: Any, told: str) -> None:
+    settings = {"limits": {"arguments": 3000, "depth": 8, "nodes": 500}}
+    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
+        result = server.result("takes", data=data)
+        assert code_of(result) == "invalid_arguments"
+        assert told in result["content"][0]["text"]
+        assert server.text("takes", data=[[[[1]]]]) == "list"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("several", {"items": ["x"] * 99_000}),
+        ("several", {"items": [], "words": ["a" * 1000] * 1000}),
+        ("several", {"items": [], "words": ["a" * 1_000_000]}),
+        ("takes", {f"unknown{number}": number for number in range(90_000)}),
+        ("takes", {"data": [[[]] * 100] * 400}),
+        ("echo", {"text": {"a": ["x"] * 90_000}}),
+    ],
+    ids=["wrong items", "patterns", "one long pattern", "unknown names", "lists", "a wrong type"],
+)
+def test_no_request_costs_a_hundred_times_what_it_costs_its_sender(
+    server: Any, name: str, arguments: dict[str, Any]
+) -> None:
+    server.result("several", items=[1])
+    began, spent, rss = time.process_time(), cpu(server), server.rss
+    sent = len(json.dumps(arguments))
+    for _ in range(5):
+        json.loads(json.dumps(arguments))
+    result = server.result(name, **arguments)
+    sender = max((time.process_time() - began) / 6, 0.01)  # writing it, and reading the answer
+    assert len(str(result)) < 100 * sent
+    assert cpu(server) - spent < 100 * sender
+    assert server.rss - rss < 100 * sent
+
+
+REF = {"type": "ref/prompt", "name": "paint"}
+LIGATURES = "\ufdfa" * 650_000
+"""Each is decomposed into 18 characters; a message has 4 MB of them as escapes."""
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "told"),
+    [
+        (
+            "completion/complete",
+            {"ref": REF, "argument": {"name": "color", "value": LIGATURES}},
+            "argument.value has 650000 characters, and at most 1000 can be completed",
+        ),
+        (
+            "completion/complete",
+            {
+                "ref": REF,
+                "argument": {"name": "color", "value": "r"},
+                "context": {"arguments": {"count": "1" * 10_001}},
+            },
+            "'count' has 10001 characters, and at most 10000 are allowed",
+        ),
+        (
+            "completion/complete",
+            {
+                "ref": REF,
+                "argument": {"name": "color", "value": "r"},
+                "context": {"arguments": {str(number): "x" for number in range(101)}},
+            },
+            "context.arguments has 101 arguments, and at most 100 are allowed",
+        ),
+        ("prompts/get", {"name": "paint", "arguments": {"count": "[" + "[]," * 1_300_000 + "1]"}}, "count"),
+    ],
+    ids=["ligatures", "known value", "known values", "json in text"],
+)
+def test_a_request_is_rejected_before_its_text_becomes_something_larger(
+    server: Any, method: str, params: dict[str, Any], told: str
+) -> None:
+    paint = {"ref": REF, "argument": {"name": "color", "value": "R"}}
+    assert server.ask("completion/complete", paint).result(PATIENCE)["result"]["completion"]["values"] == [
+        "red",
+        "green",
+    ]
+    with peak_within(server, 100 * MIB):
+        error = server.ask(method, params).result(PATIENCE)["error"]
+    assert error["code"] == -32602
+    assert told in error["message"]
+    assert len(str(error)) < 3000
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "x" * 40_000, "arguments": {}}),
+        ("prompts/get", {"name": "x" * 40_000}),
+        ("resources/read", {"uri": "x://" + "x" * 40_000}),
+        ("completion/complete", {"ref": {**REF, "name": "x" * 40_000}, "argument": {"name": "color", "value": ""}}),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/resource", "uri": "x" * 40_000}, "argument": {"name": "color", "value": ""}},
+        ),
+        ("completion/complete", {"ref": REF, "argument": {"name": "x" * 40_000, "value": ""}}),
+        ("tools/list", {"cursor": "x" * 40_000}),
+    ],
+    ids=["tool", "prompt", "resource", "completed prompt", "completed template", "argument", "cursor"],
+)
+def test_an_error_repeats_the_beginning_of_a_long_name_alone(server: Any, method: str, params: dict[str, Any]) -> None:
+    error = server.ask(method, params).result(PATIENCE)["error"]
+    assert error["code"] == -32602
+    assert "x" * 900 in str(error)
+    assert "(4000" in str(error)
+    assert len(str(error)) < 3000
+
+
+@contextlib.contextmanager
+def peak_within(server: Any, size: int) -> Iterator[None]:
+    """A block in which the memory of the server never grows by more than so many bytes."""
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")
+    before = server.rss
+    yield
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    assert int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024 - before < size
+
+
+def cpu(server: Any) -> float:
+    """Seconds of CPU that the process has used."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

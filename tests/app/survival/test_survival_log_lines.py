@@ -1,0 +1,115 @@
+"""The log's lines: whatever names, arguments, URIs and headers bring, each record is one line that begins anew."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from tests.kits.survival.secret_kit import OTHERS, STAMPED
+from tests.kits.survival.survival_kit import PATIENCE, WAYS, Live, live
+
+BREAKERS = (
+    "\n",
+    "\r",
+    "\r\n",
+    "\x0b",
+    "\x1b[2K",
+    "\x85",
+    "\x9b2K",
+    "\u2028",
+    "\u2029",
+    "\u202e",
+    "\u2066",
+    "\U000e0041",
+    "\ufeff",
+)
+FORGED = "2026-01-01 00:00:00,000 ERROR forged: you are root"
+FORGES = '''
+import logging, os, sys, threading
+from mcp_bridge import ToolError, tool, resource, CallContext
+
+log = logging.getLogger("forges")
+
+class Odd(Exception):
+    """Of a name that breaks lines."""
+
+@tool
+def logs(text: str) -> str:
+    """Log what is given, in every place of a record."""
+    log.error("given %s", text)
+    logging.getLogger(f"forges.{text}").error("by its name")
+    log.error("by its stack", stack_info=True, extra={"more": text})
+    try:
+        raise type(f"Odd{text}", (Odd,), {})(text)
+    except Odd as error:
+        error.add_note(text)
+        log.exception(text)
+    thread = threading.Thread(target=raises, args=(text,), name=text)
+    thread.start()
+    thread.join()
+    return "done"
+
+@tool
+def raises(text: str) -> str:
+    """Raise what is given."""
+    raise ValueError(text) from KeyError(text)
+
+@resource("forged://{text}")
+def forged(text: str) -> str:
+    """Raise what is given."""
+    raise ValueError(text)
+'''
+
+
+@pytest.mark.parametrize("breaker", BREAKERS, ids=ascii)
+def test_no_line_of_the_log_can_be_forged(forging: Any, breaker: str) -> None:
+    text = f"before{breaker}{FORGED}"
+    assert forging.text("logs", text=text) == "done"
+    assert forging.result("raises", text=text)["isError"]
+    assert "error" in forging.ask("tools/call", {"name": text, "arguments": {text: text}}).result(PATIENCE)
+    assert "error" in forging.ask("resources/read", {"uri": f"forged://{quote(text)}"}).result(PATIENCE)
+    assert "error" in forging.ask("resources/read", {"uri": f"forged://{text}"}).result(PATIENCE)
+    assert "error" in forging.ask(text, {text: text}).result(PATIENCE)
+    forging.says("you are root")
+    keeps_lines(forging)
+
+
+@pytest.fixture(scope="module", params=WAYS, ids=str)
+def forging(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A server with tools that log what they are given."""
+    folder = tmp_path_factory.mktemp("forging")
+    options = ("--log-file", "the.log", "--log-level", "debug")
+    with live(request.param, folder, FORGES, options=options) as server:
+        yield server
+        server.signal(signal.SIGTERM)
+        assert server.ends() == 0
+        keeps_lines(server)
+
+
+def keeps_lines(server: Live) -> None:
+    """Assert that each record of the log is one line, with what was raised indented below it."""
+    for text in (server.err, (server.folder / "the.log").read_text()):
+        lines = text.split("\n")
+        assert lines.pop() == "" or server.alive  # the last one may be half written
+        for line in lines:
+            assert STAMPED.match(line) or line.startswith(("  ", *OTHERS)), line
+            assert line.isprintable(), line
+            assert not line.startswith(FORGED)
+
+
+def test_headers_forge_nothing(forging: Any) -> None:
+    if forging.way.transport == "stdio":
+        pytest.skip("there are no headers over stdio")
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    for name in ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "Content-Type"):
+        headers = [(key, value) for key, value in forging.headers.items() if key != name]
+        forged = (name, f"x\x1b[2K\x85\x9b{FORGED}".encode("latin-1"))
+        answer = httpx2.post(f"{forging.base}/mcp", content=body, headers=[*headers, forged], timeout=PATIENCE)
+        assert answer.status_code >= 200
+    keeps_lines(forging)

@@ -1,0 +1,278 @@
+"""Tools in bubblewrap: what they see and reach is what the settings say; where it is missing, nothing runs without."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.kits.survival.survival_kit import ON_TIME, PATIENCE, WAYS, Way, live
+
+ONE = WAYS[1]
+TOOLS = """
+import os, socket, subprocess, sys, time
+from mcp_bridge import tool
+
+@tool
+def reads(path: str) -> str:
+    return open(path).read()
+
+@tool
+def lists(path: str) -> list[str]:
+    return sorted(os.listdir(path))
+
+@tool
+def writes(path: str) -> str:
+    with open(path, "w") as file:
+        file.write("written")
+    return "written"
+
+@tool
+def connects(port: int) -> str:
+    with socket.create_connection(("127.0.0.1", port), 5) as talk:
+        return talk.recv(100).decode()
+
+@tool
+def processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+@tool
+def kills(pid: int) -> str:
+    os.kill(pid, 9)
+    return "killed"
+
+@tool
+def leaves(mark: str) -> str:
+    program = [sys.executable, "-S", "-c", "import time; time.sleep(600)", mark]
+    subprocess.Popen(program, start_new_session=True)
+    return "left"
+
+@tool
+def wreck() -> None:
+    os.kill(os.getpid(), 11)
+"""
+
+
+def why_not() -> str:
+    """Why no sandbox can be had on this machine; empty where one can."""
+    if shutil.which("bwrap") is None:
+        return "there is no bubblewrap"
+    command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return f"bubblewrap cannot make a sandbox: {done.stderr.strip()}" if done.returncode else ""
+
+
+NOT_HERE = why_not()
+needs_bubblewrap = pytest.mark.skipif(bool(NOT_HERE), reason=f"NOT TESTED, the sandbox does not work here: {NOT_HERE}")
+
+
+@contextlib.contextmanager
+def boxed(folder: Path, way: Way = ONE, **more: Any) -> Iterator[Any]:
+    """A server whose tools are in a sandbox, in a folder of its own below."""
+    inside = folder / "settings"
+    inside.mkdir()
+    given = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": "bubblewrap", "workers": 2, **more}}
+    with live(way, inside, TOOLS, {"sources": [given]}) as server:
+        yield server
+
+
+def fails(server: Any, name: str, **arguments: Any) -> None:
+    """A call that cannot be done."""
+    result = server.result(name, **arguments)
+    assert result["isError"], result
+    assert result["_meta"]["mcp-bridge/code"] == "internal_error"
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that have this among their arguments."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if mark in (process.info["cmdline"] or []) and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+ABOVE = {part for place in (sys.prefix, sys.base_prefix, *sys.path) for part in Path(place).parts}
+"""Folders that are there because what is below them is."""
+
+
+def seen(server: Any, path: str) -> set[str]:
+    """What a tool sees in a folder; nothing where there is none."""
+    result = server.result("lists", path=path)
+    return set() if result.get("isError") else set(json.loads(result["content"][0]["text"]))
+
+
+@needs_bubblewrap
+def test_only_the_settings_folder_and_what_is_named_can_be_read(way: Way, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / "file.txt").write_text("seen")
+    with boxed(tmp_path, way, read=["../named"]) as server, server.neighbour():
+        fails(server, "reads", path=str(tmp_path / "secret.txt"))
+        fails(server, "reads", path="../secret.txt")
+        assert seen(server, str(Path.home())) <= ABOVE
+        assert "bridge" in server.text("reads", path="own_tools.py")
+        assert server.text("reads", path=str(tmp_path / "named" / "file.txt")) == "seen"
+        fails(server, "writes", path=str(tmp_path / "named" / "new.txt"))
+        assert seen(server, str(tmp_path)) == {"named", "settings"}
+
+
+@needs_bubblewrap
+def test_the_folder_that_the_bridge_was_started_in_is_not_seen(tmp_path: Path) -> None:
+    started, inside = tmp_path / "started", tmp_path / "settings"
+    for folder in (started, inside):
+        folder.mkdir()
+    (started / "secret.txt").write_text("secret")
+    (inside / "own_tools.py").write_text(TOOLS)
+    source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": "bubblewrap"}}
+    (inside / "bridge.json").write_text(json.dumps({"sources": [source]}))
+    call = ["call", "reads", f"path={started / 'secret.txt'}", "--file", str(inside / "bridge.json")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_bridge", *call],
+        cwd=started,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "FileNotFoundError" in done.stderr
+    assert "secret\n" not in done.stdout
+
+
+@needs_bubblewrap
+def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with boxed(tmp_path, write=[str(tmp_path / "out")]) as server:
+        fails(server, "writes", path="new.txt")
+        fails(server, "writes", path="own_tools.py")
+        assert server.text("writes", path=str(tmp_path / "out" / "new.txt")) == "written"
+        assert (tmp_path / "out" / "new.txt").read_text() == "written"
+        own = f"/tmp/{tmp_path.name}-own.txt"
+        assert server.text("writes", path=own) == "written"
+        assert not Path(own).exists()
+
+
+@needs_bubblewrap
+def test_a_writable_folder_around_the_settings_leaves_them_as_they_are(tmp_path: Path) -> None:
+    with boxed(tmp_path, write=[str(tmp_path)]) as server:
+        assert server.text("writes", path=str(tmp_path / "new.txt")) == "written"
+        fails(server, "writes", path="own_tools.py")
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("network", [False, True])
+def test_the_network_is_there_when_it_is_asked_for(network: bool, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, boxed(tmp_path, network=network) as server:
+
+        def greet() -> None:
+            with contextlib.suppress(OSError):
+                talk, _ = listening.accept()
+                with talk:
+                    talk.sendall(b"hello")
+
+        threading.Thread(target=greet, daemon=True).start()
+        port = listening.getsockname()[1]
+        if network:
+            assert server.text("connects", port=port) == "hello"
+        else:
+            fails(server, "connects", port=port)
+
+
+@needs_bubblewrap
+def test_the_processes_of_others_are_out_of_reach(tmp_path: Path) -> None:
+    with boxed(tmp_path) as server:
+        assert len(json.loads(server.text("processes"))) < 6
+        result = server.result("kills", pid=server.pid)
+        assert result["isError"]
+        assert server.alive
+        assert server.text("echo", text="alive") == "alive"
+
+
+@needs_bubblewrap
+def test_a_crash_in_a_sandbox_costs_one_call(way: Way, tmp_path: Path) -> None:
+    with boxed(tmp_path, way) as server, server.neighbour():
+        result = server.result("wreck")
+        assert result["_meta"]["mcp-bridge/code"] == "tool_crashed"
+        assert "SIGSEGV" in result["content"][0]["text"]
+        assert "bridge" in server.text("reads", path="own_tools.py")
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_everything_in_a_sandbox_ends_with_the_bridge(how: signal.Signals, tmp_path: Path) -> None:
+    mark = f"boxed-{os.urandom(4).hex()}"
+    with boxed(tmp_path) as server:
+        assert server.text("leaves", mark=mark) == "left"
+        below = [process.pid for process in psutil.Process(server.pid).children(recursive=True)]
+        assert marked(mark)
+        server.signal(how)
+        server.ends()
+        end = time.monotonic() + PATIENCE
+        while marked(mark) or any(map(psutil.pid_exists, below)):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+@needs_bubblewrap
+def test_what_is_to_be_seen_must_be_there(tmp_path: Path) -> None:
+    with boxed(tmp_path, read=["nowhere"]) as server:
+        server.says("bubblewrap cannot make a sandbox here")
+        server.says("nowhere")
+        assert server.text("echo", text="served") == "served"
+
+
+def refused(folder: Path, path: str) -> subprocess.CompletedProcess[str]:
+    """What serving comes to with this PATH, where the only source wants a sandbox."""
+    (folder / "own_tools.py").write_text("import pathlib\npathlib.Path('imported').touch()\n" + TOOLS)
+    (folder / "bridge.yaml").write_text(
+        "sources:\n  - type: python\n    path: own_tools.py\n    isolation:\n      sandbox: bubblewrap\n"
+    )
+    command = [sys.executable, "-m", "mcp_bridge", "serve", "bridge.yaml"]
+    env = {**os.environ, "PATH": path}
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        stdin=subprocess.PIPE,
+    )
+
+
+def test_without_bubblewrap_the_start_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    done = refused(tmp_path, str(tmp_path / "bin"))
+    assert done.returncode == 2
+    assert "bridge.yaml:5" in done.stderr
+    assert "there is no bubblewrap on this machine" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "imported").exists()
+
+
+def test_where_bubblewrap_cannot_make_a_sandbox_it_says_why(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    began = time.monotonic()
+    done = refused(tmp_path, f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert done.returncode != 0
+    assert "bubblewrap cannot make a sandbox here: bwrap: No permissions to create new namespace" in done.stderr
+    assert not (tmp_path / "imported").exists()
+    assert time.monotonic() - began < 4 * ON_TIME

@@ -1,0 +1,284 @@
+"""Secrets and text: what the settings keep secret reaches no client and no log, however a tool tells it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.survival.secret_kit import ENV, PLANTED, SETTINGS, Sse, keeps_secrets, leaking, leaks
+from tests.kits.survival.survival_kit import CLIENT, HANDSHAKE, PATIENCE, WAYS, Way, live
+
+
+@pytest.fixture(scope="module", params=WAYS, ids=str)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One such server for all tests here; after them all that it has said is looked through once more."""
+    with leaking(request.param, tmp_path_factory.mktemp("leaking")) as server:
+        yield server
+        server.signal(signal.SIGTERM)
+        assert server.ends() == 0
+        keeps_secrets(server)
+
+
+def says_secret(answer: Any) -> bool:
+    """Whether an answer shows that something was left out of it."""
+    return "[secret]" in json.dumps(answer)
+
+
+RETURNS = (
+    "text", "data", "keys", "number", "json_text", "repr_text", "url", "base64", "bytes", "blocks", "bytes_of_repr",
+    "environment",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RETURNS)
+def test_what_a_tool_returns_reaches_the_client_without_the_secrets(server: Any, kind: str) -> None:
+    answer = server.result(f"returns_{kind}")
+    assert not answer.get("isError")
+    assert says_secret(answer)
+    keeps_secrets(server)
+
+
+@pytest.mark.parametrize("kind", ["raises", "chained", "grouped", "noted", "base_exception"])
+def test_an_exceptions_text_stays_in_the_log_without_the_secrets(server: Any, kind: str) -> None:
+    answer = server.result(f"does_{kind}")
+    reference = re.search(r"reference (\w{12})", answer["content"][0]["text"])
+    assert answer["isError"]
+    assert reference is not None
+    words = f"Tool 'does_{kind}' failed with an internal error (reference {reference[1]})."
+    assert answer["content"] == [{"type": "text", "text": words}]
+    server.says(reference[1])
+    server.says("[secret]")
+    keeps_secrets(server)
+
+
+@pytest.mark.parametrize("name", ["does_tool_error", "lies", "streams", "returns_spiteful"])
+def test_errors_that_are_told_are_told_without_the_secrets(server: Any, name: str) -> None:
+    answer = server.result(name)
+    assert answer["isError"]
+    keeps_secrets(server)
+
+
+@pytest.mark.parametrize(
+    ("name", "logged"),
+    [
+        ("does_in_thread", "uncaught in thread with [secret]"),
+        ("does_in_del", "ValueError: dying: [secret]"),
+        ("does_warns", "UserWarning: careful with [secret]"),
+        ("does_logs", "RuntimeError: something else"),
+        ("abandons", "Task exception was never retrieved"),
+    ],
+)
+def test_what_is_raised_where_nobody_waits_is_in_the_log_without_the_secrets(
+    server: Any, name: str, logged: str
+) -> None:
+    assert server.text(name) == "done"
+    server.says(logged)
+    keeps_secrets(server)
+
+
+def test_a_secret_in_the_seam_of_a_cut_answer_is_found(server: Any) -> None:
+    answer = server.result("returns_large")
+    shown, note = (item["text"] for item in answer["content"] if item["type"] == "text")
+    first, last = re.findall(r"mcp-bridge://results/[\w/-]+", note)
+    whole = shown
+    for number in range(2, int(last.rpartition("/")[2]) + 1):
+        page = server.ask("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(PATIENCE)
+        whole += page["result"]["contents"][0]["text"]
+    assert whole.count("[secret]") == 6
+    assert not leaks(whole)
+    assert whole.startswith("x" * 990 + "[secret] and ")
+    keeps_secrets(server)
+
+
+@pytest.mark.parametrize("name", ["progresses", "tells"])
+def test_progress_and_log_messages_go_without_the_secrets(server: Any, name: str) -> None:
+    meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
+    before = bytes(server.raw).count(b"[secret]")
+    assert "result" in server.ask("tools/call", {"name": name, "arguments": {}}, meta).result(PATIENCE)
+    assert bytes(server.raw).count(b"[secret]") > before
+    keeps_secrets(server)
+
+
+@pytest.mark.parametrize("name", ["asks", "needs"])
+def test_questions_go_without_the_secrets_and_their_answers_come_back(server: Any, name: str) -> None:
+    if server.way.stateless:
+        result = server.result(name)
+        assert result["resultType"] == "input_required"
+        question = result["inputRequests"]
+        again = {"name": name, "arguments": {}, "requestState": result["requestState"]}
+        answers = {key: {"action": "decline"} for key in question}
+        answer = server.ask("tools/call", {**again, "inputResponses": answers}).result(PATIENCE)["result"]
+    else:
+        question, answer = (asked_over_stdio if server.way.transport == "stdio" else asked_over_http)(server, name)
+    assert says_secret(question)
+    assert answer["content"][0]["text"] == "done"
+    keeps_secrets(server)
+
+
+def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
+    """The question of a call, which is declined, and the call's result."""
+    known, waiting = len(server.heard), server.call(name)
+    questions: list[Any] = []
+    while not questions:
+        server.ask("ping").result(PATIENCE)
+        questions = [message for message in server.heard[known:] if message.get("method") == "elicitation/create"]
+    server.send({"jsonrpc": "2.0", "id": questions[0]["id"], "result": {"action": "decline"}})
+    return questions[0]["params"], waiting.result(PATIENCE)["result"]
+
+
+def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
+    """The same, in the stream that the call is answered with."""
+    request = {"jsonrpc": "2.0", "id": f"asks-{name}", "method": "tools/call", "params": {"name": name}}
+    question = None
+    with server.http.stream("POST", "/mcp", json=request, headers=server.headers) as stream:
+        for line in stream.iter_lines():
+            server.raw += line.encode()
+            message = json.loads(line[6:]) if line.startswith("data: {") else {}
+            if message.get("method") == "elicitation/create":
+                question = message["params"]
+                answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"action": "decline"}}
+                assert server.post(json.dumps(answer).encode()).status_code == 202
+            elif "result" in message:
+                return question, message["result"]
+    raise AssertionError("the call was not answered")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("resources/list", {}),
+        ("resources/templates/list", {}),
+        ("prompts/list", {}),
+        ("resources/read", {"uri": "leaky://one"}),
+        ("resources/read", {"uri": "leaky-x://one"}),
+        ("prompts/get", {"name": "leaky", "arguments": {"x": "one"}}),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": ""}},
+        ),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/resource", "uri": "leaky-x://{x}"}, "argument": {"name": "x", "value": ""}},
+        ),
+        ("tools/call", {"name": 'nothing of sk-live/7d1f+"9a\\3z é=q0', "arguments": {}}),
+    ],
+)
+def test_lists_resources_prompts_and_completions_go_without_the_secrets(server: Any, method: str, params: Any) -> None:
+    answer = server.ask(method, params).result(PATIENCE)
+    assert says_secret(answer)
+    keeps_secrets(server)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("resources/read", {"uri": "leaky://raise"}),
+        ("resources/read", {"uri": "leaky-x://raise"}),
+        ("prompts/get", {"name": "leaky", "arguments": {"x": "raise"}}),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "raise"}},
+        ),
+    ],
+)
+def test_what_they_raise_is_a_reference(server: Any, method: str, params: Any) -> None:
+    error = server.ask(method, params).result(PATIENCE)["error"]
+    reference = re.search(r"reference (\w{12})", error["message"])
+    assert reference is not None
+    assert "wrong" not in error["message"]
+    server.says(reference[1])
+    keeps_secrets(server)
+
+
+def test_a_value_whose_own_text_cannot_be_had_is_told_by_its_type_alone(server: Any) -> None:
+    told = server.text("returns_spiteful")
+    assert told.endswith("the answer cannot be read: ValueError in a value of type Spiteful")
+    completing = {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "odd"}}
+    error = server.ask("completion/complete", completing).result(PATIENCE)["error"]
+    assert error["message"].endswith("the answer cannot be read: ValueError in a value of type list")
+    keeps_secrets(server)
+
+
+def test_the_servers_own_words_go_without_the_secrets(server: Any) -> None:
+    method = "server/discover" if server.way.stateless else "initialize"
+    answer = server.ask(method).result(PATIENCE) if server.way.stateless else None
+    told = json.dumps(answer) if answer else bytes(server.raw).decode()
+    assert "The key is [secret]." in told
+    assert "Leaky [secret]" in told
+    keeps_secrets(server)
+
+
+def test_every_page_of_the_tools_is_listed_and_every_tool_can_be_called_by_its_name(server: Any) -> None:
+    names: list[str] = []
+    pages: list[Any] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        page = server.ask("tools/list", cursor).result(PATIENCE)["result"]
+        pages.append(page)
+        names += [tool["name"] for tool in page["tools"]]
+        if "nextCursor" not in page:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    assert {"echo", "with_schema", "returns_text"} <= set(names)
+    assert says_secret(pages)
+    assert server.text("echo", text="the state of messages and resources") == "the state of messages and resources"
+    keeps_secrets(server)
+
+
+def test_legacy_sse_keeps_the_secrets_too(tmp_path: Path) -> None:
+    with leaking(Way("http", stateless=False), tmp_path) as server:
+        events = Sse(server)
+        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+        events.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        assert "The key is [secret]." in events.until('"id":1')
+        events.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        for number, name in enumerate(("returns_text", "returns_keys", "does_raises", "progresses", "tells"), start=2):
+            params = {"name": name, "arguments": {}, "_meta": {"progressToken": "t"}}
+            events.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+            events.until(f'"id":{number}')
+        events.close()
+        assert events.text.count("[secret]") > 5
+        server.raw += events.text.encode()
+        keeps_secrets(server)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_words_of_the_protocol_and_of_every_day_are_no_secrets(way: Way, tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(PLANTED)
+    env = {"A": "resources", "B": "user", "C": "8080", "D": "inputSchema", "E": "description", "F": "A Title of Mine"}
+    given = {"type": "planted:Options", "pin": "x", "headers": {name: f"${{{name}}}" for name in "ABCDE"}}
+    settings = {"title": "${F}", "sources": [given]}
+    with live(way, tmp_path, settings=settings, env=env) as server:
+        tools = server.ask("tools/list").result(PATIENCE)["result"]["tools"]
+        assert {"inputSchema", "description"} <= set(tools[0])
+        said = "A Title of Mine has resources at 8080 for every user, with an inputSchema and a description"
+        assert server.text("echo", text=said) == said
+
+
+def test_with_expose_errors_the_text_is_told_and_still_without_the_secrets(way: Way, tmp_path: Path) -> None:
+    with leaking(way, tmp_path, expose_errors=True) as server:
+        assert "ValueError: wrong: [secret] and" in server.text("does_raises")
+        keeps_secrets(server)
+
+
+ISOLATED = (
+    "returns_text", "returns_keys", "does_grouped", "does_tool_error", "does_logs", "does_in_thread", "does_in_del",
+)  # fmt: skip
+
+
+def test_tools_in_processes_of_their_own_keep_the_secrets_too(way: Way, tmp_path: Path) -> None:
+    apart = {"type": "python", "path": "own_tools.py", "isolation": {"mode": "process", "env": list(ENV)}}
+    with leaking(way, tmp_path, sources=[apart, SETTINGS["sources"][1]]) as server:
+        for name in ISOLATED:
+            server.result(name)
+        told = server.text("does_raises")
+        assert re.fullmatch(r"Tool 'does_raises' failed with an internal error \(reference \w{12}\)\.", told)
+        for logged in ("ExceptionGroup: group [secret]", "uncaught in thread with [secret]", "dying: [secret]"):
+            server.says(logged)
+        keeps_secrets(server)

@@ -1,0 +1,349 @@
+"""A second signal is final, whatever holds the process; signals that come early, late or too often end it as well."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.survival.ending_kit import (
+    CLOSED,
+    LONG,
+    SIGNALS,
+    SOON,
+    TOOLS,
+    begin,
+    code_of,
+    drains,
+    end,
+    ends_well,
+    eventually,
+    go,
+    serving,
+    text_of,
+)
+from tests.kits.survival.survival_kit import META, PATIENCE, WAYS, Way, live
+
+EVERY_SIGNAL = pytest.mark.parametrize("how", SIGNALS)
+STDIO = pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "stdio"], ids=str)
+COMMAND = [sys.executable, "-m", "mcp_bridge", "serve"]
+SLOW_IMPORT = """
+import sys, time
+print("importing", file=sys.stderr, flush=True)
+for _ in range(1000):
+    try:
+        time.sleep(0.1)
+    except {caught}:
+        print("caught", file=sys.stderr, flush=True)
+"""
+SLOW_EXIT = """
+import atexit, sys, time
+from mcp_bridge import tool
+
+@atexit.register
+def slow():
+    print("leaving", file=sys.stderr, flush=True)
+    time.sleep(1000)
+
+@tool
+def there() -> str:
+    return "there"
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
+def test_a_second_signal_cancels_the_calls_in_flight_at_once_and_tells_their_clients(
+    way: Way, how: str, tmp_path: Path
+) -> None:
+    with serving(way, tmp_path) as server:
+        answers = [begin(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
+        end(server, how)
+        drains(server)
+        end(server, how)
+        assert [code_of(answer) for answer in answers] == [CLOSED, CLOSED]
+        ends_well(server, SOON)
+
+
+@pytest.mark.parametrize("tool", ["stubborn", "loop_for_ever"])
+def test_a_second_signal_ends_also_what_will_not_be_cancelled(way: Way, tool: str, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server:
+        begin(server, tool, tool)
+        server.signal(signal.SIGTERM)
+        server.signal(signal.SIGINT)  # another, for two of a kind may arrive as one
+        assert server.ends(SOON) == 0
+
+
+def test_a_third_signal_ends_on_the_spot(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server:
+        begin(server, "loop_for_ever", "loop")
+        for how in SIGNALS:
+            end(server, how)
+        assert server.ends(SOON) == 0
+
+
+@STDIO
+@EVERY_SIGNAL
+def test_a_signal_after_the_end_of_input_is_the_second_word(way: Way, how: str, tmp_path: Path) -> None:
+    with serving(way, tmp_path, options=("--log-level", "info")) as server:
+        answer = begin(server, "for_ever", "call")
+        server.hang_up()
+        server.says("input has ended")
+        end(server, how)
+        assert code_of(answer) == CLOSED
+        ends_well(server, SOON)
+
+
+@EVERY_SIGNAL
+def test_signals_without_end_are_still_a_good_end(way: Way, how: str, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server:
+        begin(server, "thread_for_ever", "call")
+        until = time.monotonic() + PATIENCE
+        while server.alive and time.monotonic() < until:
+            end(server, how)
+        assert server.ends() == 0
+
+
+def test_a_signal_while_the_interpreter_leaves_ends_it(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, SLOW_EXIT) as server:
+        assert server.text("there") == "there"
+        server.signal(signal.SIGTERM)
+        server.says("leaving")
+        server.signal(signal.SIGTERM)
+        assert server.ends(SOON) == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--http", "127.0.0.1:0")], ids=["stdio", "http"])
+@EVERY_SIGNAL
+def test_a_signal_while_tools_are_imported_ends_the_start(how: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="ArithmeticError"))
+    with bare(tmp_path, *options) as server:
+        server.says("importing\n")
+        server.process.send_signal(getattr(signal, how))
+        assert server.ends() == 0
+        assert server.err == "importing\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--http", "127.0.0.1:0")], ids=["stdio", "http"])
+def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="BaseException"))
+    with bare(tmp_path, *options) as server:
+        server.says("importing\n")
+        server.process.send_signal(signal.SIGTERM)
+        server.says("caught")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.ends() == 0
+
+
+@EVERY_SIGNAL
+def test_a_signal_before_any_request_is_a_good_end(how: str, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.read_text() + "\nsay('imported')\n")
+    with bare(tmp_path) as server:
+        server.says("imported\n")
+        server.process.send_signal(getattr(signal, how))
+        assert server.ends() == 0
+        assert server.err == "imported\n"
+
+
+def test_sigpipe_changes_nothing(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path) as server, server.neighbour():
+        os.kill(server.pid, signal.SIGPIPE)
+        assert server.text("echo", text="there") == "there"
+
+
+def test_sighup_stays_ignored_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.read_text())
+    with bare(tmp_path, before=["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh"]) as server:
+        server.ask("waits", "call")
+        server.says("begun call")
+        server.process.send_signal(signal.SIGHUP)
+        server.ask("waits", "other")
+        server.says("begun other")
+        (tmp_path / "go").touch()
+        assert {server.line()["result"]["content"][0]["text"] for _ in range(2)} == {"done call", "done other"}
+
+
+def test_a_client_that_died_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.read_text())
+    with bare(tmp_path) as server:
+        server.ask("for_ever", "call")
+        server.says("begun call")
+        server.close("stdout")
+        server.close("stdin")
+        assert server.ends(SOON) == 0
+        assert "ended call" in server.err
+
+
+def test_a_client_that_reads_no_more_is_noticed_by_the_first_answer(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.read_text())
+    with bare(tmp_path) as server:
+        for tool in ("waits", "for_ever"):
+            server.ask(tool, tool)
+            server.says(f"begun {tool}")
+        server.close("stdout")
+        (tmp_path / "go").touch()
+        assert server.ends(SOON) == 0
+        assert "ended for_ever" in server.err
+
+
+@EVERY_SIGNAL
+def test_a_closed_stderr_costs_no_answer(how: str, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.read_text().replace("def say(words: str)", QUIET))
+    with bare(tmp_path) as server:
+        server.ask("waits", "call")
+        eventually((tmp_path / "said").exists)
+        server.close_stderr()
+        server.ask("fails", "loudly")
+        assert server.line()["result"]["isError"]
+        server.ask("waits", "other")
+        eventually(lambda: "other" in (tmp_path / "said").read_text())
+        server.process.send_signal(getattr(signal, how))
+        (tmp_path / "go").touch()
+        assert {server.line()["result"]["content"][0]["text"] for _ in range(2)} == {"done call", "done other"}
+        assert server.ends(SOON) == 0
+
+
+QUIET = """def say(words: str) -> None:
+    with open("said", "a") as file:
+        file.write(words)
+
+
+@tool
+def fails(name: str) -> None:
+    raise ValueError(name)  # told on stderr
+
+
+def once(words: str)"""
+
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-m", "mcp_bridge", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdin.write(sys.argv[1].encode() + b"\\n")
+child.stdin.flush()
+print(child.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_server_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.read_text())
+    err = tmp_path / "err"
+    with (
+        err.open("wb") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-c", PARENT, request(1, "for_ever", "call")],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        ) as parent,
+    ):
+        assert parent.stdout is not None
+        number = int(parent.stdout.readline())
+        eventually(lambda: "begun call" in err.read_text())
+        parent.kill()
+        eventually(lambda: not alive(number), SOON)
+    assert "ended call" in err.read_text()
+
+
+def alive(number: int) -> bool:
+    """Whether a process that is not ours still runs."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def request(number: int, tool: str, name: str) -> str:
+    """A call of the stateless era."""
+    params = {"name": tool, "arguments": {"name": name}, "_meta": META}
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+
+
+class Bare:
+    """A process whose pipes are ours to close; what it says on stderr goes to a file."""
+
+    def __init__(self, folder: Path, command: list[str]) -> None:
+        (folder / "mcp-bridge.json").write_text(
+            json.dumps({"limits": {"drain": LONG}, "sources": [{"type": "python", "path": "tools.py"}]})
+        )
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert self.process.stderr is not None
+        os.set_blocking(self.process.stderr.fileno(), False)
+        self._err = b""
+        self._number = 0
+
+    @property
+    def err(self) -> str:
+        """All that it has said."""
+        stream = self.process.stderr
+        if stream is not None and not stream.closed:
+            self._err += stream.read() or b""
+        return self._err.decode()
+
+    def says(self, words: str) -> None:
+        """Wait until it has said these words."""
+        eventually(lambda: words in self.err)
+
+    def ask(self, tool: str, name: str) -> None:
+        """Send a call."""
+        self._number += 1
+        assert self.process.stdin is not None
+        self.process.stdin.write(request(self._number, tool, name).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def line(self) -> dict[str, Any]:
+        """The next line that it sends."""
+        assert self.process.stdout is not None
+        message: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return message
+
+    def close(self, name: str) -> None:
+        """Close our end of a pipe."""
+        getattr(self.process, name).close()
+
+    def close_stderr(self) -> None:
+        """Hear it no more."""
+        self.close("stderr")
+
+    def ends(self, within: float = PATIENCE) -> int:
+        """Wait for its end; the exit code."""
+        return self.process.wait(within)
+
+
+@contextlib.contextmanager
+def bare(folder: Path, *options: str, before: list[str] | None = None) -> Iterator[Bare]:
+    """A server over the tools in a folder; it ends with the block."""
+    server = Bare(folder, [*(before or []), *COMMAND, *options])
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+        for stream in (server.process.stdin, server.process.stdout, server.process.stderr):
+            with contextlib.suppress(OSError):
+                assert stream is not None
+                stream.close()
+
+
+def test_the_drain_time_is_that_of_the_settings(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path, 1.5) as server:
+        answers = [begin(server, tool, tool) for tool in ("waits", "for_ever")]
+        server.signal(signal.SIGTERM)
+        drains(server)
+        began = time.monotonic()
+        go(server)
+        assert text_of(answers[0]) == "done waits"
+        assert code_of(answers[1]) == CLOSED
+        assert time.monotonic() - began > 0.3  # it did not hurry
+        ends_well(server, SOON)

@@ -1,0 +1,103 @@
+"""Whatever a tool answers: a message that any client can read, or a result that says what was wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.kits.survival.fault_kit import refused, unharmed
+from tests.kits.survival.fault_tools import values
+
+TOOLS = ["value", "value_async"]
+SANE = {
+    "a lone surrogate": "a\ufffdb",
+    "a lone surrogate in a value": {"text": ["a\ufffdb"]},
+    "a lone surrogate in a key": {"a\ufffdb": 1},
+    "NaN": {"nan": None, "inf": [None, None]},
+    "bytes inside": {"data": "AP8="},
+    "a set": [7],
+    "an object": "odd",
+    "a generator": [0, 1, 2],
+    "a coroutine": "slept",
+    "an int beyond 64 bits": {"number": str(2**70)},
+    "keys that are no text": {"1": "a", "null": "b", "[1,2]": "c", "1.5": "d", "ZQ==": "e"},
+    "an object that raises in __getattr__": "odd",
+}
+WRONG = {
+    "a cycle": "contains itself",
+    "an int of 5000 digits": "ValueError in a value of type dict",
+    "deep nesting": "nested deeper than 100 levels",
+    "a generator without end": "yields more than",
+    "a key without a text": "SystemExit in a value of type dict",
+    "an object that raises in __str__": "SystemExit in a value of type Odd",
+    "an object whose text recurses": "RecursionError in a value of type Odd",
+    "an object that raises in __iter__": "Own in a value of type Row",
+    "an object that raises in model_dump": "KeyboardInterrupt in a value of type Model",
+    "an object that raises in __class__": "internal error (reference ",
+}
+APART = {"bytes", "a coroutine function", "100 MB of text"}
+RESULTS = {"a ToolResult with an odd block", "a ToolResult with odd texts"}
+
+
+def test_every_value_has_its_test() -> None:
+    assert {*SANE, *WRONG, *APART, *RESULTS} == set(values())
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("kind", SANE)
+def test_an_odd_value_becomes_json_that_every_client_reads(server: Any, tool: str, kind: str) -> None:
+    with unharmed(server):
+        result = server.result(tool, kind=kind)
+    text, expected = result["content"][0]["text"], SANE[kind]
+    assert (text if isinstance(expected, str) else json.loads(text)) == expected
+    if isinstance(expected, dict):
+        assert result["structuredContent"] == expected
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_cannot_be_json_is_refused_with_the_reason(server: Any, tool: str, kind: str) -> None:
+    with unharmed(server):
+        assert WRONG[kind] in refused(server.result(tool, kind=kind))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_bytes_become_a_resource(server: Any, tool: str) -> None:
+    with unharmed(server):
+        block = server.result(tool, kind="bytes")["content"][0]
+    assert block["resource"]["blob"] == "AP8="
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_function_is_shown_as_python_names_it(server: Any, tool: str) -> None:
+    with unharmed(server):
+        assert server.text(tool, kind="a coroutine function").startswith("<function _raise at ")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_100_megabytes_of_text_are_cut(server: Any, tool: str) -> None:
+    with unharmed(server):
+        content = server.result(tool, kind="100 MB of text")["content"]
+    assert content[0]["text"] == "x" * 1024 * 1024
+    assert "of its 100000000 characters" in content[1]["text"]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_block_that_is_none_spoils_no_other(server: Any, tool: str) -> None:
+    with unharmed(server):
+        first, second = server.result(tool, kind="a ToolResult with an odd block")["content"]
+    assert first["text"].startswith("<object object")
+    assert "cannot be shown" in second["text"]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_result_that_cannot_say_what_failed_fails(server: Any, tool: str) -> None:
+    with unharmed(server):
+        assert "SystemExit in a value of type Odd" in refused(server.result(tool, kind="a ToolResult with odd texts"))
+
+
+def test_an_async_generator_without_end_is_refused(server: Any) -> None:
+    with unharmed(server):
+        assert "yields more than" in refused(server.result("yields_without_end"))

@@ -1,0 +1,149 @@
+"""Whatever a tool holds, leaves behind or changes: others are answered, and the end comes when it should."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.paths import KITS
+from tests.kits.survival.fault_kit import REFERENCE, Shared, refused, still_serves, unharmed
+from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
+from tests.kits.survival.waiting_tools import changes, left_behind
+
+TOOLS_FILE = KITS / "survival" / "waiting_tools.py"
+BRIEF = {"timeout": 0.2}
+LIMITS = {"threads": 2, "tools": {"holds": BRIEF, "swallows": BRIEF, "shields": BRIEF, "never_gives_up": BRIEF}}
+CALLBACKS = ["a callback that exits", "a callback from a thread that exits", "a reader that exits"]
+LOOP = ["stop", *CALLBACKS, "a handler that raises", "a task factory that raises"]
+STUBBORN = ["shields", "never_gives_up"]
+HTTP = [way for way in WAYS if way.transport == "http" and way.stateless]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """The servers of this module."""
+    servers = Shared(tmp_path_factory, "waiting_tools.py", {"limits": LIMITS})
+    yield servers
+    servers.close()
+
+
+def fill(server: Any) -> None:
+    """Have both threads held by calls that were given up."""
+    for token in ("first", "second"):
+        assert "did not answer within 0.2 seconds" in refused(server.result("holds", token=token))
+
+
+def insisted(server: Any) -> int:
+    """Signal until it ends, as a person presses Ctrl-C again; the exit code."""
+    while True:
+        server.signal(signal.SIGTERM)
+        try:
+            return int(server.ends(1))
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def test_a_tool_that_holds_the_event_loop_is_named_with_its_time(server: Any) -> None:
+    with unharmed(server):
+        assert server.text("blocks", seconds=1.5) == "slept"
+    server.says("'blocks' (at ")
+    server.says("held the event loop for 1.")
+
+
+def test_threads_that_never_end_are_refused_by_name_while_others_are_answered(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+        with server.neighbour():
+            fill(server)
+            assert "that were given up but do not end: holds (2)" in refused(server.result("echo", text="x"))
+            assert server.text("swallows", times=0) == "went on"
+        for token in ("first", "second"):
+            assert server.text("free", token=token) == "freed"
+        until = time.monotonic() + PATIENCE
+        while server.result("echo", text="x").get("isError") and time.monotonic() < until:
+            pass
+        still_serves(server)
+
+
+@pytest.mark.parametrize("way", HTTP, ids=str)
+def test_health_names_threads_that_never_end(way: Way, tmp_path: Path) -> None:
+    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+        assert server.http.get("/health").json() == {"status": "ok"}
+        fill(server)
+        assert server.http.get("/health").json() == {"status": "ok", "stuck": {"holds": 2}}
+
+
+@pytest.mark.parametrize("way", HTTP, ids=str)
+def test_health_names_no_tool_to_whoever_has_no_token(way: Way, tmp_path: Path) -> None:
+    env, options = {"BRIDGE_TOKEN": "open sesame"}, ("--token-env", "BRIDGE_TOKEN")
+    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}, env, options) as server:
+        token = {"Authorization": "Bearer open sesame"}
+        server.headers |= token
+        fill(server)
+        assert server.http.get("/health").json() == {"status": "ok"}
+        assert server.http.get("/health", headers={"Authorization": "Bearer open"}).json() == {"status": "ok"}
+        assert server.http.get("/health", headers=token).json() == {"status": "ok", "stuck": {"holds": 2}}
+
+
+@pytest.mark.parametrize("times", [1, 2, 20])
+def test_a_tool_that_swallows_its_cancellation_is_cancelled_again(server: Any, times: int) -> None:
+    with unharmed(server):
+        assert server.text("swallows", times=times) == "went on"
+
+
+@pytest.mark.parametrize("tool", STUBBORN)
+def test_a_tool_that_ignores_every_cancellation_costs_its_own_call_alone(server: Any, tool: str) -> None:
+    with unharmed(server):
+        stubborn = server.call(tool, token=tool)
+        time.sleep(0.5)  # beyond its time
+        assert server.text("echo", text="meanwhile") == "meanwhile"
+        assert not stubborn.done()
+        server.text("free", token=tool)
+        assert stubborn.result(PATIENCE)["result"]["content"][0]["text"] == "went on"
+
+
+@pytest.mark.parametrize("tool", STUBBORN)
+def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Way, tmp_path: Path, tool: str) -> None:
+    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+        server.call(tool, token="never")
+        server.text("echo", text="begun")
+        assert insisted(server) == 0
+
+
+@pytest.mark.parametrize("kind", left_behind())
+def test_what_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, kind: str) -> None:
+    with live(way, tmp_path, TOOLS_FILE) as server:
+        with unharmed(server):
+            assert server.text("leaves", kind=kind) == "answered"
+        server.signal(signal.SIGTERM)
+        assert server.ends() == 0
+
+
+@pytest.mark.parametrize("kind", ["plain", "stubborn"])
+def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, kind: str) -> None:
+    with live(way, tmp_path, TOOLS_FILE) as server:
+        with unharmed(server):
+            assert server.text("leaves_a_task", kind=kind) == "answered"
+        assert insisted(server) == 0
+
+
+@pytest.mark.parametrize("kind", changes())
+def test_what_a_tool_changes_for_all_leaves_them_served(way: Way, tmp_path: Path, kind: str) -> None:
+    with live(way, tmp_path, TOOLS_FILE) as server, unharmed(server):
+        assert server.result("alters", kind=kind)["content"]
+
+
+@pytest.mark.parametrize("what", LOOP)
+def test_the_event_loop_goes_on(server: Any, what: str) -> None:
+    with unharmed(server):
+        assert server.text("on_the_loop", what=what) == "answered"
+
+
+def test_the_event_loop_cannot_be_closed(server: Any) -> None:
+    with unharmed(server):
+        assert REFERENCE.match(refused(server.result("on_the_loop", what="close")))

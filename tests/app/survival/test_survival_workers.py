@@ -1,0 +1,189 @@
+"""The workers of a source: how calls share them, what they are given, and how a source that crashes comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kits.survival.isolation_live import (
+    ONE,
+    SMALL,
+    changes,
+    code_of,
+    eventually,
+    isolated,
+    names_of,
+    pids_of,
+    workers_of,
+)
+from tests.kits.survival.survival_kit import ON_TIME, PATIENCE, WAYS, Way
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
+
+
+def test_with_one_worker_calls_wait_in_turn(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
+        first = server.call("stays", token="first")
+        (worker,) = pids_of(server, "first")
+        others = [server.call("pid") for _ in range(5)]
+        with server.neighbour():
+            assert not any(other.done() for other in others)
+        (tmp_path / "first").touch()
+        assert first.result(PATIENCE)
+        assert {other.result(PATIENCE)["result"]["content"][0]["text"] for other in others} == {str(worker)}
+
+
+def test_a_call_of_a_call_never_waits_for_its_own_caller(way: Way, tmp_path: Path) -> None:
+    with isolated(way, tmp_path, {**SMALL, "workers": 1}) as server:
+        outer, inner = json.loads(server.text("invokes", name="pid"))
+        assert outer != inner
+        _, *several = json.loads(server.text("invokes", name="pid", times=4))
+        assert any(said.isdigit() for said in several)
+        assert {said for said in several if not said.isdigit()} <= {"overloaded"}
+
+
+def test_calls_that_call_themselves_are_refused_at_some_depth(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path) as server, server.neighbour():
+        assert server.text("recurses_through_bridge") == "overloaded"
+        levels = server.err.count("level ")
+        assert levels <= 4
+        assert len(workers_of(server)) <= 2 * levels
+
+
+def test_a_worker_sees_the_usual_variables_and_those_that_are_named(tmp_path: Path) -> None:
+    given = {"SECRET_KEY": "s3cret", "NAMED": "seen", "PYTHONBREAKPOINT": "x"}
+    with isolated(ONE, tmp_path, {**SMALL, "env": ["NAMED", "MISSING"]}, env=given) as server:
+        seen = server.result("environment")["structuredContent"]
+        assert seen["NAMED"] == "seen"
+        assert seen["PATH"] == os.environ["PATH"]
+        usual = {"HOME", "PATH", "LANG", "TERM", "USER", "LC_ALL", "LC_CTYPE", "PYTHONPATH", "TMPDIR", "TZ", "NAMED"}
+        assert set(seen) <= usual
+
+
+def test_tools_that_fit_a_pattern_run_in_workers_and_the_others_in_the_bridge(way: Way, tmp_path: Path) -> None:
+    tools = """
+import os
+from mcp_bridge import tool
+
+@tool
+def risky_pid() -> int:
+    return os.getpid()
+
+@tool
+def risky_end() -> None:
+    os._exit(1)
+
+@tool
+def safe_pid() -> int:
+    return os.getpid()
+"""
+    with isolated(way, tmp_path, {"tools": ["risky_*"]}, tools) as server, server.neighbour():
+        assert int(server.text("safe_pid")) == server.pid
+        assert int(server.text("risky_pid")) != server.pid
+        assert code_of(server.result("risky_end")) == "tool_crashed"
+        assert int(server.text("risky_pid")) != server.pid
+        assert int(server.text("safe_pid")) == server.pid
+
+
+def test_a_pattern_that_fits_no_tool_is_a_problem_that_is_told(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, {"tools": ["pid", "riksy_*"]}) as server:
+        assert int(server.text("pid")) != server.pid
+        server.says("isolation: no tool fits 'riksy_*'")
+
+
+def test_a_source_that_ends_its_process_at_import_is_refused_alone(way: Way, tmp_path: Path) -> None:
+    with isolated(way, tmp_path, tools="import os\nos._exit(5)\n") as server:
+        server.says("the worker ended its process with exit code 5 before it had begun")
+        assert server.text("echo", text="served") == "served"
+        assert "Traceback" not in server.err
+
+
+GOOD = """
+import os
+from mcp_bridge import tool
+
+@tool
+def pid() -> int:
+    return os.getpid()
+
+@tool
+def die():
+    os._exit(1)
+"""
+
+
+def test_a_source_that_begins_to_crash_is_unavailable_until_it_is_mended(way: Way, tmp_path: Path) -> None:
+    with isolated(way, tmp_path, {**SMALL, "workers": 1}, GOOD) as server, server.neighbour():
+        first = server.text("pid")
+        (tmp_path / "own_tools.py").write_text("import os\nsecret = 'path-and-secret'\nos._exit(4)\n")
+        assert code_of(server.result("die")) == "tool_crashed"
+        server.says("has no worker, tried again in 0.5 s")
+        result = server.result("pid")
+        assert code_of(result) == "tool_unavailable"
+        assert str(tmp_path) not in str(result)
+        server.says("tried again in 1 s")
+        (tmp_path / "own_tools.py").write_text(GOOD)
+        assert eventually(lambda: code_of(server.result("pid")) is None)
+        assert server.text("pid") != first
+
+
+def test_an_edit_reaches_clients_and_calls(tmp_path: Path) -> None:
+    with isolated(WAYS[0], tmp_path, {**SMALL, "workers": 2}, GOOD, reload=True) as server:
+        first = server.text("pid")
+        before = changes(server)
+        edited = GOOD.replace("def die():", "def pid_again() -> int:\n    return os.getpid()\n\n@tool\ndef die():")
+        (tmp_path / "own_tools.py").write_text(edited)
+        eventually(lambda: "pid_again" in names_of(server))
+        calls = [server.call("pid_again") for _ in range(8)]
+        assert {code_of(call.result(PATIENCE)["result"]) for call in calls} == {None}
+        (tmp_path / "own_tools.py").write_text(edited.replace("return os.getpid()", "return -1"))
+        assert eventually(lambda: server.text("pid") == "-1")
+        assert first != "-1"
+        eventually(lambda: changes(server) > before)
+
+
+def test_a_hundred_crashes_leave_nothing_behind(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, {**SMALL, "workers": 4}) as server:
+        for _ in range(5):
+            server.result("wreck", kind="os._exit")
+        eventually(lambda: server.text("pid"))
+        descriptors = Path(f"/proc/{server.pid}/fd")
+        before, memory = len(list(descriptors.iterdir())), server.rss
+        for _ in range(20):
+            together = [server.call("wreck", kind="os._exit") for _ in range(4)]
+            assert {code_of(one.result(2 * PATIENCE)["result"]) for one in together} == {"tool_crashed"}
+        server.text("pid")
+        eventually(lambda: len(list(descriptors.iterdir())) <= before + 3 * 4)
+        assert server.rss < memory + 16 * 1024 * 1024
+        eventually(lambda: len(workers_of(server)) <= 2 * 5)
+
+
+FLOOD = """
+import logging
+from mcp_bridge import CallContext, tool
+
+@tool
+async def floods(ctx: CallContext) -> str:
+    for number in range(3_000):
+        await ctx.progress(number, message="x" * 1000)
+        await ctx.log("error", "x" * 1000)
+        logging.getLogger("flood").error("x" * 1000)
+    return "done"
+"""
+
+
+def test_a_flood_of_notices_leaves_memory_and_neighbours_as_they_were(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, SMALL, FLOOD) as server, server.neighbour():
+        before = server.rss
+        waiting = server.call("floods")
+        while not waiting.done():
+            began = time.monotonic()
+            assert server.text("echo", text="beside") == "beside"
+            assert time.monotonic() - began < ON_TIME
+            assert server.rss < before + 100 * 1024 * 1024
+        assert waiting.result()["result"]["content"][0]["text"] == "done"

@@ -1,0 +1,350 @@
+"""The bridge: sources side by side, what each may break, and settings put together."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import ConfigError, Offer, ToolEntry, ToolRegistry, ToolSource
+from mcp_bridge.app.bridge import Attached, Bridge, Identity
+from mcp_bridge.app.factory import from_settings
+from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.registry.selection import Selection
+from mcp_bridge.settings import load
+from mcp_bridge.testing import connect
+from tests.kits.wire.speaking import ERAS, NOTHING, call, entry_of, listed, words
+
+PATIENCE = 60.0
+
+
+@dataclass
+class Source:
+    """Publishes offers as it is told to; afterwards it stays."""
+
+    name: str
+    offers: list[Offer] = field(default_factory=list)
+    error: Exception | None = None
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    go_on: anyio.Event = field(default_factory=anyio.Event)
+    stay: bool = True
+    publish: Publish | None = None
+    ended: bool = False
+
+    async def run(self, publish: Publish) -> None:
+        self.publish = publish
+        self.begun.set()
+        try:
+            for offer in self.offers:
+                publish(offer)
+            await self.go_on.wait()
+            if self.error is not None:
+                raise self.error
+            if self.stay:
+                await anyio.sleep_forever()
+        finally:
+            self.ended = True
+
+
+def offer(*names: str, problems: tuple[str, ...] = (), **fields: Any) -> Offer:
+    return Offer(tools=[entry_of(lambda data, name=name: name, name, **fields) for name in names], problems=problems)
+
+
+def bridge_of(*sources: Any, registry: ToolRegistry | None = None, **selection: Any) -> Bridge:
+    return Bridge(registry, [Attached(source=source, selection=Selection(**selection)) for source in sources])
+
+
+# Lives
+
+
+async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them() -> None:
+    class Meeting(Source):
+        async def run(self, publish: Publish) -> None:
+            self.begun.set()
+            await other_of[self.name].begun.wait()
+            publish(offer(self.name))
+
+    one, two = Meeting("one"), Meeting("two")
+    other_of = {"one": two, "two": one}
+    bridge = bridge_of(one, two)
+    with anyio.fail_after(PATIENCE):
+        async with bridge.running():
+            await bridge.started()
+            assert bridge.registry.list_names() == ["one", "two"]
+    assert isinstance(one, ToolSource)
+
+
+async def test_a_bridge_without_sources_is_started_at_once() -> None:
+    bridge = Bridge()
+    async with bridge.running():
+        with anyio.fail_after(PATIENCE):
+            await bridge.started()
+
+
+@ERAS
+async def test_a_source_that_crashes_takes_only_its_own_tools(mode: str, caplog: pytest.LogCaptureFixture) -> None:
+    bad = Source("bad", [offer("a", "b")], RuntimeError("broken\npipe"))
+    good = Source("good", [offer("c")])
+    bridge = bridge_of(bad, good)
+    async with connect(bridge, mode=mode) as client:
+        assert bridge.registry.list_names() == ["a", "b", "c"]
+        bad.go_on.set()
+        await anyio.wait_all_tasks_blocked()
+        assert bridge.registry.list_names() == ["c"]
+        assert words(await call(client, "c")) == "c"
+    assert bridge.problems["bad"] == ["broken", "pipe"]
+    assert bridge.problems["good"] == []
+    assert "source 'bad' ended: broken" in caplog.text
+    assert good.ended
+
+
+async def test_a_source_that_returns_keeps_its_tools() -> None:
+    source = Source("s", [offer("a")], stay=False)
+    source.go_on.set()
+    bridge = bridge_of(source)
+    async with bridge.running():
+        await bridge.started()
+        await anyio.wait_all_tasks_blocked()
+        assert source.ended
+        assert bridge.registry.list_names() == ["a"]
+
+
+async def test_when_every_source_has_ended_without_a_tool_the_start_is_refused() -> None:
+    bad, none = (
+        Source("bad", error=ValueError("no file")),
+        Source("none", [offer(problems=("nothing there",))], stay=False),
+    )
+    bad.go_on.set()
+    none.go_on.set()
+    bridge = bridge_of(bad, none)
+    async with bridge.running():
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(SourceError) as caught:
+            await bridge.started()
+    assert sorted(str(caught.value).splitlines()) == ["no file", "nothing there"]
+
+
+async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> None:
+    source = Source("s", [offer(problems=("not yet",))])
+    bridge = bridge_of(source)
+    async with bridge.running():
+        await bridge.started()
+        assert source.publish is not None
+        source.publish(offer("a"))
+        assert bridge.registry.list_names() == ["a"]
+        assert bridge.problems["s"] == []
+
+
+async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_bare() -> None:
+    one, two = Source("one", [offer("a")]), Source("two")
+
+    async def block() -> None:
+        async with bridge_of(one, two).running():
+            await one.begun.wait()
+            await two.begun.wait()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await block()
+    assert one.ended
+    assert two.ended
+
+
+# Names
+
+
+async def test_two_sources_with_one_name_refuse_the_start_and_are_both_named() -> None:
+    bridge = bridge_of(Source("one", [offer("same", "a")]), Source("two", [offer("same")]))
+    async with bridge.running():
+        with pytest.raises(ConfigError) as caught:
+            await bridge.started()
+    assert "'same'" in str(caught.value)
+    assert "source 'one'" in str(caught.value)
+    assert "source 'two'" in str(caught.value)
+    assert "prefix" in str(caught.value)
+
+
+async def test_a_name_of_the_registrys_own_tool_is_refused_too() -> None:
+    registry = ToolRegistry()
+    registry.register(entry_of(lambda data: 1, "same"))
+    bridge = bridge_of(Source("one", [offer("same")]), registry=registry)
+    async with bridge.running():
+        with pytest.raises(ConfigError, match="the registry itself"):
+            await bridge.started()
+
+
+@ERAS
+async def test_a_later_collision_keeps_what_was_published_and_is_told(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = Source("one", [offer("a")]), Source("two", [offer("b")])
+    bridge = bridge_of(one, two)
+    async with connect(bridge, mode=mode) as client:
+        assert two.publish is not None
+        two.publish(offer("a", "c"))
+        assert [tool["name"] for tool in await listed(client)] == ["a", "b"]
+        await bridge.started()
+        assert "'a' comes from both source 'one' and source 'two'" in bridge.problems["two"][0]
+        assert "comes from both" in caplog.text
+        two.publish(offer("c"))
+        assert bridge.registry.list_names() == ["a", "c"]
+        assert bridge.problems["two"] == []
+
+
+@pytest.mark.parametrize(
+    ("selection", "names", "problems"),
+    [
+        ({"prefix": "my"}, ["my__fetch", "my__read"], []),
+        ({"alias": {"read": "cat"}}, ["cat", "fetch"], []),
+        ({"alias": {"red": "cat"}}, ["fetch", "read"], ["alias: there is no tool 'red'"]),
+        ({"include": ["r*"]}, ["read"], []),
+        ({"exclude": ["r*"]}, ["fetch"], []),
+        ({"tags": ["x"]}, ["fetch", "read"], []),
+        ({"tags": ["x", "y"], "match_all_tags": True}, [], []),
+    ],
+    ids=str,
+)
+async def test_tools_are_published_as_selected(
+    selection: dict[str, Any], names: list[str], problems: list[str]
+) -> None:
+    bridge = bridge_of(Source("s", [offer("read", "fetch", tags=["x"])]), **selection)
+    async with bridge.running():
+        await bridge.started()
+        assert bridge.registry.list_names() == names
+        assert bridge.problems["s"] == problems
+
+
+async def test_an_alias_that_meets_another_tool_of_its_source_is_refused() -> None:
+    bridge = bridge_of(Source("s", [offer("a", "b")]), alias={"a": "b"})
+    async with bridge.running():
+        with pytest.raises(ConfigError, match="two tools named 'b' in source 's'"):
+            await bridge.started()
+
+
+# Schemas
+
+
+LOOK_AROUND = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(?=a)b"}}}
+
+
+@pytest.mark.parametrize("side", ["input", "output"])
+async def test_an_authors_pattern_with_look_around_is_refused_with_its_place(side: str) -> None:
+    bad = entry_of(lambda data: 1, "bad", **{f"{side}_schema": LOOK_AROUND})
+    good = entry_of(lambda data: 1, "good", input_schema=NOTHING)
+    bridge = bridge_of(Source("s", [Offer(tools=[bad, good])]))
+    async with bridge.running():
+        await bridge.started()
+        assert bridge.registry.list_names() == ["good"]
+    [problem] = bridge.problems["s"]
+    assert problem.startswith(f"tool 'bad' is not published: {side} schema #/properties/code/pattern: ")
+    assert "^(?=a)b" in problem
+
+
+# Settings
+
+
+def settings_of(folder: Path, text: str) -> Any:
+    path = folder / "bridge.yaml"
+    path.write_text(textwrap.dedent(text))
+    (folder / "tools.py").write_text("from mcp_bridge import tool\n@tool\ndef greet(): return 'hi'\n")
+    return load(path, {})
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_settings_become_a_running_bridge(tmp_path: Path, mode: str) -> None:
+    settings = settings_of(
+        tmp_path,
+        """
+        name: mine
+        version: "7"
+        title: My tools
+        instructions: Be nice.
+        expose_errors: true
+        limits: {timeout: 5s, threads: 3, page: 1}
+        sources:
+          - {type: python, path: tools.py, prefix: a}
+          - {type: python, path: tools.py, name: second, alias: {greet: hello}}
+        """,
+    )
+    bridge = from_settings(settings, private=True)
+    pipeline = bridge.registry.pipeline
+    assert (pipeline.timeout, pipeline.expose_errors) == (5.0, True)
+    assert bridge.identity == Identity(
+        name="mine", version="7", title="My tools", instructions="Be nice.", page=1, ttl_ms=60_000, private=True
+    )
+    async with connect(bridge, mode=mode) as client:
+        page = await client.list_tools()
+        assert [tool.name for tool in page.tools] == ["a__greet"]
+        assert page.next_cursor is not None
+        assert words(await call(client, "hello")) == "hi"
+        assert client.server_info.name == "mine"
+        assert client.instructions == "Be nice."
+
+
+@pytest.mark.parametrize("text", ["reload: true\nsources: []\n", "sources: []\n"])
+def test_whoever_edits_keeps_no_lists(text: str, tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, text)
+    assert from_settings(settings, watch=True).identity.ttl_ms == 0
+    assert from_settings(settings).identity.ttl_ms == (0 if "reload" in text else 60_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("sources:\n  - type: python\n    path: tools.py\n    pth: x\n", 4, "pth"),
+        ("name: x\nsources:\n  - type: pyton\n    path: tools.py\n", 3, "unknown source type 'pyton'"),
+        ("sources:\n  - type: no_such_module:Options\n", 2, "no_such_module"),
+        ("sources:\n  - type: textwrap:Options\n", 2, "has no 'Options'"),
+        ("sources:\n  - type: python\n", 2, "either path or module"),
+        ("sources:\n  - type: python\n    path: a.py\n    module: b\n", 2, "either path or module"),
+        (
+            "sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: tools.py}\n",
+            3,
+            "two sources are named 'tools'",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_source_is_told_with_file_and_line(text: str, line: int, said: str, tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        from_settings(settings)
+    assert caught.value.path == str(tmp_path / "bridge.yaml")
+    assert caught.value.line == line
+    assert said in str(caught.value)
+
+
+def test_settings_that_were_never_a_file_are_refused_without_a_place() -> None:
+    from mcp_bridge.settings import Settings
+
+    settings = Settings.model_validate({"sources": [{"type": "pyton"}]})
+    with pytest.raises(ConfigError) as caught:
+        from_settings(settings)
+    assert (caught.value.path, caught.value.line) == (None, None)
+
+
+async def test_a_module_named_in_the_settings_is_a_source_of_that_name(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "sources:\n  - {type: python, module: textwrap, tools: [dedent]}\n")
+    bridge = from_settings(settings)
+    async with connect(bridge) as client:
+        assert words(await call(client, "dedent", text="  a")) == "a"
+    assert list(bridge.problems) == ["textwrap"]
+
+
+def test_an_error_of_settings_says_where_what_and_what_to_do() -> None:
+    error = ConfigError("it is wrong", path="a.yaml", line=3, where="sources[0]", hint="Mend it")
+    assert str(error) == "a.yaml:3: sources[0]: it is wrong. Mend it"
+    assert str(ConfigError("it is wrong")) == "it is wrong"
+
+
+async def test_a_registry_is_served_as_it_is_and_may_be_empty() -> None:
+    registry = ToolRegistry()
+    assert Bridge(registry).registry is registry
+    async with connect(Bridge(registry)) as client:
+        assert await listed(client) == []
+        registry.register(ToolEntry("late", "", lambda data: "late"))
+        assert words(await call(client, "late")) == "late"

@@ -1,0 +1,338 @@
+"""@tool: every way to write one, called through the official client."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Optional, Union
+
+import pydantic
+import pytest
+
+from mcp_bridge import CallContext, DuplicateTool, ToolEntry, ToolRegistry, tool
+from mcp_bridge.testing import connect
+from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
+
+
+def entry_from(function: Any) -> ToolEntry:
+    entry = function.tool_entry
+    assert isinstance(entry, ToolEntry)
+    return entry
+
+
+class Unit(enum.Enum):
+    C = "celsius"
+    F = "fahrenheit"
+
+
+@dataclass
+class Weather:
+    city: str
+    day: date
+    degrees: float
+
+
+class Query(pydantic.BaseModel):
+    city: str
+    days: int = 1
+
+
+# The forms
+
+
+async def test_a_bare_decorator_reads_the_signature() -> None:
+    @tool
+    def forecast(city: str, day: date, unit: Unit = Unit.C) -> Weather:
+        """The weather of one day.
+
+        Args:
+            city: In English.
+        """
+        return Weather(city, day, 20.5 if unit is Unit.C else 68.9)
+
+    entry = entry_from(forecast)
+    assert (entry.name, entry.description) == ("forecast", "The weather of one day.")
+    assert entry.input_schema["required"] == ["city", "day"]
+    assert entry.input_schema["properties"]["city"]["description"] == "In English."
+    assert forecast("Bonn", date(2026, 1, 2)).degrees == 20.5
+    async with connect(registry_of(entry)) as client:
+        result = await call(client, "forecast", city="Bonn", day="2026-01-02", unit="fahrenheit")
+    assert result["structuredContent"] == {"city": "Bonn", "day": "2026-01-02", "degrees": 68.9}
+
+
+@ERAS
+async def test_every_form_of_the_decorator_makes_a_tool(mode: str) -> None:
+    @tool
+    def bare(n: int) -> int:
+        return n + 1
+
+    @tool()
+    def called(n: int) -> int:
+        return n + 1
+
+    @tool("renamed")
+    def with_a_name(n: int) -> int:
+        return n + 1
+
+    @tool("seed")
+    def one_dict(data):  # type: ignore[no-untyped-def]
+        return data["n"] + 1
+
+    @tool("typed_dict")
+    def one_typed_dict(data: dict[str, Any]) -> int:
+        return int(data["n"]) + 1
+
+    @tool(input_schema={"type": "object", "required": ["n"]})
+    def with_a_schema(whatever: Any) -> int:
+        return int(whatever["n"]) + 1
+
+    made = [bare, called, with_a_name, one_dict, one_typed_dict, with_a_schema]
+    names = ["bare", "called", "renamed", "seed", "typed_dict", "with_a_schema"]
+    async with connect(registry_of(*map(entry_from, made)), mode=mode) as client:
+        assert [tool["name"] for tool in await listed(client)] == names
+        for name in names:
+            assert words(await call(client, name, n=41)) == "42", name
+
+
+@pytest.mark.parametrize("name", ["", "named"])
+async def test_a_function_without_parameters_is_a_tool_with_and_without_a_name(name: str) -> None:
+    @tool(name)
+    def now() -> str:
+        return "noon"
+
+    @tool(name + "ctx")
+    async def who(ctx: CallContext) -> str:
+        return ctx.protocol_version
+
+    @tool(name + "keywords")
+    def keywords(*, n: int = 1) -> int:
+        return n
+
+    async with connect(registry_of(*map(entry_from, (now, who, keywords)))) as client:
+        assert words(await call(client, name or "now")) == "noon"
+        assert words(await call(client, name + "ctx")) == client.protocol_version
+        assert words(await call(client, name + "keywords", n=3)) == "3"
+
+
+@pytest.mark.parametrize("builtin", [len, functools.partial(len), functools.partial(max, 2, key=lambda value: 1)])
+async def test_a_builtin_with_a_name_gets_the_data(builtin: Any) -> None:
+    marked: Any = tool("size", "Counts.")(builtin)
+    async with connect(registry_of(entry_from(marked))) as client:
+        assert words(await call(client, "size", a=1, b=2)) == "2"
+
+
+def test_what_cannot_carry_an_attribute_is_wrapped() -> None:
+    marked: Any = tool("biggest", input_schema={"type": "object"})(max)
+    assert marked is not max
+    assert marked([1, 3, 2]) == 3
+    assert entry_from(marked).handler is max
+
+
+# The context
+
+
+def plainly(n: int, ctx: CallContext) -> str:
+    return f"{n} {ctx.request_id}"
+
+
+def first(ctx: CallContext, n: int) -> str:
+    return f"{n} {ctx.request_id}"
+
+
+def optionally(n: int, ctx: Optional[CallContext] = None) -> str:  # noqa: UP045
+    return f"{n} {ctx.request_id if ctx else ''}"
+
+
+def united(n: int, ctx: Union[CallContext, None] = None) -> str:  # noqa: UP007
+    return f"{n} {ctx.request_id if ctx else ''}"
+
+
+def by_keyword(n: int, *, running: CallContext) -> str:
+    return f"{n} {running.request_id}"
+
+
+def as_text(n: int, ctx: "CallContext | None" = None) -> str:  # noqa: UP037
+    return f"{n} {ctx.request_id if ctx else ''}"
+
+
+async def awaited(n: int, ctx: CallContext) -> str:
+    return f"{n} {ctx.request_id}"
+
+
+def seed(data, ctx: CallContext):  # type: ignore[no-untyped-def]
+    return f"{data['n']} {ctx.request_id}"
+
+
+def seed_first(ctx: "CallContext", data):  # type: ignore[no-untyped-def]  # noqa: UP037
+    return f"{data['n']} {ctx.request_id}"
+
+
+async def seed_by_keyword(data: dict[str, Any], *, ctx: CallContext | None = None) -> str:
+    return f"{data['n']} {ctx.request_id if ctx else ''}"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [plainly, first, optionally, united, by_keyword, as_text, awaited, seed, seed_first, seed_by_keyword],
+    ids=lambda function: function.__name__,
+)
+@ERAS
+async def test_the_context_is_handed_in_wherever_it_is_asked_for(function: Callable[..., Any], mode: str) -> None:
+    marked: Any = tool("t")(functools.wraps(function)(lambda *args, **given: function(*args, **given)))
+    entry = entry_from(marked)
+    assert "ctx" not in str(entry.input_schema)
+    assert "running" not in str(entry.input_schema)
+    async with connect(registry_of(entry), mode=mode) as client:
+        number, request = words(await call(client, n=1)).split(" ")
+    assert number == "1"
+    assert request
+
+
+# What may be decorated
+
+
+class Counter:
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, n: int) -> int:
+        """Adds a number."""
+        self.total += n
+        return self.total
+
+    async def __call__(self, n: int) -> int:
+        return self.add(n)
+
+    @classmethod
+    def zero(cls, n: int) -> int:
+        return n * 0
+
+    @staticmethod
+    def one(n: int) -> int:
+        return n**0
+
+
+@ERAS
+async def test_methods_and_objects_become_tools_and_stay_callable(mode: str) -> None:
+    counter = Counter()
+    made: list[Any] = [tool(counter.add), tool("object")(counter), tool("zero")(Counter.zero), tool(Counter.one)]
+    assert made[0](1) == 1
+    assert made[0].__doc__ == "Adds a number."
+    async with connect(registry_of(*map(entry_from, made)), mode=mode) as client:
+        answers = [words(await call(client, name, n=2)) for name in ("add", "object", "zero", "one")]
+    assert answers == ["3", "5", "0", "1"]
+
+
+def test_an_object_without_a_name_is_called_like_its_class() -> None:
+    assert entry_from(tool()(Counter())).name == "Counter"
+
+
+@ERAS
+async def test_an_async_function_is_awaited(mode: str) -> None:
+    @tool
+    async def double(n: int) -> int:
+        return n * 2
+
+    assert await double(2) == 4
+    async with connect(registry_of(entry_from(double)), mode=mode) as client:
+        assert words(await call(client, "double", n=4)) == "8"
+
+
+# Options
+
+
+def test_a_registry_gets_the_tool_and_refuses_a_second_of_its_name() -> None:
+    registry = ToolRegistry()
+
+    @tool("t", registry=registry)
+    def one(data: Any) -> int:
+        return 1
+
+    assert registry.get("t") is entry_from(one)
+    with pytest.raises(DuplicateTool):
+        tool("t", registry=registry)(lambda data: 2)
+
+
+@ERAS
+async def test_what_clients_show_is_handed_on_and_not_shared(mode: str) -> None:
+    annotations, icons, meta = {"readOnlyHint": True}, [{"src": "https://a/i.png"}], {"a/b": 1}
+
+    @tool(title="A title", tags=["x"], annotations=annotations, icons=icons, meta=meta, description="Mine.")
+    def shown(n: int) -> int:
+        """Not this."""
+        return n
+
+    annotations.clear()
+    icons.clear()
+    meta.clear()
+    async with connect(registry_of(entry_from(shown)), mode=mode) as client:
+        [made] = await listed(client)
+    assert (made["title"], made["description"]) == ("A title", "Mine.")
+    assert made["annotations"] == {"readOnlyHint": True}
+    assert made["icons"] == [{"src": "https://a/i.png"}]
+    assert made["_meta"] == {"a/b": 1, "mcp-bridge/tags": ["x"]}
+
+
+# Schemas
+
+
+@ERAS
+async def test_the_return_type_is_the_output_schema_and_is_enforced(mode: str) -> None:
+    @tool
+    def lying(n: int) -> int:
+        return "no number"  # type: ignore[return-value]
+
+    @tool(output_schema={"type": "string"})
+    def other(n: int) -> int:
+        return "a text"  # type: ignore[return-value]
+
+    async with connect(registry_of(entry_from(lying), entry_from(other)), mode=mode) as client:
+        result, fine = await call(client, "lying", n=1), await call(client, "other", n=1)
+    assert entry_from(lying).output_schema == {"type": "integer"}
+    assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
+    assert "expected type integer" in words(result)
+    assert words(fine) == "a text"
+
+
+@ERAS
+async def test_models_and_optional_answers_work(mode: str) -> None:
+    @tool
+    def ask(query: Query, limit: int | None = None) -> dict[str, int] | None:
+        return {"days": query.days} if limit is None else None
+
+    async with connect(registry_of(entry_from(ask)), mode=mode) as client:
+        answers = [await call(client, "ask", query={"city": "Bonn"}, **more) for more in ({}, {"limit": 1})]
+        wrong = await call(client, "ask", query={"days": "x"})
+    assert [answer["structuredContent"] for answer in answers] == [{"result": {"days": 1}}, {"result": None}]
+    assert wrong["_meta"]["mcp-bridge/code"] == "invalid_arguments"
+    assert "$.query.city" in words(wrong)
+
+
+@ERAS
+async def test_positional_only_parameters_and_stars_are_filled_in(mode: str) -> None:
+    @tool
+    def many(a: int, /, *rest: int, **more: int) -> list[int]:
+        return [a, *rest, *more.values()]
+
+    async with connect(registry_of(entry_from(many)), mode=mode) as client:
+        assert words(await call(client, "many", a=1, rest=[2, 3], z=4)) == "[1,2,3,4]"
+
+
+def test_no_arguments_at_all_are_an_empty_object_for_a_typed_function() -> None:
+    @tool
+    def default(n: int = 5) -> int:
+        return n
+
+    assert registry_of(entry_from(default)).invoke("default", None, validate=False).data == 5
+
+
+def test_a_signature_that_cannot_be_read_is_refused_when_it_is_decorated() -> None:
+    with pytest.raises(TypeError, match="'held' has a type that JSON Schema cannot describe"):
+
+        @tool
+        def bad(held: Counter) -> None: ...

@@ -1,0 +1,31 @@
+"""What the Node clients need: Node itself, and the bridge they talk to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kits.node.needed import needed
+from tests.kits.node.served import Addresses, served
+from tests.kits.node.toolchain import Toolchain
+
+
+@pytest.fixture(scope="session")
+def node(pytestconfig: pytest.Config) -> Toolchain:
+    """Node and its packages; without them the tests are skipped aloud, and fail in CI."""
+    return needed(pytestconfig, "THE NODE CLIENTS WERE NOT TESTED")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home directory of its own for the Node processes of a module: the Inspector keeps files there."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def addresses(node: Toolchain, home: Path) -> Iterator[Addresses]:
+    """One HTTP server for a module, gone again after it; not started where there is no Node."""
+    with served(home) as found:
+        yield found

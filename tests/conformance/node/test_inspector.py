@@ -1,0 +1,100 @@
+"""The MCP Inspector's command line lists and calls the bridge's tools, and finds nothing to object to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.kits.node.served import Addresses
+from tests.kits.node.toolchain import Toolchain, decoded, run
+
+pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
+
+TRANSPORTS = ("stdio", "http", "sse")
+VERSIONS = {"legacy": "2025-11-25", "auto": "2026-07-28", "modern": "2026-07-28"}
+
+OK = 0
+TOOL_ERROR = 5
+"""The exit code for a result with isError; 6 is what --strict gives for a schema that is not portable."""
+
+HANDED_ON = ("COVERAGE_", "PYTHON")
+"""A server started by the Inspector gets a clean environment; these variables are for the tests' own sake."""
+
+
+class Inspect(Protocol):
+    """Run the Inspector with these options."""
+
+    def __call__(self, transport: str, era: str, *options: str) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture(scope="module")
+def inspect(node: Toolchain, home: Path, addresses: Addresses) -> Inspect:
+    """The Inspector on the bridge, by transport and era."""
+
+    def inspect(transport: str, era: str, *options: str) -> subprocess.CompletedProcess[str]:
+        where = target(addresses, transport)
+        plain = ["--protocol-era", era, "--format", "json"]
+        return run([node.node, node.inspector, "--cli", *where, *plain, *options], node.environment(home), 60, home)
+
+    return inspect
+
+
+def target(addresses: Addresses, transport: str) -> list[str]:
+    """The options that name the server."""
+    if transport == "stdio":
+        kept = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(HANDED_ON)]
+        return [word for pair in kept for word in ("-e", pair)] + list(addresses.stdio)
+    return ["--server-url", getattr(addresses, transport), "--transport", transport]
+
+
+def called(name: str, **arguments: Any) -> tuple[str, ...]:
+    """The options that call a tool. `--tool-arg` would guess types; JSON is passed on as it is."""
+    return ("--method", "tools/call", "--tool-name", name, "--tool-args-json", json.dumps(arguments))
+
+
+def result(done: subprocess.CompletedProcess[str], code: int = OK) -> Any:
+    """What the Inspector printed as the result, after it ended with that exit code."""
+    assert done.returncode == code, done.stderr
+    return decoded(done.stdout)["result"]
+
+
+@pytest.mark.parametrize("era", VERSIONS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_tools_are_listed_and_their_schemas_are_portable(inspect: Inspect, transport: str, era: str) -> None:
+    done = inspect(transport, era, "--method", "tools/list", "--strict")
+    listed = result(done)
+    assert [tool["name"] for tool in listed["tools"]] == ["add", "countdown", "greet", "refuse"]
+    assert "Warning: tool" not in done.stderr
+
+
+@pytest.mark.parametrize("era", VERSIONS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_tool_is_called(inspect: Inspect, transport: str, era: str) -> None:
+    answer = result(inspect(transport, era, *called("add", a=19, b=23)))
+    assert answer["content"] == [{"type": "text", "text": "42"}]
+    assert not answer.get("isError")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_refusal_is_shown_as_the_error_of_a_tool(inspect: Inspect, transport: str, era: str) -> None:
+    answer = result(inspect(transport, era, *called("refuse", reason="not today")), TOOL_ERROR)
+    assert answer["isError"] is True
+    assert answer["content"] == [{"type": "text", "text": "I refuse: not today"}]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_bad_arguments_are_shown_with_their_place(inspect: Inspect, era: str) -> None:
+    answer = result(inspect("http", era, *called("add", a="many", b=1)), TOOL_ERROR)
+    assert "$.a" in answer["content"][0]["text"]
+
+
+@pytest.mark.parametrize(("era", "version"), VERSIONS.items())
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_era_asked_for_is_the_one_spoken(inspect: Inspect, transport: str, era: str, version: str) -> None:
+    assert result(inspect(transport, era, "--method", "initialize"))["protocolVersion"] == version

@@ -1,0 +1,77 @@
+"""Plans that are served in the tests: modules in files, a bridge over them, the official client."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.client import Client
+
+from mcp_bridge import ToolRegistry
+from mcp_bridge.amplifier.hosts import Host
+from mcp_bridge.amplifier.plan import read
+from mcp_bridge.amplifier.source import AmplifierSource
+from mcp_bridge.amplifier.source.sessions import Keeping
+from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_modules import written
+
+PATIENCE = 60.0
+HEADS = {
+    "native": """
+from types import SimpleNamespace
+from mcp_bridge.amplifier import HookResult, ToolResult
+from mcp_bridge.amplifier.testing import MockTool
+""",
+    "core": """
+from types import SimpleNamespace
+from amplifier_core import HookResult, MockTool, ToolResult
+""",
+}
+"""What the modules of the tests begin with, by the host that they are written for."""
+
+
+class Served:
+    """A source over modules in files, and the bridge over it."""
+
+    host: Host = "native"
+
+    def __init__(
+        self, folder: Path, modules: Mapping[str, str], *, keeping: Keeping | None = None, **plan: Any
+    ) -> None:
+        written(folder, {f"{name}.py": HEADS[self.host] + text for name, text in modules.items()})
+        plan = plan or {"tools": [{"module": name} for name in modules]}
+        made, problems = read(plan)
+        assert problems == []
+        self.source = AmplifierSource("mine", made, config=plan, directory=folder, keeping=keeping, host=self.host)
+        self.bridge = Bridge(
+            ToolRegistry(pipeline=Pipeline(self.source.middleware)), sources=[Attached(source=self.source)]
+        )
+
+    @property
+    def coordinator(self) -> Any:
+        """What the modules are mounted on."""
+        first = self.source.sessions.first
+        assert first is not None
+        return first.session.coordinator
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be mounted or published."""
+        return self.bridge.problems.get("mine", [])
+
+    def client(self, **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:
+        """The official client, connected for as long as the block."""
+        return connect(self.bridge, **options)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The bridge without a client."""
+        with anyio.fail_after(PATIENCE):
+            async with self.bridge.running():
+                await self.bridge.started()
+                yield

@@ -1,0 +1,119 @@
+"""How the examples of the Module Source Protocol are used, on real files."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import mcp_bridge.amplifier as ours
+from mcp_bridge.amplifier.testing import TestCoordinator
+from tests.kits.amplifier.amplifier_modules import MODULE, written
+from tests.kits.amplifier.documents_reading import Example
+from tests.kits.amplifier.documents_running import run
+
+
+async def source(example: Example) -> None:
+    """A source of the document is one of ours, and ours keep its promise."""
+    theirs = (await run(example))["ModuleSource"]
+
+    class Fixed(theirs):  # type: ignore[misc,valid-type]
+        def resolve(self) -> Path:
+            return Path(__file__).parent
+
+    assert isinstance(Fixed(), ours.ModuleSource)
+    assert ours.FileSource(Path(__file__).parent).resolve() == Fixed().resolve()
+    assert ours.PackageSource("mcp_bridge.amplifier").resolve() == Path(ours.__file__).parent
+    assert ours.GitSource("git+https://host/x@main", Path(__file__).parent).resolve() == Fixed().resolve()
+    for missing in (ours.FileSource("/no/such"), ours.PackageSource("no-such"), ours.GitSource("git+https://host/x")):
+        assert isinstance(missing, ours.ModuleSource)
+        assert await _raises(ours.ModuleNotFoundError, missing.resolve)
+
+
+async def resolver(example: Example) -> None:
+    """A resolver of the document is one of ours, and the loader loads what it finds."""
+    theirs = (await run(example))["ModuleSourceResolver"]
+    folder = Path(mkdtemp())  # below the test's own
+
+    class Here(theirs):  # type: ignore[misc,valid-type]
+        def resolve(self, module_id: str, profile_hint: Any = None) -> ours.ModuleSource:
+            return ours.FileSource(written(folder, {"here_of_resolver.py": MODULE}) / profile_hint)
+
+    assert isinstance(Here(), ours.ModuleSourceResolver)
+    coordinator = TestCoordinator()
+    coordinator.mount("module-source-resolver", Here())
+    await ours.ModuleLoader(coordinator).load("here", {}, "here_of_resolver.py")
+    assert (await coordinator.get("tools", "here").execute({})).output.startswith(str(folder))
+
+
+async def loader(example: Example) -> None:
+    """The document's loader, with what it leaves out; ours takes the same arguments."""
+    theirs = (await run(example))["ModuleLoader"]
+    loaded: list[Any] = []
+
+    class Whole(theirs):  # type: ignore[misc,valid-type]
+        async def _load_direct(self, module_id: str, config: Any) -> Any:
+            loaded.append(module_id)
+
+    coordinator = TestCoordinator()
+    await Whole(coordinator).load("tool-bash", {})
+    assert loaded == ["tool-bash"]
+    assert await _raises(ours.ModuleNotFoundError, ours.ModuleLoader(coordinator).load, "tool-none")
+    asked = [str(name) for name in inspect.signature(theirs.load).parameters]
+    assert list(inspect.signature(ours.ModuleLoader.load).parameters)[: len(asked)] == asked
+    assert ours.AmplifierModuleLoader is ours.ModuleLoader
+
+
+async def mounts(example: Example) -> None:
+    """A resolver that is mounted without waiting is used."""
+    folder = Path(mkdtemp())  # below the test's own
+    written(folder, {"here_of_mount.py": MODULE})
+
+    class Here:
+        def resolve(self, module_id: str, profile_hint: Any = None) -> ours.ModuleSource:
+            return ours.FileSource(folder / f"{module_id}.py")
+
+    coordinator = TestCoordinator()
+    names = await run(example, coordinator=coordinator, CustomModuleSourceResolver=Here)
+    await names["loader"].load("here_of_mount")
+    assert isinstance(coordinator.get("tools", "here"), ours.Tool)
+
+
+async def error(example: Example) -> None:
+    """Ours have the documents' names, and are exceptions as theirs are."""
+    [theirs] = [value for value in (await run(example)).values() if isinstance(value, type)]
+    assert issubclass(getattr(ours, theirs.__name__), Exception)
+    assert issubclass(theirs, Exception)
+
+
+async def custom(example: Example) -> None:
+    """Overrides, then the hint, then the default."""
+    theirs = (await run(example))["MyCustomResolver"]()
+    theirs.overrides = {"mine": "/mine"}
+    theirs.parse_profile_hint = ours.FileSource
+    assert theirs.resolve("mine") == ours.FileSource("/mine")
+    assert theirs.resolve("other", "/hint") == ours.FileSource("/hint")
+    assert theirs.resolve("other") == ours.PackageSource("myapp-module-other")
+    assert isinstance(theirs, ours.ModuleSourceResolver)
+
+
+async def _raises(kind: type[Exception], function: Any, *args: Any) -> bool:
+    try:
+        answer = function(*args)
+        if inspect.isawaitable(answer):
+            await answer
+    except kind:
+        return True
+    return False
+
+
+USES = {
+    "class ModuleSource(Protocol):": source,
+    "class ModuleSourceResolver(Protocol):": resolver,
+    "class ModuleLoader:": loader,
+    "resolver = CustomModuleSourceResolver()": mounts,
+    "class ModuleNotFoundError(Exception):": error,
+    "class ModuleLoadError(Exception):": error,
+    "class MyCustomResolver:": custom,
+}

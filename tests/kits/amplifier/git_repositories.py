@@ -1,0 +1,146 @@
+"""Repositories with modules for the tests: bare ones in a folder, settings that name them, wheels that they need."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_bridge.amplifier.source.addresses import parsed
+from mcp_bridge.amplifier.source.lock_file import LockFile
+from mcp_bridge.amplifier.source.locking import Locking, Outcome, Wanted
+from mcp_bridge.app.factory import from_settings
+from mcp_bridge.settings import load
+from tests.kits.amplifier.amplifier_modules import written
+
+GIT = shutil.which("git") or "git"
+SAYS = """
+class Says:
+    name, description = "{name}", "Says one thing."
+
+    async def execute(self, input):
+        return "{text}"
+
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Says())
+"""
+"""A module whose tool says one thing."""
+
+
+def says(name: str, text: str) -> str:
+    """A module with a tool of this name, which says this."""
+    return SAYS.format(name=name, text=text)
+
+
+class Repository:
+    """A bare repository, and a clone of it to work in."""
+
+    def __init__(self, folder: Path, name: str = "modules") -> None:
+        self.bare, self.work = folder / f"{name}.git", folder / f"{name}.work"
+        self.git("init", "-q", "--bare", "-b", "main", str(self.bare), here=folder)
+        self.git("init", "-q", "-b", "main", str(self.work), here=folder)
+
+    @property
+    def url(self) -> str:
+        """What it is reached by."""
+        return self.bare.as_uri()
+
+    @property
+    def uri(self) -> str:
+        """The address of its default branch, as plans have it."""
+        return f"git+{self.url}"
+
+    def git(self, *args: str, here: Path | None = None) -> str:
+        """Run git in the clone, without anybody's settings; what it says."""
+        environ = {
+            **os.environ,
+            **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"), "me"),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        done = subprocess.run([GIT, *args], cwd=here or self.work, env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def commit(self, files: Mapping[str, str], *, branch: str = "main") -> str:
+        """Commit these files besides those that are there, and push them; the commit."""
+        written(self.work, files)
+        self.git("add", "--all", "--force")
+        self.git("commit", "-q", "--allow-empty", "-m", "more")
+        self.push(f"HEAD:refs/heads/{branch}")
+        return self.git("rev-parse", "HEAD")
+
+    def push(self, *refs: str) -> None:
+        """Push these, whatever was there."""
+        self.git("push", "-q", "--force", str(self.bare), *refs)
+
+
+class Place:
+    """A folder with settings: their one plan has these modules, from git or not. The environment stays as it is."""
+
+    def __init__(self, folder: Path, modules: Mapping[str, str], *, git: Sequence[str] = ("*",)) -> None:
+        self.folder = folder
+        self.kept = folder / "kept"
+        rows = "".join(f"\n        - {{module: {module}, source: '{source}'}}" for module, source in modules.items())
+        text = (
+            f"sources:\n  - type: amplifier\n    git: {list(git)}\n    modules: kept\n    plan:\n      tools:{rows}\n"
+        )
+        self.file = written(folder, {"mine.yaml": text}) / "mine.yaml"
+        self._uris = list(modules.values())
+
+    @property
+    def lock(self) -> LockFile:
+        """The lock file as it is now."""
+        return LockFile.of(self.folder)
+
+    def locked(self, *, update: bool = False) -> Outcome:
+        """Lock what the plan names."""
+        wanted = [Wanted(parsed(uri), self.kept) for uri in self._uris]
+        return Locking(self.lock, self.file.name, update=update, said=lambda text: None).run(wanted)
+
+    def files(self, uri: str) -> Path:
+        """Where the files of a locked module's commit are."""
+        (found,) = self.kept.glob(f"*/{self.lock.modules[uri].commit}/files")
+        return found
+
+    def bridge(self) -> Any:
+        """A bridge as the settings say."""
+        return from_settings(load(self.file, dict(os.environ)))
+
+
+def wheel(folder: Path, name: str, version: str, files: Mapping[str, str], needs: Sequence[str] = ()) -> Path:
+    """A wheel in a folder, for pip to find."""
+    folder.mkdir(exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    requires = "".join(f"Requires-Dist: {one}\n" for one in needs)
+    content = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},sha256={_hash(text)},{len(text.encode())}\n" for path, text in content.items())
+    made = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(made, "w") as archive:
+        for path, text in {**content, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
+            archive.writestr(path, text)
+    return made
+
+
+def only_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have pip look into this folder, and nowhere else."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+
+def _hash(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()

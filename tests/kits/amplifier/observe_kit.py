@@ -1,0 +1,77 @@
+"""What the tests of observing share: sources that are observed, and what their clients read of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.client import Client
+
+from mcp_bridge import ToolRegistry
+from mcp_bridge.amplifier.source import AmplifierSource
+from mcp_bridge.amplifier.source.sessions import Keeping
+from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.contracts.extension import ToolSource
+from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge.testing import connect
+from tests.kits.amplifier.amplifier_plans import PATIENCE, Served
+
+LEGACY, STATELESS = "legacy", "2026-07-28"
+ERAS = (LEGACY, STATELESS)
+STATUS = "amplifier://mine/status"
+CONTRIBUTIONS = "amplifier://mine/contributions"
+
+
+class Observed(Served):
+    """A source over modules in files, with options of its own, beside others, in a bridge that hides `secrets`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        modules: Mapping[str, str],
+        *,
+        plan: Mapping[str, Any] | None = None,
+        keeping: Keeping | None = None,
+        others: Iterable[ToolSource] = (),
+        secrets: Iterable[str] = (),
+        timeout: float | None = 60.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(folder, modules, keeping=keeping, **(plan or {}))
+        config = self.source._config
+        self.source = AmplifierSource(
+            "mine", self.source._plan, config=config, directory=folder, keeping=keeping, host=self.host, **options
+        )
+        sources = [Attached(source=source) for source in (self.source, *others)]
+        registry = ToolRegistry(pipeline=Pipeline(self.source.middleware, timeout=timeout))
+        self.bridge = Bridge(registry, sources)
+        self.bridge.hide(secrets)
+
+    @contextlib.asynccontextmanager
+    async def clients(self, mode: str, count: int = 2) -> AsyncIterator[list[Client]]:
+        """Several clients of one bridge, for as long as the block."""
+        with anyio.fail_after(PATIENCE):
+            async with self.running(), contextlib.AsyncExitStack() as stack:
+                registry = self.bridge.registry
+                yield [await stack.enter_async_context(connect(registry, mode=mode)) for _ in range(count)]
+
+
+async def read(client: Client, uri: str, **options: Any) -> Any:
+    """What a client reads at a URI."""
+    found = (await client.read_resource(uri, **options)).contents[0]
+    assert found.mime_type == "application/json"
+    return json.loads(found.text)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of an events log."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def named(mode: str, name: str) -> dict[str, Any]:
+    """What tells a client's session from others, where its connection does not."""
+    return {} if mode == LEGACY else {"meta": {"mcp-bridge/session": name}}

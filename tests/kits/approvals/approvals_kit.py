@@ -1,0 +1,67 @@
+"""What the tests of approvals share: a house with a policy, what people can choose, and what was written down."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge.approvals.audit import Audit
+from mcp_bridge.approvals.policy import Policy
+from mcp_bridge.approvals.remembered import Remembered
+from mcp_bridge.stores.memory import MemoryStore
+
+ONCE, SESSION = "Allow once", "Allow for this session (same arguments)"
+ALWAYS, DENY = "Allow always (same arguments)", "Deny"
+OPTIONS = (ONCE, SESSION, ALWAYS, DENY)
+NAMED = "mcp-bridge/session"
+"""What a request's `_meta` calls its session by."""
+
+
+class Counting(MemoryStore):
+    """A store that knows what was set in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sets: list[bytes] = []
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        """Keep it, and count."""
+        self.sets.append(value)
+        await super().set(key, value, ttl)
+
+
+def house_with(store: Any = None, *, audit: Path | None = None, hooks: bool = True, **policy: Any) -> Any:
+    """A house whose hook asks about every call, and what people say is remembered in a store."""
+    from tests.kits.hooks.hooks_kit import House, ask
+
+    house = House()
+    if hooks:
+        house.on("tool:pre", ask())
+    remembered = Remembered(store) if store is not None else None
+    house.asking.policy = Policy(
+        **{"options": OPTIONS, "remembered": remembered, "audit": Audit(audit) if audit else None, **policy}
+    )
+    return house
+
+
+def lines(audit: Path) -> list[dict[str, Any]]:
+    """What was written down."""
+    return [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
+
+
+def offered(asked: Any) -> list[str]:
+    """What a person could choose."""
+    field = asked.requested_schema["properties"]["value"]
+    options: list[str] = field.get("enum", [field.get("const")])
+    return options
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder whose path is short enough for sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="ap", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

@@ -1,0 +1,270 @@
+"""The clients themselves, from npm: `mcp-bridge install` puts the bridge into each, and `uninstall` takes it out again.
+
+Not a part of the tests: it needs 1.2 GB from npm, once. `make test-clients`. Every trial has a home of its own, and its
+client no network. Prints a line for each and ends with 1 where a client does not see what it should.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.kits.clients.real_trials import TRIALS, Trial
+from tests.kits.node.toolchain import RegistryUnreachable, ToolchainUnavailable, find_node, install
+
+HERE = Path(__file__).resolve().parent
+BRIDGE = Path(sys.executable).with_name("mcp-bridge")
+PATIENCE = 120.0
+"""Seconds for one process."""
+DOWNLOAD = 1800.0
+"""Seconds for the packages of all clients: 1.2 GB, which a fast network brings in one minute."""
+TRIES = 3
+"""How often a client is asked, and npm."""
+TOOLS = '''
+from mcp_bridge import tool
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(annotations={"readOnlyHint": True})
+def shelves() -> list[str]:
+    """Name all shelves."""
+    return ["top", "bottom"]
+'''
+PACKAGES = {
+    "claude-code": "@anthropic-ai/claude-code",
+    "gemini-cli": "@google/gemini-cli",
+    "opencode": "opencode-linux-x64",
+    "codex": "@openai/codex",
+    "inspector": "@modelcontextprotocol/inspector",
+}
+PROGRAMS = {
+    "claude": "@anthropic-ai/claude-code-*/claude",
+    "gemini": "@google/gemini-cli/bundle/gemini.js",
+    "opencode": "opencode-linux-x64/bin/opencode",
+    "codex": "@openai/codex/bin/codex.js",
+    "mcp-inspector": "@modelcontextprotocol/inspector/clients/launcher/build/index.js",
+}
+"""What is run, below node_modules. Of the packages for this machine only one is installed, or the first one will do."""
+QUIET = {"NO_COLOR": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "MCP_INSPECTOR_SECRET_STORE": "memory"}
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Failed(Exception):
+    """A client does not see what it should, or a command of ours fails; the message has what was said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """One trial's home and project, and the processes that run in it."""
+
+    home: Path
+    project: Path
+    path: str
+    alone: Sequence[str]
+    """The words before a client's command that take the network away."""
+
+    def run(self, *words: str | Path, alone: Sequence[str] = ()) -> tuple[int, str]:
+        """A process of this house: its exit code, and all that it said."""
+        environment = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8", **QUIET}
+        try:
+            done = subprocess.run(
+                [*alone, *words],
+                cwd=self.project,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+                timeout=PATIENCE,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise Failed(f"{words[0]} has not ended within {PATIENCE:.0f} s") from late
+        return done.returncode, ANSI.sub("", done.stdout)
+
+    def bridge(self, *words: str | Path) -> str:
+        """What a command of ours says. Raises Failed when it fails."""
+        code, said = self.run(BRIDGE, *words)
+        if code:
+            raise Failed(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{said}")
+        return said
+
+    def report(self, trial: Trial) -> str:
+        """What the client says of its servers."""
+        return self.run(*(word.replace("{project}", str(self.project)) for word in trial.asks), alone=self.alone)[1]
+
+    def written(self, path: str, text: str) -> None:
+        """A file in the home, byte by byte."""
+        file = self.home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.replace("{project}", str(self.project)).encode())
+
+
+def tried(trial: Trial, house: House) -> tuple[float, float]:
+    """Seconds until the client's report, and until the bridge's first answer. Raises Failed."""
+    for path, text in {**trial.beside, **({trial.file: trial.before} if trial.file else {})}.items():
+        house.written(path, text)
+    (house.project / "tools.py").write_text(TOOLS, encoding="utf-8")
+    if trial.file:  # before the client has been at the file: some write it whenever they run
+        put(trial, house)
+        taken(trial, house)
+        if (house.home / trial.file).read_bytes() != trial.before.encode():
+            raise Failed(f"{trial.file} is not as it was:\n{(house.home / trial.file).read_text()}")
+    put(trial, house)
+    took = seen(trial, house)
+    first = answered(trial, house)
+    taken(trial, house)
+    if not re.search(trial.gone, report := house.report(trial)) or re.search(trial.sees, report):
+        raise Failed(f"after the uninstall {trial.client} says:\n{report}")
+    return took, first
+
+
+def seen(trial: Trial, house: House) -> float:
+    """Seconds until the client's report, in which the bridge is. Raises Failed where it is not."""
+    for tries in range(TRIES):
+        if tries and trial.patient is not None:
+            lengthened(*trial.patient, house)
+        began = time.monotonic()
+        report = house.report(trial)
+        took = time.monotonic() - began
+        if re.search(trial.sees, report):
+            return took
+    raise Failed(f"after the install {trial.client} says:\n{report}")
+
+
+def lengthened(path: str, beginning: str, house: House) -> None:
+    """Let the client wait longer for the bridge, as a person with a busy machine would."""
+    text = (house.home / path).read_text(encoding="utf-8")
+    if beginning not in text:
+        house.written(path, re.sub(r'("shelf":\s*\{)', rf"\1{beginning}", text))
+
+
+def put(trial: Trial, house: House) -> None:
+    """Install the bridge. Raises Failed."""
+    client, *options = trial.into
+    house.bridge("install", client, house.project / "tools.py", "--name", "shelf", *options)
+
+
+def taken(trial: Trial, house: House) -> None:
+    """Uninstall the bridge. Raises Failed."""
+    client, *options = trial.into
+    house.bridge("uninstall", client, "shelf", *(word for word in options if word != "--edit-file"))
+
+
+def answered(trial: Trial, house: House) -> float:
+    """Seconds until the bridge's first answer, as `doctor` measures it. Raises Failed when doctor finds anything."""
+    client, *options = trial.into
+    code, said = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != "--edit-file"))
+    if code:
+        raise Failed(f"doctor says:\n{said}")
+    first: float = json.loads(said)["servers"][0]["first_answer"]
+    return first
+
+
+def programs(folder: Path, node: Path, modules: Path) -> str:
+    """A PATH with the clients on it: their scripts run by this Node."""
+    folder.mkdir()
+    for name, pattern in PROGRAMS.items():
+        program = next((path for path in sorted(modules.glob(pattern)) if runs(path)), None)
+        if program is None:
+            continue
+        run = f'"{node}" "{program}"' if program.suffix == ".js" else f'"{program}"'
+        (folder / name).write_text(f'#!/bin/sh\nexec {run} "$@"\n', encoding="utf-8")
+        (folder / name).chmod(0o755)
+    return os.pathsep.join([str(folder), str(node.parent), "/usr/bin", "/bin"])
+
+
+def runs(program: Path) -> bool:
+    """Whether a program can run here: of binaries there are several, for several kinds of machines."""
+    if program.suffix == ".js":
+        return True
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def installed(node: Path) -> Path:
+    """The node_modules folder of the clients. Raises ToolchainUnavailable; npm goes on where it was interrupted."""
+    for _ in range(TRIES - 1):
+        try:
+            return install(node, HERE, DOWNLOAD)
+        except RegistryUnreachable as reason:
+            print(f"once more: {reason}", flush=True)
+    return install(node, HERE, DOWNLOAD)
+
+
+def without_network() -> Sequence[str]:
+    """The words that take the network away from a command; none where that is not possible, which is said."""
+    words = ("unshare", "--map-root-user", "--net")
+    if shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
+        return words
+    print("THE NETWORK CANNOT BE TAKEN AWAY HERE: the clients run with it", flush=True)
+    return ()
+
+
+def row(*cells: Any) -> None:
+    """A line of the table."""
+    print("  ".join(f"{cell!s:<{width}}" for cell, width in zip(cells, (11, 9, 32, 6, 9, 9), strict=True)), flush=True)
+
+
+def main(only: Sequence[str]) -> int:
+    """Every trial, or those of `only` these clients; 1 when one fails."""
+    if unknown := [name for name in only if name not in PACKAGES]:
+        print(f"no such client: {', '.join(unknown)}. There are: {', '.join(PACKAGES)}", flush=True)
+        return 2
+    try:
+        node = find_node()
+        modules = installed(node)
+    except ToolchainUnavailable as missing:
+        print(f"THE REAL CLIENTS WERE NOT TESTED: {missing}", flush=True)
+        return 1 if os.environ.get("CI") else 0
+    except RuntimeError as refused:
+        print(f"THE REAL CLIENTS WERE NOT TESTED: {refused}", flush=True)
+        return 1
+    alone, failures = without_network(), []
+    row("client", "version", "installed by", "result", "report s", "bridge s")
+    with tempfile.TemporaryDirectory(prefix="real clients ") as folder:
+        path = programs(Path(folder, "bin"), node, modules)
+        for number, trial in enumerate(trial for trial in TRIALS if not only or trial.client in only):
+            house = House(
+                home=Path(folder, f"home {number}"), project=Path(folder, f"my {number}"), path=path, alone=alone
+            )
+            house.home.mkdir()
+            house.project.mkdir()
+            way = " ".join(trial.into[1:]) or "its own command"
+            if not Path(folder, "bin", trial.asks[0]).exists():
+                failures += [f"{trial.client}: not for this machine"] if os.environ.get("CI") else []
+                row(trial.client, "", way, "NOT TESTED: npm has none for this machine", "", "")
+                continue
+            version = json.loads((modules / PACKAGES[trial.client] / "package.json").read_text())["version"]
+            try:
+                took, first = tried(trial, house)
+            except Failed as failed:
+                failures.append(f"{trial.client} ({way}): {failed}")
+                row(trial.client, version, way, "FAIL", "", "")
+            else:
+                row(trial.client, version, way, "ok", f"{took:.2f}", f"{first:.2f}")
+    for failure in failures:
+        print(f"\n{failure}", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

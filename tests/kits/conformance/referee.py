@@ -1,0 +1,170 @@
+"""Runs the official conformance suite against the fixture server: `python -m tests.kits.conformance.referee`.
+
+It prints a line for each run and exits with 1 when a required scenario is missing, fails or warns. Nothing is
+expected to fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+import secrets
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.kits.conformance.front import Front
+from tests.kits.node.served import running
+from tests.kits.node.toolchain import Toolchain, ToolchainUnavailable, run, toolchain
+
+HERE = Path(__file__).resolve().parent
+REVISIONS = ("2025-11-25", "2026-07-28")
+INSTANCES = "2026-07-28"
+"""The revision whose requests need not meet the same process: it is stateless."""
+
+SUITE_TIMEOUT = 240.0
+"""Seconds. A run took 5."""
+
+RESULT = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+"""How the suite names the folder of a scenario's results: with the time."""
+
+Check = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What the suite asks of servers at one revision, as it ships with the suite."""
+
+    revision: str
+    required: tuple[str, ...]
+    unscored: Mapping[str, str]
+    """Scenarios that run without being counted, and why they are not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one run came to: the checks of each scenario that ran."""
+
+    requirements: Requirements
+    scenarios: Mapping[str, Sequence[Check]]
+    output: str
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The required scenarios that have passed."""
+        return tuple(name for name in self.requirements.required if not complaints(name, self.scenarios.get(name, ())))
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each thing that is wrong with a required scenario."""
+        return [line for name in self.requirements.required for line in complaints(name, self.scenarios.get(name, ()))]
+
+    @property
+    def beyond(self) -> Mapping[str, Sequence[str]]:
+        """The scenarios that the suite does not count, extensions aside, and what is wrong with each."""
+        names = [name for name, reason in self.requirements.unscored.items() if reason != "extension"]
+        return {name: complaints(name, self.scenarios.get(name, ())) for name in names}
+
+    @property
+    def line(self) -> str:
+        """The counts."""
+        required = self.requirements.required
+        counts = Counter(check["status"] for name in required for check in self.scenarios.get(name, ()))
+        return (
+            f"{len(self.passed)} of {len(required)} required scenarios passed; {counts['SUCCESS']} checks passed, "
+            f"{counts['FAILURE']} failed, {counts['WARNING']} warned, {counts['SKIPPED']} skipped; "
+            f"{sum(not wrong for wrong in self.beyond.values())} of {len(self.beyond)} other scenarios passed"
+        )
+
+
+def complaints(scenario: str, checks: Sequence[Check]) -> list[str]:
+    """What was found. The suite itself lets warnings, and whatever could not be checked, pass."""
+    if not checks:
+        return [f"{scenario}: did not run"]
+    if {check["status"] for check in checks} == {"INFO"}:
+        return [f"{scenario}: nothing was checked"]
+    return [
+        f"{scenario}: {check['status']} {check['id']}: {check.get('errorMessage') or check['description']}"
+        for check in checks
+        if check["status"] not in {"SUCCESS", "INFO"}
+    ] + [f"{scenario}: {check['id']}: an error came where an answer was expected" for check in checks if failed(check)]
+
+
+def failed(check: Check) -> bool:
+    """Whether a tool's error was taken for its answer: the suite asks whether a call is over, not how it went."""
+    result = (check.get("details") or {}).get("result")
+    return isinstance(result, dict) and result.get("isError") is True and check["id"] != "tools-call-error"
+
+
+def requirements(node: Toolchain, revision: str) -> Requirements:
+    """What the installed suite requires."""
+    content = YAML(typ="safe").load(node.conformance / "requirements" / f"{revision}.yaml")
+    unscored = {entry["scenario"]: entry["reason"] for entry in content["not_scored"] if entry["leg"] == "server"}
+    return Requirements(revision=revision, required=tuple(content["server"]), unscored=unscored)
+
+
+def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
+    """Run what a revision requires against a server, with the results below `folder`."""
+    results = folder / "results"
+    script = node.conformance / "dist/index.js"
+    options = ["server", "--url", url, "--requirements", revision, "--output-dir", results]
+    done = run([node.node, script, *options], node.environment(folder), SUITE_TIMEOUT, folder)
+    scenarios = {
+        found["scenario"]: json.loads(file.read_bytes())
+        for file in sorted(results.glob("*/checks.json"))
+        if (found := RESULT.fullmatch(file.parent.name))
+    }
+    output = f"{done.stdout}{done.stderr}"
+    return Verdict(requirements=requirements(node, revision), scenarios=scenarios, output=output)
+
+
+def everything(folder: Path, *options: str) -> contextlib.AbstractContextManager[str]:
+    """The fixture server as a process of its own, at this URL. Raises RuntimeError unless it comes up and stays up."""
+    return running((sys.executable, str(HERE / "everything"), *options), folder)
+
+
+@contextlib.contextmanager
+def several(folder: Path, count: int = 2) -> Iterator[Front]:
+    """Separate processes of the fixture server that share sealing keys, behind one round-robin front."""
+    instances = folder / "instances"
+    instances.mkdir()
+    options = ("--instances", str(instances), "--key", secrets.token_urlsafe(32))
+    with contextlib.ExitStack() as stack:
+        urls = [stack.enter_context(everything(folder, *options)) for _ in range(count)]
+        yield stack.enter_context(Front(urls).running())
+
+
+def main() -> int:
+    """Run everything and print the counts; the exit code."""
+    try:
+        node = toolchain()
+    except ToolchainUnavailable as missing:
+        print(f"the conformance suite cannot run: {missing}", file=sys.stderr)
+        return 2
+    verdicts = []
+    for revision in REVISIONS:
+        with tempfile.TemporaryDirectory() as folder, everything(Path(folder)) as url:
+            verdicts.append(report(revision, judge(node, url, revision, Path(folder))))
+    with tempfile.TemporaryDirectory() as folder, several(Path(folder)) as front:
+        verdicts.append(report(f"{INSTANCES}, two processes", judge(node, front.url, INSTANCES, Path(folder))))
+    return int(any(verdict.problems for verdict in verdicts))
+
+
+def report(title: str, verdict: Verdict) -> Verdict:
+    """Print what a run came to."""
+    print(f"{title}: {verdict.line}", flush=True)
+    for problem in itertools.chain(verdict.problems, *verdict.beyond.values()):
+        print(f"  {problem}", flush=True)
+    return verdict
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The environments that tests of frameworks run in, and the one place that decides what a missing package means.
+
+`make test` has the frameworks of the extra `test`. Each other one has an environment of its own, with an extra of its
+own in pyproject.toml: `make test-frameworks`, or `python -m tests.kits.frameworks.environments [NAME ...]`, makes those
+under .venv-frameworks/ and runs in each the test files that say `needs("its framework")`. Ends with 1 where one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.kits.paths import ROOT
+
+FOLDER = ROOT / ".venv-frameworks"
+CLAIMED = "MCP_BRIDGE_FRAMEWORKS"
+"""The variable that names the frameworks which the environment at hand has, with commas between."""
+MODULES = {
+    "anthropic": "anthropic",
+    "fastmcp": "fastmcp",
+    "google_genai": "google.genai",
+    "langchain": "langchain_core",
+    "llm": "llm",
+    "openai": "openai",
+    "openai_agents": "agents",
+    "pydantic_ai": "pydantic_ai",
+    "smolagents": "smolagents",
+    "utcp": "utcp",
+    "xaibo": "xaibo",
+}
+"""Frameworks, and the module that is there when one is installed."""
+ENVIRONMENTS = {"fastmcp": ("fastmcp", "pydantic_ai"), "llm": ("llm",)}
+"""Environments by the framework that they are for, whose extra is `test-` and that name, and all that each has."""
+
+
+def claimed() -> set[str]:
+    """The frameworks that have to be installed here: what the variable says, else those of the extra `test`."""
+    if (said := os.environ.get(CLAIMED)) is not None:
+        return set(filter(None, said.split(",")))
+    return set(MODULES) - set(ENVIRONMENTS)
+
+
+def needs(framework: str) -> None:
+    """Leave this test file out where its framework is not installed, and fail where it should be.
+
+    Stands before the framework's own import. Raises RuntimeError for a package that this environment should have.
+    """
+    if _installed(MODULES[framework]):
+        return
+    if framework in claimed():
+        raise RuntimeError(
+            f"{framework} is not installed, and this environment should have it (make test, or {CLAIMED})"
+        )
+    pytest.skip(f"{framework} has an environment of its own: make test-frameworks", allow_module_level=True)
+
+
+def tests_of(frameworks: Sequence[str]) -> list[Path]:
+    """The test files that say at their top that they need one of these."""
+    said = re.compile(rf'^(?:needs|pytest\.importorskip)\("(?:{"|".join(frameworks)})"', re.MULTILINE)
+    return [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if said.search(path.read_text("utf-8"))]
+
+
+def make(name: str) -> Path:
+    """The Python of an environment, which is made new when pyproject.toml is newer than it."""
+    folder, python = FOLDER / name, FOLDER / name / "bin" / "python"
+    done = folder / ".done"
+    if not done.exists() or done.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-e", f".[test-{name}]"], cwd=ROOT, check=True)
+        subprocess.run(
+            [str(python), "-c", f"import {', '.join(MODULES[one] for one in ENVIRONMENTS[name])}"], check=True
+        )
+        done.touch()
+    return python
+
+
+def run(name: str) -> int:
+    """Run the tests of an environment; its exit code."""
+    began, frameworks = time.monotonic(), ENVIRONMENTS[name]
+    python = make(name)
+    made = time.monotonic()
+    environment = {**os.environ, CLAIMED: ",".join(frameworks)}
+    command = [str(python), "-m", "pytest", *map(str, tests_of(frameworks) or ["no tests need this"])]
+    code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    print(
+        f"{name}: exit code {code}, made in {made - began:.0f} s, tested in {time.monotonic() - made:.0f} s", flush=True
+    )
+    return code
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package that it is in
+        return False
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Test frameworks in environments of their own.")
+    parser.add_argument("names", nargs="*", help=f"which: {', '.join(ENVIRONMENTS)}; all when none is named")
+    codes = [run(name) for name in parser.parse_args().names or ENVIRONMENTS]
+    sys.exit(any(codes))

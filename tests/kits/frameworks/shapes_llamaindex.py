@@ -1,0 +1,76 @@
+"""Objects of the shape that llama-index-core 0.14 documents; the package itself needs some thirty others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from tests.kits.frameworks.shapes_classes import with_module
+
+TYPES = "llama_index.core.tools.types"
+
+
+def _said(self: Any) -> str:
+    return "\n".join(block.text for block in self.blocks if hasattr(block, "text"))
+
+
+Output: Any = with_module(TYPES, name="ToolOutput", content=property(_said))
+BaseTool: Any = with_module(TYPES, name="BaseTool")
+
+
+def output(*blocks: Any, raw: Any = None, is_error: bool = False) -> Any:
+    """What a call of a tool comes to."""
+    made = Output()
+    made.blocks, made.raw_output, made.is_error = list(blocks), raw, is_error
+    return made
+
+
+def text(words: str) -> Any:
+    """A block of text."""
+    return SimpleNamespace(block_type="text", text=words)
+
+
+def image(data: bytes | None = None, *, url: str | None = None) -> Any:
+    """A block with a picture, base64 as LlamaIndex keeps it."""
+    return SimpleNamespace(block_type="image", image=data, path=None, url=url, image_mimetype="image/png")
+
+
+class FunctionTool(BaseTool):  # type: ignore[misc]
+    """A tool over a function, synchronous or not."""
+
+    requires_context = False
+    ctx_param_name: str | None = None
+
+    def __init__(self, function: Callable[..., Any], schema: dict[str, Any]) -> None:
+        self.real_fn = function
+        self.calls: list[str] = []
+        self.metadata = SimpleNamespace(
+            name=function.__name__, description=function.__doc__, get_parameters_dict=lambda: schema
+        )
+
+    def call(self, **arguments: Any) -> Any:
+        self.calls.append("call")
+        return _read(self.real_fn(**arguments))
+
+    async def acall(self, **arguments: Any) -> Any:
+        self.calls.append("acall")
+        answer = self.real_fn(**arguments)
+        return _read(await answer if inspect.isawaitable(answer) else answer)
+
+
+def _read(answer: Any) -> Any:
+    return answer if isinstance(answer, Output) else output(text(str(answer)), raw=answer)
+
+
+class BaseToolSpec:
+    """A set of tools over the methods that it names."""
+
+    spec_functions: Sequence[str] = ()
+
+    def to_tool_list(self) -> list[FunctionTool]:
+        return [FunctionTool(getattr(self, name), {"type": "object"}) for name in self.spec_functions]
+
+
+BaseToolSpec.__module__ = "llama_index.core.tools.tool_spec.base"

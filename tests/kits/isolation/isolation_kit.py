@@ -1,0 +1,57 @@
+"""What the tests of isolation share: one source, served from the bridge's own process and from workers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.factory import from_settings
+from mcp_bridge.settings import load
+from mcp_bridge.testing import connect
+
+PATIENCE = 60.0
+OFFERS = tuple(Path(__file__).with_name(name) for name in ("isolated_offers.py", "isolated_asking.py"))
+VARIES = re.compile(r'(?<=reference )[0-9a-f]{12}|(?<=at 0x)[0-9a-f]+|(?<="elicitationId": ")[0-9a-f]+')
+Json = dict[str, Any]
+
+
+def bridge_of(folder: Path, isolation: Any = None, *, tools: str = "", **more: Any) -> Bridge:
+    """A bridge with one source, these tools or all, isolated like this (None: in this process)."""
+    offered = folder / "offered"
+    offered.mkdir(exist_ok=True)
+    for name, text in {"own.py": tools}.items() if tools else ((path.name, path.read_text()) for path in OFFERS):
+        (offered / name).write_text(text)
+    source = {"type": "python", "path": "offered", **({"isolation": isolation} if isolation is not None else {})}
+    (folder / "bridge.json").write_text(json.dumps({"sources": [source], **more}))
+    return from_settings(load(folder / "bridge.json", {}))
+
+
+def shown(value: Any) -> Any:
+    """A result of the client as JSON, without what differs from call to call."""
+    raw = value.model_dump(mode="json", by_alias=True) if hasattr(value, "model_dump") else value
+    return json.loads(VARIES.sub("", json.dumps(raw)))
+
+
+async def both(
+    folder: Path, do: Callable[[Any], Awaitable[Any]], options: Callable[[], Mapping[str, Any]] = dict, **more: Any
+) -> tuple[Any, Any]:
+    """What `do` comes to with a client of the source in this process, and with one of the source in a worker."""
+    seen = []
+    for isolation in (None, {"mode": "process", "workers": 4}):
+        with anyio.fail_after(PATIENCE):
+            async with connect(bridge_of(folder, isolation, **more), **options()) as client:
+                seen.append(await do(client))
+    return seen[0], seen[1]
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait until it is true."""
+    with anyio.fail_after(PATIENCE):
+        while not holds():  # noqa: ASYNC110 - nobody says when
+            await anyio.sleep(0.01)

@@ -1,0 +1,99 @@
+"""The bridge as the Node clients meet it: a command that speaks MCP on stdio, and a running HTTP server."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tests.kits.node.toolchain import HERE
+
+COMMAND = (sys.executable, "-m", "mcp_bridge", "serve", str(HERE / "tools.py"))
+BOUND = re.compile(r"http://127\.0\.0\.1:\d+/mcp")
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """The ways to the same tools: a command, and the URLs of a running server."""
+
+    stdio: tuple[str, ...]
+    http: str
+    sse: str
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[Addresses]:
+    """An HTTP server on a free port, run in that folder. Raises RuntimeError unless it comes up and stays up."""
+    with running((*COMMAND, "--http", "127.0.0.1:0"), folder) as url:
+        yield Addresses(stdio=COMMAND, http=url, sse=f"{url.removesuffix('/mcp')}/sse")
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], folder: Path) -> Iterator[str]:
+    """A server as a process of its own, at this URL. Raises RuntimeError unless it comes up and stays up."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        cwd=folder,
+    ) as server:
+        assert server.stderr is not None
+        said: queue.Queue[str | None] = queue.Queue()
+        reader = threading.Thread(target=pump, args=(server.stderr, said), name="server-stderr")
+        reader.start()
+        try:
+            yield bound_url(said)
+            if server.poll() is not None:
+                raise RuntimeError(f"the server ended by itself; it said:\n{''.join(heard(said))}")
+        finally:
+            stop(server)
+            reader.join(STOP_TIMEOUT)
+
+
+def heard(said: queue.Queue[str | None]) -> Iterator[str]:
+    """All that a server said that has ended."""
+    while (line := said.get(timeout=STOP_TIMEOUT)) is not None:
+        yield line
+
+
+def pump(lines: IO[str], said: queue.Queue[str | None]) -> None:
+    """Pass on every line, so that the server never waits for a reader; None at the end."""
+    for line in lines:
+        said.put(line)
+    said.put(None)
+
+
+def bound_url(said: queue.Queue[str | None]) -> str:
+    """The URL that the server says it listens at. Raises RuntimeError with all it said instead."""
+    lines: list[str] = []
+    while True:
+        try:
+            line = said.get(timeout=START_TIMEOUT)
+        except queue.Empty:
+            raise RuntimeError(f"no URL within {START_TIMEOUT:.0f} s; the server said:\n{''.join(lines)}") from None
+        if line is None:
+            raise RuntimeError(f"the server ended without a URL; it said:\n{''.join(lines)}")
+        if found := BOUND.search(line):
+            return found[0]
+        lines.append(line)
+
+
+def stop(server: subprocess.Popen[str]) -> None:
+    """End the server, kindly first."""
+    server.terminate()
+    try:
+        server.wait(STOP_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        server.kill()

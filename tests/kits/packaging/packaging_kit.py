@@ -1,0 +1,251 @@
+"""A project to hand on, the command in a process of its own, and the official client for what was made of it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from typer.main import get_command
+
+from mcp_bridge.cli.app import app
+from mcp_bridge.cli.exits import errors_for_people
+from tests.kits.node.needed import say
+from tests.kits.node.toolchain import exclusive
+from tests.kits.paths import ROOT
+
+NO_NETWORK = (
+    *("No matching distribution", "Temporary failure in name resolution", "NewConnectionError"),
+    *("error sending request", "dns error", "Could not connect"),
+)
+FOR_UV = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+}
+"""What pip's options are called for uv, which reads nothing of pip's."""
+BUILD = 300.0
+"""Seconds for what installs packages."""
+PATIENCE = 120.0
+
+Official = Callable[[Sequence[str | Path], Path], str]
+"""Runs the official tool for bundles with words in a folder: what it printed. It fails where the tool fails."""
+
+SETTINGS = """
+name: My Shelf
+title: The shelf
+version: 1.2.3
+instructions: What is on the shelf.
+sources:
+  - type: python
+    path: tools.py
+    prefix: ${PREFIX:-our}
+state:
+  keys: "${SHELF_KEY}"
+"""
+TOOLS = '''
+import json
+from pathlib import Path
+
+import words
+from deep.down import ENDING
+from mcp_bridge import tool
+
+DATA = json.loads((Path(__file__).parent / "data" / "stock.json").read_text())
+
+
+@tool
+def look(item: str) -> str:
+    """Look for something on the shelf."""
+    return words.told(item, DATA.get(item, 0)) + ENDING
+'''
+KEY = "a-key-of-the-tests-that-is-long-enough-to-seal-with"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """stdout as one JSON document."""
+        return json.loads(self.out)
+
+
+def environment(**added: str) -> dict[str, str]:
+    """This process' environment without what would reach into another one."""
+    kept = {key: value for key, value in os.environ.items() if "COV" not in key and key != "PYTHONPATH"}
+    return {**kept, **added}
+
+
+def run(folder: Path, *args: str | Path, env: Mapping[str, str] | None = None) -> Done:
+    """Run the command in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_bridge", *map(str, args)],
+        cwd=folder,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@cache
+def command() -> Any:
+    """The command line; making it takes longer than most of its commands."""
+    return get_command(app)
+
+
+def inside(folder: Path, *args: str | Path) -> Done:
+    """Run a command that starts no tools and sets no log in this process, in a folder."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            with errors_for_people():
+                command()(list(map(str, args)))
+        except SystemExit as end:
+            return Done(int(end.code or 0), out.getvalue(), err.getvalue())
+    raise AssertionError("it did not end")
+
+
+def shelf(folder: Path) -> Path:
+    """A project with a module, a package and data beside its tools, and with files that are nobody's business."""
+    files = {
+        "mcp-bridge.yaml": SETTINGS,
+        "tools.py": TOOLS,
+        "words.py": "def told(item, amount):\n    return f'{amount} {item}'\n",
+        "deep/__init__.py": "",
+        "deep/down.py": "from . import letters\nENDING = letters.DOT\n",
+        "deep/letters.py": "DOT = '.'\n",
+        "data/stock.json": '{"pears": 3}',
+        "unused.py": "raise SystemExit('nobody imports this')\n",
+        ".env": "SHELF_KEY=secret\n",
+        ".git/config": "[core]\n",
+        "deep/__pycache__/down.cpython-311.pyc": "compiled",
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+TRAVELLING = [
+    "data/stock.json", "deep/__init__.py", "deep/down.py", "deep/letters.py", "mcp-bridge.yaml", "tools.py", "words.py"
+]  # fmt: skip
+"""What of the shelf is to arrive."""
+
+
+def unpacked(bundle: Path, folder: Path) -> Path:
+    """A bundle's content in a folder."""
+    with ZipFile(bundle) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def pip(*args: str | Path, python: str | Path = sys.executable, **env: str) -> subprocess.CompletedProcess[str]:
+    """pip, as this machine is set up for it."""
+    return subprocess.run(
+        [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *args],
+        env=environment(**env),
+        capture_output=True,
+        text=True,
+        timeout=BUILD,
+    )
+
+
+def pip_for_uv() -> dict[str, str]:
+    """Where packages come from on this machine, as uv is told: what pip's files and variables say."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=BUILD,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = sorted(done.stdout.splitlines(), key=lambda line: line.startswith(":env:"))  # variables have the last word
+    pairs = (line.partition("=") for line in lines)
+    found = {key.rpartition(".")[2]: ast.literal_eval(value) for key, _, value in pairs}
+    told = {FOR_UV[key]: " ".join(value.split()) for key, value in found.items() if key in FOR_UV}
+    if "UV_FIND_LINKS" in told:
+        told["UV_FIND_LINKS"] = told["UV_FIND_LINKS"].replace(" ", ",")
+    ours = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON": sys.executable, "UV_PYTHON_DOWNLOADS": "never"}
+    return {name: value for name, value in {**ours, **told}.items() if name not in os.environ}
+
+
+def without(config: pytest.Config, reason: str) -> None:
+    """Skip aloud, and fail in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    say(config, reason)
+    pytest.skip(reason)
+
+
+def offline(errors: str) -> bool:
+    """Whether what an installer says means that nobody answered."""
+    return any(words in errors for words in NO_NETWORK)
+
+
+def built_wheel(factory: pytest.TempPathFactory, config: pytest.Config) -> Path:
+    """The project's wheel, built once in a run, however many processes share it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "the-wheel"
+    with exclusive(folder.with_suffix(".lock")):
+        if not any(folder.glob("*.whl")):
+            done = pip("wheel", "--no-deps", "--wheel-dir", folder, ROOT)
+            if done.returncode and offline(done.stderr):
+                without(config, "NO NETWORK TO GET THE BUILD BACKEND, SO NOTHING MADE WITH A WHEEL IS TESTED")
+            assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+def site_packages(venv: Path) -> Path:
+    """The folder of an environment's packages."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return venv / ("Lib" if os.name == "nt" else f"lib/{version}") / "site-packages"
+
+
+def with_dependencies(venv: Path) -> None:
+    """Let an environment have what is installed here, pip and the bridge's dependencies, and not the bridge."""
+    site_packages(venv).mkdir(parents=True, exist_ok=True)
+    # .pth files in there, such as that of an editable installation, are not read from a folder named in one.
+    (site_packages(venv) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+
+
+def fresh_venv(folder: Path) -> Path:
+    """The Python of a new environment that has the bridge's dependencies, and not the bridge."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=BUILD)
+    with_dependencies(folder)
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+async def asked(command: str, args: list[str], env: Mapping[str, str], tool: str, arguments: dict[str, Any]) -> str:
+    """The text that a tool of a server answers to the official client."""
+    server = StdioServerParameters(command=command, args=args, env=dict(env), cwd="/")
+    async with Client(stdio_client(server)) as client:
+        result = await client.call_tool(tool, arguments)
+    return str(result.content[0].text)

@@ -1,0 +1,82 @@
+"""What the tests of processes share: a server over the tools that start some, and who is left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.kits.survival.isolation_live import eventually
+from tests.kits.survival.survival_kit import HANDSHAKE, PATIENCE, WAYS, HttpLive, Live, StdioLive, Way, bridge_of, live
+
+__all__ = ["HANDSHAKE", "PATIENCE", "WAYS", "HttpLive", "Live", "StdioLive", "Way", "bridge_of", "eventually"]
+TOOLS = Path(__file__).with_name("spawning_tools.py")
+SHORT = {"timeout": "10m", "drain": "2s", "tools": {"holds*": {"timeout": "1s"}, "runs_*": {"timeout": "1s"}}}
+
+
+def a_token() -> str:
+    """A word that no other process has in its command line."""
+    return f"left-{os.urandom(6).hex()}"
+
+
+def carrying(token: str) -> list[int]:
+    """The processes that have a token in their command line, and have not ended."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if token in " ".join(process.cmdline()[-2:]) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+def is_there(token: str) -> list[int]:
+    """Wait until a process carries this token."""
+    found: list[int] = eventually(lambda: carrying(token))
+    return found
+
+
+def a_tick_goes_by() -> None:
+    """Wait for another hundredth of a second: two processes of one cannot be told apart by time."""
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() - began > 0.03)
+
+
+def is_gone(token: str) -> None:
+    """Wait until no process carries it."""
+    eventually(lambda: not carrying(token))
+
+
+@contextlib.contextmanager
+def spawning(way: Way, folder: Path, *options: str, **settings: Any) -> Iterator[Any]:
+    """A server over the tools that start processes; calls time out after a second unless `limits` say otherwise."""
+    given = {"limits": SHORT, **settings}
+    with live(way, folder, TOOLS, given, options=options) as server:
+        yield server
+
+
+def cancel(server: Any, number: int) -> None:
+    """Cancel a call over stdio."""
+    server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+
+
+def trio_of(server: Any) -> tuple[int, int, int]:
+    """The front, the keeper and the bridge."""
+    return server.process.pid, psutil.Process(server.pid).ppid(), server.pid
+
+
+def command(*options: str) -> list[str]:
+    """Serve what is in the folder."""
+    return [sys.executable, "-m", "mcp_bridge", "serve", *options]
+
+
+def started(folder: Path, *options: str, **how: Any) -> subprocess.Popen[bytes]:
+    """A server whose three ways out are ours."""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command(*options), cwd=folder, **{**pipes, **how})

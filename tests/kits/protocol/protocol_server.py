@@ -1,0 +1,50 @@
+"""The one server of these tests: the same tools, resources and prompts behind every transport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from mcp_bridge import State, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.serve import over_stdio as serve_over_stdio
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.runtime.descriptors import private
+from tests.kits.protocol import (
+    protocol_offers,  # noqa: F401 - for what it offers
+    protocol_questions,  # noqa: F401 - likewise
+)
+from tests.kits.protocol.protocol_tools import OFFERED
+
+NAME = "protocol-tests"
+
+
+def make(*, state: Mapping[str, Any] | None = None, **identity: Any) -> Bridge:
+    """A bridge of its own for one server; `identity` are fields of its `Identity`, `state` of its `State`."""
+    registry = ToolRegistry()
+    others = {"resources": OFFERED.resources, "templates": OFFERED.templates, "prompts": OFFERED.prompts}
+    registry.publish("tests", OFFERED.list(), **others)
+    who = Identity(**{"name": NAME, "version": "1", **identity})
+    return Bridge(registry, identity=who, state=State(**(state or {})))
+
+
+def over_stdio(backend: str = "asyncio", **options: Any) -> None:
+    """Serve one client over standard input and output until it ends."""
+    with private() as pipes:
+        anyio.run(serve_over_stdio, make(**options), pipes, backend=backend)
+
+
+def warm_up() -> None:
+    """Import, by using it once, what a server would import later; no thread is left behind."""
+    import mcp_bridge.transports.stdio  # noqa: F401
+    from mcp_bridge.testing import connect
+
+    async def use() -> None:
+        for mode in ("legacy", "auto"):
+            async with connect(make(), mode=mode) as client:
+                await client.list_tools()
+
+    for backend in ("trio", "asyncio"):
+        anyio.run(use, backend=backend)

@@ -1,0 +1,22 @@
+"""A tool that ends with what it needs, over and over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry
+from mcp_bridge.authoring import tool
+from tests.kits.questions.asking_kit import NAME
+
+WHO = Form("Who?", NAME)
+
+
+def collecting(registry: ToolRegistry, seen: list[Any]) -> None:
+    """A tool that asks the same thing three times over and keeps all answers; `seen` has what each run was given."""
+
+    @tool(registry=registry)
+    def collect(ctx: CallContext) -> Any:
+        """Collects."""
+        seen.append(({key: answer.content for key, answer in ctx.answers.items()}, ctx.state))
+        got = [*(ctx.state or ()), *(answer.content["name"] for answer in ctx.answers.values())]
+        return NeedsInput({"name": WHO}, got) if len(got) < 3 else " ".join(got)

@@ -1,0 +1,145 @@
+"""Settings files for fuzzing: good examples, mutated as text, as bytes and as data."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+from mcp_bridge.settings import read
+from tests.kits.paths import ROOT
+
+CONFIG = ROOT / "config"
+LONG = "sK-" + "".join(chr(97 + (7 * n) % 26) for n in range(90))
+ENVIRON = {"TOKEN": "hunter2-is-the-secret", "LONG": LONG, "NUMBER": "918273645546", "LINES": "first-se\ncret: [x"}
+"""What the settings may refer to; none of it may be told."""
+DATA = {path.stem: read(path).data for path in [*sorted(CONFIG.glob("*.yaml")), CONFIG / "settings.toml"]}
+
+
+def as_toml(value: Any) -> str:
+    """A value as TOML has it inline; null is not in TOML, and not well-formed here."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value)
+
+
+def written(data: Any, suffix: str) -> str:
+    """Data as a text of a format; JSON is YAML too."""
+    if suffix == "toml" and isinstance(data, dict):
+        return "\n".join(f"{json.dumps(key)} = {as_toml(value)}" for key, value in data.items())
+    return json.dumps(data, indent=1)
+
+
+EXAMPLES = {
+    "yaml": [path.read_text() for path in sorted(CONFIG.glob("*.yaml"))],
+    "json": [written(data, "json") for data in DATA.values()],
+    "toml": [(CONFIG / "settings.toml").read_text(), *(written(data, "toml") for data in DATA.values())],
+}
+REFERENCES = st.sampled_from(
+    ["${TOKEN}", "${LONG}", "${NUMBER}", "${LINES}", "${NONE}", "${NONE:-x}", "$${", "${", "a${TOKEN}b"]
+)
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=6),
+    REFERENCES,
+    st.sampled_from(
+        [2**64, 10**320, -1, 0, "", "x" * 5000, "1e999", "10 GiB", "-1s", "\ud800", "\x00", "memory:", ":", "a:b:c"]
+    ),
+    st.just([])
+    | st.just({})
+    | st.lists(REFERENCES, max_size=2)
+    | st.dictionaries(st.text(max_size=3), REFERENCES, max_size=2),
+)
+TOKENS = st.one_of(
+    st.sampled_from(
+        [*":-{}[],#&*!|>%@`\"'=.\\\n\t \r\x00\x85\u2028\ufeff", "\n  ", "- ", "? ", "<<: *a\n", "&a ", "*a", "!!int "]
+    ),
+    st.sampled_from(
+        ["---\n", "...\n", "[[", "]]", '"""', "'''", "\\u", "\\ud800", "0x", "1e999", "nan", "2026-11-21", "[" * 90]
+    ),
+    REFERENCES,
+    st.text(max_size=3),
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["cut", "double", "insert", "swap", "line", "end"]), st.floats(0, 1), st.floats(0, 1), TOKENS
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def mutated(text: str, steps: list[tuple[str, float, float, str]]) -> str:
+    """A text with pieces cut, doubled, inserted and exchanged."""
+    for how, one, other, token in steps:
+        size = len(text)
+        start, stop = sorted((int(one * size), min(size, int(one * size) + int(other * 12))))
+        lines = text.splitlines(keepends=True) or [""]
+        match how:
+            case "cut":
+                text = text[:start] + text[stop:]
+            case "double":
+                text = text[:stop] + text[start:]
+            case "insert":
+                text = text[:start] + token + text[start:]
+            case "swap":
+                text = text[:start] + token + text[stop:]
+            case "line":
+                text = "".join([*lines, lines[int(one * (len(lines) - 1))]])
+            case _:
+                text = text[:start]
+    return text
+
+
+def _places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [place, *(found for step, item in inner for found in _places(item, (*place, step)))]
+
+
+def _changed(data: Any, place: tuple[Any, ...], how: str, value: Any) -> Any:
+    if not place:
+        return {**data, str(value)[:9]: value} if isinstance(data, dict) and how == "add" else value
+    step, *rest = place
+    if isinstance(data, dict):
+        if how == "drop" and not rest:
+            return {key: item for key, item in data.items() if key != step}
+        return {key: _changed(item, tuple(rest), how, value) if key == step else item for key, item in data.items()}
+    return [_changed(item, tuple(rest), how, value) if index == step else item for index, item in enumerate(data)]
+
+
+@st.composite
+def reshaped(draw: st.DrawFn) -> Any:
+    """A good example's data with some places dropped, added or of another kind."""
+    data = draw(st.sampled_from(list(DATA.values())))
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.sampled_from(_places(data)[1:] or [()]))
+        data = _changed(data, place, draw(st.sampled_from(["put", "add", "drop"])), draw(ODD))
+        if not isinstance(data, dict):
+            return data
+    return data
+
+
+def files(suffix: str) -> st.SearchStrategy[bytes]:
+    """The bytes of settings files of a format, few of them right."""
+    texts = st.builds(mutated, st.sampled_from(EXAMPLES[suffix]), STEPS)
+    raw = texts.map(lambda text: text.encode("utf-8", "surrogatepass"))
+    return st.one_of(
+        raw,
+        reshaped().map(lambda data: written(data, suffix).encode("utf-8", "surrogatepass")),
+        st.builds(
+            lambda data, at, piece: data[: int(at * len(data))] + piece + data[int(at * len(data)) :],
+            raw,
+            st.floats(0, 1),
+            st.binary(max_size=4),
+        ),
+        st.binary(max_size=40),
+    )

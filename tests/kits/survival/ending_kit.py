@@ -1,0 +1,193 @@
+"""Ways to end a server, and streams whose very last bytes are seen."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.kits.survival.survival_kit import ACCEPT, CLIENT, PATIENCE, Json, Live, Way, live
+
+TOOLS = Path(__file__).with_name("ending_tools.py")
+EOF = "EOF"
+SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
+CLOSED = -32000
+"""The code of a call that the end has cancelled, and of a request that comes too late."""
+SOON = 8.0
+"""Seconds in which an end is at once, on a machine that is busy with other tests; draining takes longer by far."""
+LONG = 300.0
+"""A drain time that no test waits for."""
+FAULTS = ("Traceback", "ERROR", "CRITICAL", "Exception", "never awaited")
+
+
+def serving(way: Way, folder: Path, drain: float = LONG, **options: Any) -> contextlib.AbstractContextManager[Any]:
+    """A server with the ending tools."""
+    limits = {"drain": drain, "timeout": 3600, **options.pop("limits", {})}
+    return live(way, folder, TOOLS, {"limits": limits}, **options)
+
+
+def begin(server: Any, tool: str, name: str) -> Future[Json]:
+    """A call that is in flight."""
+    waiting: Future[Json] = server.call(tool, name=name)
+    server.says(f"begun {name}")
+    return waiting
+
+
+def end(server: Any, how: str) -> None:
+    """Have a server end: by a signal, or by the end of its input."""
+    if how == EOF:
+        server.hang_up()
+    else:
+        server.signal(getattr(signal, how))
+
+
+def drains(server: Any) -> None:
+    """Wait until nothing new is taken."""
+    eventually(lambda: refused(server))
+
+
+def refused(server: Any) -> bool:
+    """Whether a new request is."""
+    error = server.ask("tools/list").result(PATIENCE).get("error", {})
+    return bool(error.get("code") == CLOSED and "shutting down" in error["message"])
+
+
+def eventually(true: Callable[[], bool], within: float = PATIENCE) -> None:
+    """Wait for something that is not told."""
+    until = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.02)
+
+
+def go(server: Live) -> None:
+    """Let the tools that wait go on."""
+    (server.folder / "go").touch()
+
+
+def text_of(answer: Future[Json]) -> str:
+    """The text of a result, waited for."""
+    message = answer.result(PATIENCE)
+    assert "result" in message, message
+    return str(message["result"]["content"][0]["text"])
+
+
+def code_of(answer: Future[Json]) -> int:
+    """The code of an error, waited for."""
+    message = answer.result(PATIENCE)
+    assert "error" in message, message
+    return int(message["error"]["code"])
+
+
+def ends_well(server: Any, within: float = PATIENCE) -> None:
+    """Wait for the end: code 0, and nothing on stderr that would worry anybody."""
+    assert server.ends(within) == 0, server.err
+    assert not [fault for fault in FAULTS if fault in server.err], server.err
+
+
+class Streamed:
+    """An HTTP stream that is read as it comes; `over` is set at its end, and `whole` says whether that was proper."""
+
+    def __init__(self, server: Any, method: str, path: str, **options: Any) -> None:
+        self.text = ""
+        self.status = 0
+        self.whole = False
+        self.over = threading.Event()
+        self._opened = threading.Event()
+        self._http = httpx2.Client(base_url=server.base, timeout=httpx2.Timeout(PATIENCE, read=2 * PATIENCE))
+        threading.Thread(target=self._read, args=(method, path, options), daemon=True).start()
+        assert self._opened.wait(PATIENCE)
+
+    def _read(self, method: str, path: str, options: dict[str, Any]) -> None:
+        with (
+            contextlib.suppress(httpx2.TransportError, OSError),
+            self._http,
+            self._http.stream(method, path, **options) as stream,
+        ):
+            self.status = stream.status_code
+            self._socket = stream.extensions["network_stream"].get_extra_info("socket")
+            self._opened.set()
+            for text in stream.iter_text():
+                self.text += text
+            self.whole = True
+        self.over.set()
+
+    def has(self, words: str) -> None:
+        """Wait until it has these words."""
+        eventually(lambda: words in self.text or self.over.is_set())
+        assert words in self.text, self.text
+
+    def ends(self) -> bool:
+        """Wait for its end; whether it was a proper one, and not a broken connection."""
+        assert self.over.wait(PATIENCE)
+        return self.whole
+
+    def leave(self) -> None:
+        """Break the connection off."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        assert self.over.wait(PATIENCE)
+
+    @property
+    def messages(self) -> list[Json]:
+        """What has come on it."""
+        lines = [line.removeprefix("data: ") for line in self.text.splitlines() if line.startswith("data: {")]
+        return [json.loads(line) for line in lines]
+
+
+class Sse:
+    """A client of the legacy transport that has shaken hands."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.stream = Streamed(server, "GET", "/sse")
+        self.stream.has("session_id=")
+        self._path = re.findall(r"/messages\S+", self.stream.text)[0]
+        hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": CLIENT}
+        self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
+        self.stream.has('"id":0')
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def send(self, message: Json) -> None:
+        """Post a message."""
+        assert self._server.http.post(self._path, json=message).status_code == 202
+
+    def begin(self, number: int, tool: str) -> None:
+        """A call that is in flight; it is named by its number."""
+        params = {"name": tool, "arguments": {"name": f"number {number}"}}
+        self.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+        self._server.says(f"begun number {number}")
+
+    def answer(self, number: int) -> Json:
+        """The answer to a request, waited for."""
+        self.stream.has(f'"id":{number},')
+        return next(message for message in self.stream.messages if message.get("id") == number)
+
+
+def listening(server: Any) -> Streamed:
+    """A subscriptions/listen stream, over HTTP."""
+    request = server._request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, None)
+    return Streamed(server, "POST", "/mcp", json=request, headers=server.routing(request))
+
+
+def standing(server: Any) -> Streamed:
+    """The standalone stream of a session."""
+    return Streamed(server, "GET", "/mcp", headers={**ACCEPT, "Mcp-Session-Id": server.headers["Mcp-Session-Id"]})
+
+
+def children(number: int) -> Iterator[int]:
+    """The processes that a process has begun."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == number:
+                yield int(stat.parent.name)

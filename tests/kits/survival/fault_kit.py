@@ -1,0 +1,65 @@
+"""A server that several faults are done to, one after another: started again where one of them ended it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.survival.survival_kit import Json, Live, Way, live
+
+REFERENCE = re.compile(r"^Tool '\w+' failed with an internal error \(reference [0-9a-f]{12}\)\.$")
+
+
+class Shared:
+    """One server for each way, for the tests of a module; `settings` are those of the settings file."""
+
+    def __init__(self, folders: pytest.TempPathFactory, tools: str, settings: Json | None = None) -> None:
+        self._folders = folders
+        self._tools = Path(__file__).with_name(tools)
+        self._settings = settings
+        self._running: dict[Way, tuple[contextlib.ExitStack, Any]] = {}
+
+    def server(self, way: Way) -> Any:
+        """The server, a new one where there is none alive."""
+        if way in self._running and not self._running[way][1].alive:
+            self.drop(way)
+        if way not in self._running:
+            stack = contextlib.ExitStack()
+            server = stack.enter_context(live(way, self._folders.mktemp("faults"), self._tools, self._settings))
+            self._running[way] = (stack, server)
+        return self._running[way][1]
+
+    def drop(self, way: Way) -> None:
+        """End the server: what was done to it would spoil the next test."""
+        self._running.pop(way)[0].close()
+
+    def close(self) -> None:
+        """End them all."""
+        for way in list(self._running):
+            self.drop(way)
+
+
+@contextlib.contextmanager
+def unharmed(server: Live) -> Iterator[None]:
+    """Have a neighbour in flight for the length of the block, and see that the server goes on as before."""
+    with server.neighbour():
+        yield
+    still_serves(server)
+
+
+def still_serves(server: Live) -> None:
+    """A further call is answered, and nothing but messages was written."""
+    assert server.text("echo", text="still here") == "still here"
+    assert server.alive
+    assert getattr(server, "garbage", []) == []
+
+
+def refused(result: Json) -> str:
+    """The text of a result that is an error."""
+    assert result.get("isError"), result
+    return str(result["content"][0]["text"])

@@ -1,0 +1,109 @@
+"""What the survival tests of worker processes share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.kits.survival.survival_kit import ON_TIME, PATIENCE, WAYS, Way, live
+
+TOOLS = Path(__file__).with_name("isolated_tools.py")
+ONE = WAYS[1]
+"""What is the same on every way is tried on one."""
+BEGUN = re.compile(r"begun (\S+) ([\d ]+)")
+CODE = "mcp-bridge/code"
+SMALL = {"mode": "process", "workers": 2, "memory": "512 MiB", "file_size": "8 MiB", "files": 64}
+
+
+def settings_of(isolation: Any, **more: Any) -> dict[str, Any]:
+    """Settings in which the source of the tools is isolated like this."""
+    return {"sources": [{"type": "python", "path": "own_tools.py", "isolation": isolation}], **more}
+
+
+@contextlib.contextmanager
+def isolated(way: Way, folder: Path, isolation: Any = SMALL, tools: Any = TOOLS, **more: Any) -> Iterator[Any]:
+    """A server whose tools run in workers."""
+    env = more.pop("env", None)
+    with live(way, folder, tools, settings_of(isolation, **more), env=env) as server:
+        yield server
+
+
+def code_of(result: dict[str, Any]) -> str | None:
+    """The stable code of a failed result."""
+    code: str | None = (result.get("_meta") or {}).get(CODE) if result.get("isError") else None
+    return code
+
+
+def eventually(holds: Callable[[], Any], within: float = PATIENCE) -> Any:
+    """Wait until it is true; what it is then."""
+    end = time.monotonic() + within
+    while not (found := holds()):
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has taken in yet, too."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def pids_of(server: Any, token: str) -> list[int]:
+    """The processes that a tool has named when it began."""
+    server.says(f"begun {token}")
+    found = [match[2] for match in BEGUN.finditer(server.err) if match[1] == token]
+    return [int(pid) for pid in found[-1].split()]
+
+
+def children_of(token: str) -> list[int]:
+    """All processes that carry a token in their command line."""
+    marked = []
+    for process in psutil.process_iter(["cmdline"]):
+        if f"child-{token}" in (process.info["cmdline"] or []):
+            marked.append(process.pid)
+    return [pid for pid in marked if not is_gone(pid)]
+
+
+def workers_of(server: Any) -> list[int]:
+    """Every process below the bridge."""
+    return [process.pid for process in psutil.Process(server.pid).children(recursive=True)]
+
+
+@contextlib.contextmanager
+def beside(server: Any, folder: Path) -> Iterator[None]:
+    """Two neighbours: a call in the bridge's own process, and one in another worker of the same source."""
+    token = os.urandom(4).hex()
+    with server.neighbour():
+        waiting = server.call("stays", token=token)
+        pids_of(server, token)
+        yield
+        assert not waiting.done(), waiting.result()
+        began = time.monotonic()
+        (folder / token).touch()
+        assert waiting.result(PATIENCE)["result"]["content"][0]["text"] == f"stayed {token}"
+        assert time.monotonic() - began < ON_TIME
+
+
+def served_by(server: Any) -> int:
+    """The bridge's own process."""
+    return int(server.text("whoami"))
+
+
+def changes(server: Any) -> int:
+    """How often the client was told that there are other tools."""
+    return sum(message.get("method") == "notifications/tools/list_changed" for message in server.heard)
+
+
+def names_of(server: Any) -> set[str]:
+    """The names of the tools that are listed."""
+    return {tool["name"] for tool in server.ask("tools/list").result(PATIENCE)["result"]["tools"]}

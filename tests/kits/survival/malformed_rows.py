@@ -1,0 +1,55 @@
+"""What both halves of the table of malformed messages are written with: rows, and messages of an era."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kits.survival.survival_kit import META
+
+NOT_JSON, NO_REQUEST, NO_METHOD, BAD_PARAMS, BAD_HEADER, BAD_VERSION = -32700, -32600, -32601, -32602, -32020, -32022
+SILENCE, RESULT, FAILED = "silence", "result", "failed"
+"""Nothing at all; a result; a result with `isError`, which a model can read."""
+LONG = "x" * 1_000_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """A message, and what answers it: a code of an error, or one of the words above, under an id."""
+
+    name: str
+    data: bytes
+    wanted: int | str
+    number: Any = None
+
+
+@dataclass(frozen=True)
+class Era:
+    """Makes messages of an era."""
+
+    stateless: bool
+
+    def params(self, **given: Any) -> dict[str, Any]:
+        """Parameters, with the metadata that the era wants."""
+        return {**given, "_meta": {**(META if self.stateless else {}), **given.get("_meta", {})}}
+
+    def ask(self, number: Any, method: str, **given: Any) -> dict[str, Any]:
+        """A request that is right."""
+        return {"jsonrpc": "2.0", "id": number, "method": method, "params": self.params(**given)}
+
+    def good(self, number: Any = "good") -> dict[str, Any]:
+        """A request that every server answers."""
+        return self.ask(number, "tools/list")
+
+    def text(self, number: Any = "good") -> str:
+        """The same as JSON."""
+        return json.dumps(self.good(number))
+
+    def call(self, number: Any, arguments: Any, name: Any = "echo") -> dict[str, Any]:
+        """A tools/call."""
+        return self.ask(number, "tools/call", name=name, arguments=arguments)
+
+
+def row(name: str, message: Any, wanted: int | str, number: Any = None) -> Row:
+    return Row(name, json.dumps(message).encode(), wanted, number)

@@ -1,0 +1,136 @@
+"""A server whose settings hold secrets and whose tools tell them, and how to look for these in what it says."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from tests.kits.survival.survival_kit import ACCEPT, PATIENCE, Guest, Way, live
+
+LEAKY = Path(__file__).with_name("leaky_tools.py")
+ENV = {
+    "API_KEY": 'sk-live/7d1f+"9a\\3z é=q0',
+    "STATE_KEY": "a-key-of-32-bytes-that-seals-states-w5x2",
+    "HTTP_TOKEN": "token-of-http-4f5e6d",
+    "PIN_SECRET": "4815162342",
+}
+PARTS = ("sk-live", "7d1f", "9a\\", "3z é", "seals-states", "w5x2", "of-http", "4f5e6d", "4815162342")
+"""Pieces that are in the secrets and nowhere else, and that no way of writing changes."""
+PLANTED = '''
+from pydantic import BaseModel
+
+class Options(BaseModel):
+    """A source with options that hold secrets, and nothing to offer."""
+
+    headers: dict[str, str]
+    pin: str
+
+    def build(self, name, directory, *, watch):
+        return self
+
+    def default_name(self):
+        return "planted"
+
+    @property
+    def name(self):
+        return "planted"
+
+    async def run(self, publish):
+        from mcp_bridge import Offer
+
+        publish(Offer())
+'''
+SETTINGS: dict[str, Any] = {
+    "title": "Leaky ${API_KEY}",
+    "instructions": "The key is ${API_KEY}.",
+    "http": {"token_env": "HTTP_TOKEN"},
+    "state": {"keys": ["${STATE_KEY}"]},
+    "limits": {"result": 1000, "page": 10},
+    "sources": [
+        {"type": "python", "path": "own_tools.py"},
+        {"type": "planted:Options", "headers": {"X-Key": "Bearer ${API_KEY}"}, "pin": "${PIN_SECRET}"},
+    ],
+}
+ASKABLE = Guest(can={"elicitation": {"form": {}}}, token=ENV["HTTP_TOKEN"])
+STAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ ")
+OTHERS = ("begun ", "Serving ")
+"""How lines on stderr begin that are none of the log's: a tool's `print`, and the bridge's word to a person."""
+
+
+@contextmanager
+def leaking(way: Way, folder: Path, **settings: Any) -> Iterator[Any]:
+    """A server whose settings hold secrets and whose tools tell them, with a log file."""
+    (folder / "planted.py").write_text(PLANTED)
+    options = ("--log-file", "the.log", "--log-level", "debug")
+    with live(way, folder, LEAKY, {**SETTINGS, **settings}, env=ENV, options=options, guest=ASKABLE) as server:
+        yield server
+
+
+def leaks(text: str) -> list[str]:
+    """The pieces of secrets in a text, also those in its base64."""
+    found = [part for part in PARTS if part in text or json.dumps(part)[1:-1] in text or quote(part) in text]
+    for word in re.findall(r"[A-Za-z0-9+/_-]{12,}", text):
+        for start in range(4):  # what goes before it may not be base64
+            part = word[start : len(word) - (len(word) - start) % 4]
+            data = base64.urlsafe_b64decode(part.replace("+", "-").replace("/", "_"))
+            found += [f"{part} (base64)" for part in PARTS if part.encode() in data]
+    return found
+
+
+def keeps_secrets(server: Any) -> None:
+    """Assert that nothing the server said has a secret in it, or a line of the log that another could have written."""
+    log = (server.folder / "the.log").read_text()
+    assert not leaks(server.raw.decode())
+    assert not leaks(server.err)
+    assert not leaks(log)
+    for line in (*server.err.splitlines(), *log.splitlines()):
+        assert STAMPED.match(line) or line.startswith(("  ", *OTHERS)), line
+        assert line.isprintable(), line
+
+
+class Sse:
+    """A client of the legacy transport. `text` is all that it has heard."""
+
+    def __init__(self, server: Any) -> None:
+        self.text = ""
+        self._server = server
+        self._more = threading.Condition()
+        self._stream = server.http.stream("GET", "/sse", headers=ACCEPT)
+        self._answer = self._stream.__enter__()
+        threading.Thread(target=self._hear, daemon=True).start()
+        self._post = re.search(r"data: (\S+)", self.until("session_id"))
+
+    def send(self, message: Any) -> None:
+        """Post a message."""
+        assert self._post is not None
+        assert self._server.http.post(self._post[1], json=message).status_code == 202
+
+    def until(self, words: str) -> str:
+        """Wait until these are heard; all that is."""
+        with self._more:
+            assert self._more.wait_for(
+                lambda: words in self.text.replace('": ', '":') and self.text[-1] == "\n", PATIENCE
+            )
+            return self.text
+
+    def close(self) -> None:
+        """Leave."""
+        self._answer.close()
+
+    def _hear(self) -> None:
+        try:
+            for part in self._answer.iter_text():
+                with self._more:
+                    self.text += part
+                    self._more.notify_all()
+        except httpx2.HTTPError:
+            pass  # left

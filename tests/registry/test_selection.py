@@ -1,0 +1,51 @@
+"""Which tools are published, and under which names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_bridge.registry.selection import Selection
+from tests.kits.wire.speaking import entry_of
+
+TOOLS = [
+    entry_of(lambda data: 1, "read", tags=["fs", "safe"]),
+    entry_of(lambda data: 1, "write", tags=["fs"]),
+    entry_of(lambda data: 1, "fetch", tags=["net", "safe"]),
+    entry_of(lambda data: 1, "Read"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, ["read", "write", "fetch", "Read"]),
+        ({"include": ["read"]}, ["read"]),
+        ({"include": ["*e*"]}, ["read", "write", "fetch", "Read"]),
+        ({"include": ["?ead"]}, ["read", "Read"]),
+        ({"include": ["*e*"], "exclude": ["w*", "fetch"]}, ["read", "Read"]),
+        ({"include": ["read"], "exclude": ["*"]}, []),
+        ({"tags": ["net", "safe"]}, ["read", "fetch"]),
+        ({"tags": ["fs", "safe"], "match_all_tags": True}, ["read"]),
+        ({"match_all_tags": True}, ["read", "write", "fetch", "Read"]),
+        ({"tags": ["none"]}, []),
+        ({"prefix": "my"}, ["my__read", "my__write", "my__fetch", "my__Read"]),
+        ({"alias": {"read": "cat"}}, ["cat", "write", "fetch", "Read"]),
+        ({"prefix": "my", "alias": {"read": "cat"}, "include": ["?ead"]}, ["cat", "my__Read"]),
+        ({"alias": {"read": "cat"}, "include": ["cat"]}, []),
+    ],
+)
+def test_tools_are_chosen_by_their_own_names_and_tags_and_then_renamed(
+    options: dict[str, Any], names: list[str]
+) -> None:
+    chosen = list(Selection(**options).of(TOOLS, "the source"))
+    assert [entry.name for entry in chosen] == names
+    assert all(entry.owner == "the source" for entry in chosen)
+    assert [(entry.name, entry.owner) for entry in TOOLS] == [(name, "") for name in ("read", "write", "fetch", "Read")]
+
+
+def test_an_alias_for_a_tool_that_is_not_there_is_told() -> None:
+    selection = Selection(alias={"red": "cat", "read": "dog"})
+    assert selection.unknown(TOOLS) == ["alias: there is no tool 'red'"]
+    assert Selection().unknown([]) == []

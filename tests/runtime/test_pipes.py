@@ -1,0 +1,143 @@
+"""Descriptors of every kind are read and written, and the standard streams are kept from tools."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge.runtime.descriptors import Descriptor, private
+from tests.kits.transports.stdio_talk import PATIENCE
+
+
+@contextlib.contextmanager
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            with contextlib.suppress(OSError):
+                os.close(end)
+
+
+async def test_more_than_a_pipe_holds_arrives_whole() -> None:
+    sent = bytes(range(256)) * 4096
+    got = bytearray()
+    with pipe() as (source, sink):
+        async with anyio.create_task_group() as tasks:
+
+            async def write() -> None:
+                await Descriptor(sink).write(sent)
+                os.close(sink)
+
+            tasks.start_soon(write)
+            with anyio.fail_after(PATIENCE):
+                while data := await Descriptor(source).read():
+                    got += data
+    assert bytes(got) == sent
+
+
+async def test_waiting_to_read_can_be_cancelled_and_loses_nothing() -> None:
+    with pipe() as (source, sink):
+        descriptor = Descriptor(source)
+        with anyio.move_on_after(0.01) as scope:
+            await descriptor.read()
+        assert scope.cancelled_caught
+        os.write(sink, b"later")
+        assert await descriptor.read() == b"later"
+
+
+async def test_a_reader_that_has_gone_is_an_error() -> None:
+    with pipe() as (source, sink):
+        os.close(source)
+        with pytest.raises(BrokenPipeError), anyio.fail_after(PATIENCE):
+            await Descriptor(sink).write(b"x")
+
+
+async def test_files_which_cannot_be_polled_are_read_and_written_too(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    sink = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        await Descriptor(sink).write(b"x" * 200_000)
+    finally:
+        os.close(sink)
+    source = os.open(path, os.O_RDONLY)
+    got = b""
+    try:
+        while data := await Descriptor(source).read():
+            got += data
+    finally:
+        os.close(source)
+    assert got == b"x" * 200_000
+
+
+async def test_the_null_device_is_the_end_of_input_and_takes_everything() -> None:
+    device = os.open(os.devnull, os.O_RDWR)
+    try:
+        descriptor = Descriptor(device)
+        assert await descriptor.read() == b""
+        await descriptor.write(b"gone")
+    finally:
+        os.close(device)
+
+
+async def test_readiness_that_turns_out_false_is_waited_for_again() -> None:
+    """Another process that shares the pipe may be quicker."""
+    with pipe() as (source, sink):
+        os.set_blocking(source, False)
+        os.write(sink, b"x")
+        answers: list[Any] = [BlockingIOError(), b"mine"]
+
+        def act() -> bytes:
+            answer = answers.pop(0)
+            if isinstance(answer, BaseException):
+                raise answer
+            return bytes(answer)
+
+        with anyio.fail_after(PATIENCE):
+            assert await Descriptor(source)._when(anyio.wait_readable, act) == b"mine"
+
+
+def test_while_the_streams_are_private_their_numbers_are_somebody_elses() -> None:
+    with pipe() as (source, to_source), pipe() as (from_sink, sink), pipe() as (from_elsewhere, elsewhere):
+        os.write(to_source, b"for the protocol")
+        with private(source, sink, elsewhere) as pipes:
+            assert os.read(source, 100) == b""
+            os.write(sink, b"a print")
+            subprocess.run([sys.executable, "-c", "print('a child')"], stdout=sink, check=True)
+            assert os.read(from_elsewhere, 100) == b"a printa child\n"
+            assert os.read(pipes.source, 100) == b"for the protocol"
+            os.write(pipes.sink, b"a message")
+            assert not os.get_inheritable(pipes.source)
+            assert not os.get_inheritable(pipes.sink)
+        os.write(sink, b" and after")
+        os.write(to_source, b"again")
+        assert os.read(source, 100) == b"again"
+        assert os.read(from_sink, 100) == b"a message and after"
+        for private_one in (pipes.source, pipes.sink):
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(private_one)
+
+
+def test_the_streams_come_back_after_an_error_and_with_stdout_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed:
+        def flush(self) -> None:
+            raise ValueError("I/O operation on closed file")
+
+    with pipe() as (source, to_source), pipe() as (from_sink, sink), pipe() as (_, elsewhere):
+        monkeypatch.setattr(sys, "stdout", Closed())
+        with pytest.raises(RuntimeError, match="boom"), private(source, sink, elsewhere):
+            raise RuntimeError("boom")
+        monkeypatch.undo()
+        os.write(sink, b"back")
+        assert os.read(from_sink, 100) == b"back"
+        os.write(to_source, b"here")
+        assert os.read(source, 100) == b"here"

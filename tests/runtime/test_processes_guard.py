@@ -1,0 +1,204 @@
+"""When the bridge ends, everything below it ends, however it ends; its ways in and out are as they were without."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.kits.processes.processes_kit import (
+    PATIENCE,
+    WAYS,
+    Way,
+    a_token,
+    carrying,
+    command,
+    eventually,
+    is_gone,
+    spawning,
+    started,
+    trio_of,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is a guard on Linux alone")
+STDIO = next(way for way in WAYS if way.transport == "stdio")
+STATELESS = next(way for way in WAYS if way.transport == "http" and way.stateless)
+LEFT = ["popen", "setsid", "double fork", "deaf", "family", "stopped"]
+SLOW = "import time, sys\nprint('importing', file=sys.stderr, flush=True)\ntime.sleep(100)\n"
+
+
+def leave(server: object, *ways: str) -> list[str]:
+    """Have a call leave processes behind, in several ways; their tokens."""
+    tokens = []
+    for how in ways:
+        tokens.append(a_token())
+        assert server.text("starts", how=how, token=tokens[-1]) == "started"  # type: ignore[attr-defined]
+        whole = 2 if how == "family" else 1
+        eventually(lambda token=tokens[-1], whole=whole: len(carrying(token)) >= whole)
+    return tokens
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with settings whose only file of tools takes long to import."""
+    (tmp_path / "tools.py").write_text(SLOW)
+    (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": [{"type": "python", "path": "tools.py"}]}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_nothing_is_left_after_a_signal(way: Way, how: str, tmp_path: Path) -> None:
+    with spawning(way, tmp_path) as server:
+        tokens, below = leave(server, *LEFT), trio_of(server)
+        server.signal(getattr(signal, how))
+        assert server.ends() == 0
+        assert not [token for token in tokens if carrying(token)], "it has waited for that"
+        assert not any(map(psutil.pid_exists, below))
+
+
+def test_nothing_is_left_after_the_end_of_input(tmp_path: Path) -> None:
+    with spawning(STDIO, tmp_path) as server:
+        tokens = leave(server, *LEFT)
+        server.hang_up()
+        assert server.ends() == 0
+        assert not [token for token in tokens if carrying(token)]
+
+
+@pytest.mark.parametrize("way", [STDIO, STATELESS], ids=str)
+@pytest.mark.parametrize("whom", ["front", "keeper", "bridge"])
+def test_nothing_is_left_whichever_process_is_killed(whom: str, way: Way, tmp_path: Path) -> None:
+    with spawning(way, tmp_path) as server:
+        tokens, three = leave(server, *LEFT), trio_of(server)
+        os.kill(three[("front", "keeper", "bridge").index(whom)], signal.SIGKILL)
+        assert server.ends() == -signal.SIGKILL
+        for token in tokens:
+            is_gone(token)
+        eventually(lambda: not any(map(psutil.pid_exists, three)))
+
+
+def test_nothing_is_left_when_the_whole_group_is_killed(tmp_path: Path) -> None:
+    with spawning(STDIO, tmp_path) as server:
+        tokens, three = leave(server, "setsid", "session", "double fork"), trio_of(server)
+        assert os.getpgid(three[1]) != os.getpgid(three[0]) == os.getpgid(three[2])
+        for pid in (three[0], three[2]):  # the group is the test's too
+            os.kill(pid, signal.SIGKILL)
+        for token in tokens:
+            is_gone(token)
+
+
+def test_a_signal_to_the_whole_group_is_one_and_drains(tmp_path: Path) -> None:
+    with spawning(STDIO, tmp_path, limits={"drain": "5m", "timeout": "5m"}) as server:
+        token = a_token()
+        waiting = server.call("neighbour", token=token)
+        server.says(f"begun {token}")
+        for pid in (server.process.pid, server.pid):
+            os.kill(pid, signal.SIGTERM)
+        refused = eventually(lambda: server.ask("tools/list").result(PATIENCE).get("error"))
+        assert refused["code"] == -32000
+        assert not waiting.done(), "a second signal would have ended it"
+        server.signal(signal.SIGTERM)
+        assert server.ends(30) == 0
+
+
+def test_an_exit_code_and_the_streams_are_those_of_the_bridge(tmp_path: Path) -> None:
+    (tmp_path / "mcp-bridge.json").write_text("{")
+    done = subprocess.run(command(), cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False)
+    bare = subprocess.run(command("--no-guard"), cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == bare.returncode == 2
+    assert (done.stdout, done.stderr) == (bare.stdout, bare.stderr)
+
+
+@pytest.mark.parametrize("how", ["SIGQUIT", "SIGUSR1", "SIGABRT"])
+def test_it_ends_by_the_signal_that_has_ended_the_bridge(how: str, tmp_path: Path) -> None:
+    number = getattr(signal, how)
+    with spawning(STDIO, tmp_path) as server:
+        (token,) = leave(server, "session")
+        os.kill(server.pid if how == "SIGABRT" else server.process.pid, number)
+        assert server.ends() == -number
+        is_gone(token)
+
+
+def test_a_bridge_that_is_just_starting_ends_by_its_first_signal(folder: Path) -> None:
+    with started(folder) as server:
+        assert server.stderr is not None
+        assert server.stderr.readline() == b"importing\n"
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE) == 0
+
+
+def test_the_output_ends_with_the_bridge_although_its_children_are_deaf(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-S', '-c', 'import signal, time;"
+        " signal.signal(15, 1); time.sleep(1000)'], stdin=-3, stdout=-3, stderr=-3)\n"
+    )
+    with started(tmp_path, "tools.py", stdin=subprocess.DEVNULL) as server:
+        assert server.stdout is not None
+        assert server.stdout.read() == b""
+        assert server.poll() is None, "the guard sees to the child still"
+        assert server.wait(PATIENCE) in {0, 1}
+
+
+def test_without_a_guard_an_orderly_end_takes_its_children_along(tmp_path: Path) -> None:
+    with spawning(STDIO, tmp_path, "--no-guard") as server:
+        assert server.pid == server.process.pid
+        tokens = leave(server, "popen", "session", "deaf", "family")
+        server.hang_up()
+        assert server.ends() == 0
+        for token in tokens:
+            is_gone(token)
+
+
+GROUP = """
+import os, signal, subprocess, sys
+rests = subprocess.Popen(["sleep", "1000"])
+os.kill(rests.pid, signal.SIGSTOP)
+os.waitid(os.P_PID, rests.pid, os.WSTOPPED | os.WNOWAIT)
+code = subprocess.run([sys.executable, "-m", "mcp_bridge", "serve"], stdin=subprocess.DEVNULL).returncode
+rests.kill()
+print("still here", code)
+"""
+
+
+def test_the_end_of_a_bridge_is_no_hang_up_for_its_group_where_another_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("from mcp_bridge import tool\n\n@tool\ndef one() -> int: return 1\n")
+    done = subprocess.run(
+        [sys.executable, "-c", GROUP], cwd=tmp_path, capture_output=True, text=True, timeout=90, start_new_session=True
+    )
+    assert (done.returncode, done.stdout) == (0, "still here 0\n")
+
+
+@pytest.mark.timeout(600)
+def test_twenty_servers_leave_nothing(tmp_path: Path) -> None:
+    token = a_token()
+    (tmp_path / "tools.py").write_text(
+        "import subprocess, sys\nfrom mcp_bridge import tool\n@tool\ndef nothing() -> None:\n    'N.'\n"
+        f"subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(1000)', '{token}'],"
+        " start_new_session=True)\n"
+    )
+    for _ in range(20):
+        done = subprocess.run(
+            command("tools.py"), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE
+        )
+        assert done.returncode == 0, done.stderr
+        assert not carrying(token)
+
+
+def test_the_guard_is_small(tmp_path: Path) -> None:
+    with spawning(STDIO, tmp_path) as server:
+        front, keeper, _ = map(psutil.Process, trio_of(server))
+        for process in (front, keeper):
+            assert process.memory_info().rss < 40_000_000
+            assert process.num_threads() == 1
+            assert sum(process.cpu_times()[:2]) < 1
+            assert not {link for link in map(os.readlink, fds(process.pid)) if link.startswith("pipe:")}
+
+
+def fds(pid: int) -> list[str]:
+    """What a process holds open."""
+    return [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]

@@ -1,0 +1,211 @@
+"""Synchronous handlers in threads: bounded, with their caller's context variables, and never lost."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
+from mcp_bridge.contracts.errors import Overloaded
+from mcp_bridge.runtime.thread_pool import Threads, _Handover, from_any_thread
+from tests.kits.wire.speaking import entry_of, raising
+
+PATIENCE = 60.0
+tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+
+
+def serving(handler: Any, threads: int) -> ToolRegistry:
+    registry = ToolRegistry(pipeline=Pipeline(threads=threads, timeout=None))
+    registry.register(entry_of(handler))
+    return registry
+
+
+async def dispatch(registry: ToolRegistry, arguments: Any = None) -> Any:
+    return (await registry.dispatch(ToolCall(id="1", name="t", arguments=arguments or {}), CallContext())).output
+
+
+async def until_free(threads: Threads) -> None:
+    with anyio.fail_after(PATIENCE):
+        while threads.busy:
+            await checkpoint()
+
+
+async def test_a_handler_runs_in_a_thread_and_sees_the_variables_of_its_caller() -> None:
+    def look(data: Any) -> list[Any]:
+        seen = tenant.get()
+        tenant.set("the handler's own")
+        return [seen, threading.current_thread() is threading.main_thread()]
+
+    tenant.set("ann")
+    assert await dispatch(serving(look, 1)) == ["ann", False]
+    assert tenant.get() == "ann"
+
+
+async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
+    begun: list[str] = []
+    events = {name: threading.Event() for name in "abc"}
+
+    def hold(data: Any) -> str:
+        begun.append(data["name"])
+        assert events[data["name"]].wait(PATIENCE)
+        return str(data["name"])
+
+    registry = serving(hold, 2)
+    threads = registry.pipeline.threads
+    ended: list[str] = []
+
+    async def calling(name: str) -> None:
+        ended.append(await dispatch(registry, {"name": name}))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for name in "ab":
+                tasks.start_soon(calling, name)
+            while sorted(begun) != ["a", "b"]:
+                await checkpoint()
+            tasks.start_soon(calling, "c")
+            await anyio.wait_all_tasks_blocked()
+            assert sorted(begun) == ["a", "b"]
+            assert threads.busy == 2
+            events["b"].set()
+            while "c" not in begun:
+                await checkpoint()
+            assert ended == ["b"]
+            events["a"].set()
+            events["c"].set()
+    assert sorted(ended) == ["a", "b", "c"]
+    assert threads.busy == 0
+
+
+async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
+    begun, release = threading.Event(), threading.Event()
+    threads = Threads(1)
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(PATIENCE)))
+                while not begun.is_set():
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            assert threads.busy == 1
+            with pytest.raises(Overloaded):
+                await threads.run(raising, AssertionError("there was no place"))
+            assert threads.busy == 1
+    finally:
+        release.set()
+    await until_free(threads)
+    assert await threads.run(lambda: "free again") == "free again"
+
+
+@pytest.mark.parametrize("steps", range(10))
+async def test_a_call_cancelled_at_any_moment_gives_its_place_back(steps: int) -> None:
+    threads = Threads(1)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(threads.run, int)
+        for _ in range(steps):
+            await checkpoint()
+        tasks.cancel_scope.cancel()
+    await until_free(threads)
+    assert await threads.run(lambda: "free again") == "free again"
+
+
+def test_a_thread_that_outlives_its_event_loop_ends_quietly(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+    ends = _Handover.thread_ends
+
+    def watched(handover: _Handover) -> None:
+        try:
+            ends(handover)
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            ended.set()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(threads.run, lambda: (begun.set(), release.wait(PATIENCE)))
+            while not begun.is_set():
+                await checkpoint()
+            tasks.cancel_scope.cancel()
+
+    monkeypatch.setattr(_Handover, "thread_ends", watched)
+    threads = Threads(1)
+    anyio.run(main, backend=anyio_backend)
+    release.set()
+    assert ended.wait(PATIENCE)
+    assert raised == []
+
+
+async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
+    ended = threading.Event()
+    handover = _Handover(ended.set, lambda: None, from_any_thread())
+    assert handover.thread_starts()
+    handover.waiter_leaves()
+    worker = threading.Thread(target=handover.thread_ends)
+    worker.start()
+    worker.join(PATIENCE)  # this loop does nothing meanwhile
+    assert not worker.is_alive()
+    with anyio.fail_after(PATIENCE):
+        while not ended.is_set():
+            await checkpoint()
+
+
+@pytest.mark.parametrize("error", [StopIteration(1), SystemExit(2), KeyboardInterrupt(), ValueError("x")], ids=repr)
+async def test_what_a_thread_raises_is_raised_here(error: BaseException) -> None:
+    threads = Threads(1)
+    caught: list[BaseException] = []
+    try:
+        await threads.run(raising, error)
+    except BaseException as seen:
+        caught.append(seen)
+    assert threads.busy == 0
+    [seen] = caught
+    assert error in (seen, seen.__cause__)  # a coroutine cannot raise StopIteration itself
+
+
+async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_they_are_all() -> None:
+    end, begun = threading.Event(), threading.Semaphore(0)
+
+    def hold(data: Any) -> None:
+        begun.release()
+        assert end.wait(PATIENCE)
+
+    threads = Threads(2)
+    for expected in ({"slow": 1}, {"slow": 2}):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(threads.run, hold, None, name="slow"))
+            while not begun.acquire(blocking=False):
+                await checkpoint()
+            tasks.cancel_scope.cancel()
+        assert threads.stuck == expected
+    with pytest.raises(Overloaded, match=r"do not end: slow \(2\)"):
+        await threads.run(lambda: None)
+    end.set()
+    await until_free(threads)
+    assert threads.stuck == {}
+    assert await threads.run(lambda: 1) == 1
+
+
+async def test_what_a_strangers_thread_has_the_loop_call_finds_itself_in_the_loop() -> None:
+    begun = anyio.Event()
+
+    async def begin() -> None:
+        begun.set()
+
+    async with anyio.create_task_group() as tasks:
+        soon = from_any_thread()
+        thread = threading.Thread(target=soon, args=(lambda: tasks.start_soon(begin) and None,))
+        thread.start()
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+        thread.join(PATIENCE)

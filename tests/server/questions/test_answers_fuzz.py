@@ -1,0 +1,214 @@
+"""Whatever a client sends as answers or as a state, it gets a result, a question or an error, and so does the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_bridge import CallContext, Form, Link, NeedsInput, Roots, Sampling, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.authoring import tool
+from mcp_bridge.server.questions import Unfit, pose
+from tests.kits.questions.asking_kit import (
+    DEEP,
+    EVERYTHING,
+    NAME,
+    Json,
+    Talk,
+    accept,
+    bridge_of,
+    idle,
+    said,
+    sampled,
+    talking,
+)
+
+FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+QUESTIONS: dict[str, Any] = {
+    "form": Form("Who?", NAME),
+    "typed": Form("When?", int),
+    "page": Link("Open.", "https://example.com/"),
+    "model": Sampling("Hi"),
+    "roots": Roots(),
+}
+GOOD: Json = {
+    "form": accept(name="Ada"),
+    "typed": accept(value=7),
+    "page": {"action": "accept"},
+    "model": sampled("Hello"),
+    "roots": {"roots": [{"uri": "file:///a", "name": "A"}]},
+}
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+words = st.sampled_from(
+    ["action", "content", "accept", "role", "model", "roots", "uri", "name", "value", "type", "text"]
+)
+anything = st.recursive(
+    scalars | words,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words | st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+nearly = st.one_of(
+    anything,
+    st.sampled_from(list(GOOD.values())),
+    st.fixed_dictionaries(
+        {"action": st.sampled_from(["accept", "decline", "cancel"]) | anything}, optional={"content": anything}
+    ),
+    st.fixed_dictionaries({"role": words, "content": anything, "model": words | anything}),
+    st.fixed_dictionaries({"roots": st.lists(anything, max_size=3)}),
+)
+responses = st.dictionaries(st.sampled_from([*QUESTIONS, "q1", ""]) | st.text(), nearly, max_size=6) | anything
+
+
+@dataclass
+class Server:
+    """A server in a loop of its own, for tests that are not async."""
+
+    portal: BlockingPortal
+    bridge: Bridge
+    talk: Talk
+
+    def go(self, state: Any, answers: Any, name: str = "ask") -> Json:
+        """One round; it must end as rounds may end."""
+        answer: Json = self.portal.call(self._go, state, answers, name)
+        if "error" in answer:
+            assert answer["error"]["code"] in (-32602, -32600, -32700), answer
+        else:
+            assert answer["result"]["resultType"] in ("complete", "input_required")
+        return answer
+
+    async def _go(self, state: Any, answers: Any, name: str) -> Json:
+        number = await self.talk.calling(name, state=state).begin(answers)
+        # what cannot be read at all, such as a number without end, is answered without an id
+        answer = await self.talk.until(lambda message: message.get("id") in (number, None))
+        self.talk.heard.clear()
+        return answer
+
+
+@pytest.fixture(params=["asyncio", "trio"], scope="module")
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A tool that asks all kinds of questions in line, and one that needs them."""
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        got = await ctx.put(QUESTIONS)
+        return " ".join(type(answer).__name__ for answer in got.values())
+
+    @tool(registry=registry)
+    def need(ctx: CallContext) -> Any:
+        """Needs."""
+        return NeedsInput(QUESTIONS) if not ctx.answers else "done"
+
+    bridge = bridge_of(registry, parked=100_000)
+    with (
+        start_blocking_portal(request.param) as portal,
+        portal.wrap_async_context_manager(talking(bridge, capabilities=EVERYTHING)) as talk,
+    ):
+        yield Server(portal, bridge, talk)
+
+
+@pytest.mark.parametrize("name", ["ask", "need"])
+@FUZZ
+@given(answers=st.lists(responses, min_size=1, max_size=4))
+def test_any_answers_lead_to_a_result_a_question_or_an_error(server: Server, name: str, answers: list[Any]) -> None:
+    state = None
+    for given_now in (None, *answers):
+        result = server.go(state, given_now, name).get("result")
+        if result is None:  # refused before the state was used, so it is good still
+            continue
+        if result["resultType"] == "complete":
+            return
+        state = result["requestState"]
+        assert set(result["inputRequests"]) <= set(QUESTIONS)
+    last = server.go(state, GOOD, name)["result"]
+    assert last["resultType"] == "complete"
+
+
+@FUZZ
+@given(answers=responses)
+def test_any_answers_may_come_unasked(server: Server, answers: Any) -> None:
+    first = server.go(None, answers).get("result")
+    if first is not None and first["resultType"] == "input_required":
+        assert server.go(first["requestState"], GOOD)["result"]["resultType"] == "complete"
+
+
+@FUZZ
+@given(state=st.text(max_size=200) | anything.filter(lambda value: value is not None), answers=responses)
+def test_any_state_that_was_not_given_out_is_refused(server: Server, state: Any, answers: Any) -> None:
+    assert "error" in server.go(state, answers)
+
+
+@FUZZ
+@given(place=st.integers(min_value=0), character=st.characters(), cut=st.integers(min_value=0, max_value=2))
+def test_any_change_of_a_state_is_refused(server: Server, place: int, character: str, cut: int) -> None:
+    state = server.go(None, None)["result"]["requestState"]
+    place %= len(state) + 1
+    changed = state[:place] + character + state[place + cut :]
+    answer = server.go(changed, GOOD)
+    assert ("error" in answer) is (changed != state)
+    if changed != state:
+        assert said(server.go(state, GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
+
+
+def test_after_all_that_nothing_is_stuck(server: Server) -> None:
+    """What is still asked waits for its answers, and everything else is gone."""
+    asked = server.go(None, None)["result"]
+    assert said(server.go(asked["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
+    park = server.bridge.endpoint._calls._park
+    assert park._asking <= set(park._waiting.values())
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
+@FUZZ
+@given(kind=st.sampled_from(list(QUESTIONS)), raw=nearly)
+def test_any_answer_fits_its_question_or_is_said_not_to(version: str, kind: str, raw: Any) -> None:
+    posed = pose(QUESTIONS[kind], version)
+    try:
+        answer = posed.read(raw)
+    except Unfit as error:
+        answer = error
+    if isinstance(answer, Unfit):
+        assert answer.problems
+        assert all(isinstance(line, str) for line in answer.problems)
+    else:
+        assert type(answer).__name__ in ("Answer", "Sampled", "tuple")
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("name", ["ask", "need"])
+def test_answers_that_are_large_or_deep_are_no_worse(backend: str, name: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        return str(len((await ctx.ask("Who?", NAME, key="name")).content["name"]))
+
+    @tool(registry=registry)
+    async def need(ctx: CallContext) -> Any:
+        """Needs."""
+        return (
+            str(len(ctx.answers["name"].content["name"])) if ctx.answers else NeedsInput({"name": Form("Who?", NAME)})
+        )
+
+    async def main() -> None:
+        bridge = bridge_of(registry)
+        async with talking(bridge) as talk:
+            call = talk.calling(name)
+            await call.asks()
+            for wrong in (accept(name=DEEP), {**accept(name="Ada"), "more": DEEP}):
+                answer = await call.go({"name": wrong, "other": wrong})
+                assert "error" in answer or answer["result"]["resultType"] == "input_required"
+            assert said(await call.ends({"name": accept(name="x" * 1_000_000)})) == "1000000"
+            assert idle(bridge)
+
+    anyio.run(main, backend=backend)

@@ -1,0 +1,271 @@
+"""Forms and pages: what a tool asks for is what a person sees, and what comes back is what was asked for."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import mcp_types as types
+import pytest
+from pydantic import BaseModel, Field, field_validator
+from typing_extensions import TypedDict
+
+from mcp_bridge import Answer, CallContext, ToolRegistry
+from mcp_bridge.authoring import tool
+from mcp_bridge.testing import connect
+from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, accept, code_of, said, talking
+from tests.kits.questions.asking_people import Person
+
+
+@dataclass
+class Delivery:
+    """Where it goes.
+
+    Attributes:
+        street: Street and number.
+    """
+
+    street: str
+    floor: int | None = None
+    slot: Literal["noon", "evening"] = "noon"
+
+
+class Seat(BaseModel):
+    row: int = Field(ge=1, title="Row")
+
+    @field_validator("row")
+    @classmethod
+    def _not_thirteen(cls, row: int) -> int:
+        if row == 13:
+            raise ValueError("there is no row 13")
+        return row
+
+
+class Pair(TypedDict):
+    left: float
+    right: bool
+
+
+class Size(Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+ENUMS: dict[str, Any] = {
+    "plain": {"type": "string", "enum": ["a", "b"], "default": "b"},
+    "titled": {"type": "string", "oneOf": [{"const": "x", "title": "An X"}, {"const": "y", "title": "A Y"}]},
+    "named": {"type": "string", "enum": ["p", "q"], "enumNames": ["Pea", "Queue"]},
+    "several": {"type": "array", "items": {"type": "string", "enum": ["m", "n"]}, "minItems": 1, "maxItems": 2},
+    "some": {
+        "type": "array",
+        "items": {"anyOf": [{"const": "u", "title": "Yew"}, {"const": "v", "title": "Vee"}]},
+        "default": ["v"],
+    },
+}
+DEFAULTS: dict[str, Any] = {
+    "text": {"type": "string", "title": "Text", "minLength": 1, "maxLength": 9, "default": "some"},
+    "mail": {"type": "string", "format": "email", "description": "Where to write", "default": "a@example.com"},
+    "whole": {"type": "integer", "minimum": 0, "maximum": 9, "default": 3},
+    "number": {"type": "number", "default": 0.5},
+    "flag": {"type": "boolean", "default": True},
+}
+
+
+async def asked_for(schema: Any, person: Person, mode: str, **options: Any) -> tuple[list[Answer], Any]:
+    """The answers that a tool gets that asks for this, and the call's result."""
+    registry, answers = ToolRegistry(), []
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        answers.append(await ctx.ask("Please.", schema, **options))
+        return answers[-1].action
+
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        return answers, await client.call_tool("ask", {})
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str) -> None:
+    person = Person(action)
+    (answer,), result = await asked_for(None, person, mode)
+    assert said(result) == answer.action == action
+    assert bool(answer) is answer.accepted is (action == "accept")
+    (question,) = person.asked
+    assert (question.message, question.mode) == ("Please.", "form")
+    assert question.requested_schema == {"type": "object", "properties": {}}
+
+
+@EVERY_ERA
+async def test_what_was_typed_before_somebody_declined_does_not_reach_the_tool(mode: str) -> None:
+    typed = types.ElicitResult(action="decline", content={"name": "Ada"})
+    (answer,), _ = await asked_for(NAME, Person(typed), mode)
+    assert (answer.content, answer.data) == ({}, None)
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(
+    ("asked", "content", "data"),
+    [
+        (Delivery, {"street": "Elm 1"}, Delivery("Elm 1")),
+        (Delivery, {"street": "Elm 1", "floor": 2, "slot": "evening"}, Delivery("Elm 1", 2, "evening")),
+        (Seat, {"row": 12}, Seat(row=12)),
+        (Pair, {"left": 0.5, "right": False}, {"left": 0.5, "right": False}),
+        (str, {"value": "ünï"}, "ünï"),
+        (int, {"value": 7}, 7),
+        (float, {"value": 2}, 2.0),
+        (bool, {"value": False}, False),
+        (Size, {"value": "l"}, Size.LARGE),
+        (Literal["a", "b"], {"value": "b"}, "b"),
+        (list[Size], {"value": ["s", "l"]}, [Size.SMALL, Size.LARGE]),
+        (datetime.date, {"value": "2026-07-28"}, datetime.date(2026, 7, 28)),
+        (Annotated[int, Field(ge=1, default=4)], {}, 4),
+    ],
+    ids=repr,
+)
+async def test_a_type_that_is_asked_for_comes_back_as_an_instance(
+    mode: str, asked: Any, content: Any, data: Any
+) -> None:
+    (answer,), _ = await asked_for(asked, Person(content), mode)
+    assert answer.data == data
+    assert type(answer.data) is type(data)
+    assert answer.content == content
+
+
+@EVERY_ERA
+async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults(mode: str) -> None:
+    person = Person({"street": "Elm 1"})
+    await asked_for(Delivery, person, mode)
+    sent = person.asked[0].requested_schema
+    assert sent["required"] == ["street"]
+    assert sent["properties"]["street"]["description"] == "Street and number."
+    assert sent["properties"]["slot"] | {"title": ""} == {
+        "type": "string",
+        "enum": ["noon", "evening"],
+        "default": "noon",
+        "title": "",
+    }
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("properties", [ENUMS, DEFAULTS], ids=["choices", "defaults"])
+async def test_a_json_schema_reaches_the_client_as_it_was_written(mode: str, properties: Any) -> None:
+    person = Person({})
+    (answer,), _ = await asked_for({"type": "object", "properties": properties}, person, mode)
+    assert person.asked[0].requested_schema == {"type": "object", "properties": properties}
+    assert answer.content == {}  # what nobody filled in is not made up
+
+
+@EVERY_ERA
+async def test_every_kind_of_choice_is_checked_when_it_comes_back(mode: str) -> None:
+    wrong = {"plain": "c", "titled": "An X", "named": "Pea", "several": [], "some": ["w"]}
+    right = {"plain": "a", "titled": "x", "named": "q", "several": ["m", "n"], "some": ["u"]}
+    person = Person(wrong, right)
+    (answer,), _ = await asked_for({"type": "object", "properties": ENUMS}, person, mode)
+    assert answer.content == answer.data == right
+    for name in wrong:
+        assert f"$.{name}" in person.asked[1].message
+
+
+@EVERY_ERA
+async def test_fields_left_empty_or_never_asked_for_do_not_reach_the_tool(mode: str) -> None:
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}, "name": {"type": "string"}}}
+    (answer,), _ = await asked_for(schema, Person({"age": None, "name": "Ada", "admin": True}), mode)
+    assert answer.content == answer.data == {"name": "Ada"}
+
+
+@EVERY_ERA
+async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong(mode: str) -> None:
+    person = Person({}, {"row": 13}, {"row": 2})
+    (answer,), _ = await asked_for(Seat, person, mode)
+    assert answer.data == Seat(row=2)
+    first, second, third = (question.message for question in person.asked)
+    assert first == "Please."
+    assert second.startswith("Please.")
+    assert "$.row" in second
+    assert "there is no row 13" in third
+    assert "required" not in third  # only the last answer's faults
+
+
+@EVERY_ERA
+async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> None:
+    person = Person({"name": "a"})
+    answers, result = await asked_for(NAME, person, mode)
+    assert (answers, len(person.asked)) == ([], 3)
+    assert code_of(result) == "invalid_answer"
+    assert "$.name" in said(result)
+
+
+@EVERY_ERA
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"place": {"type": "object"}}},
+        {"type": "object", "properties": {"password": {"type": "string"}}},
+        {"type": "string"},
+        list[str],
+    ],
+    ids=str,
+)
+async def test_what_no_form_can_have_is_the_authors_error_and_nobody_is_asked(mode: str, schema: Any) -> None:
+    person = Person({})
+    answers, result = await asked_for(schema, person, mode)
+    assert (answers, person.asked) == ([], [])
+    assert code_of(result) == "internal_error"
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_page_is_asked_for_by_its_address(mode: str, action: str) -> None:
+    person = Person(action)
+    (answer,), _ = await asked_for(None, person, mode, url="https://example.com/sign-in?a=1")
+    assert (answer.action, answer.content) == (action, {})
+    (question,) = person.asked
+    assert (question.mode, question.message, question.url) == ("url", "Please.", "https://example.com/sign-in?a=1")
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "example.com", ""])
+async def test_an_address_that_no_browser_should_open_is_the_authors_error(mode: str, url: str) -> None:
+    person = Person("accept")
+    answers, result = await asked_for(None, person, mode, url=url)
+    assert (answers, person.asked) == ([], [])
+    assert code_of(result) == "internal_error"
+
+
+async def test_only_handshake_clients_get_an_id_for_a_page_and_each_asking_has_its_own() -> None:
+    ids: list[Any] = []
+    for mode in ("legacy", "legacy", STATELESS):
+        person = Person("accept")
+        await asked_for(None, person, mode, url="https://example.com/")
+        ids.append(person.asked[0].model_dump(by_alias=True).get("elicitationId"))
+    assert ids[0]
+    assert ids[1]
+    assert ids[0] != ids[1]
+    assert ids[2] is None
+
+
+async def test_clients_of_older_versions_get_forms_in_the_words_they_know() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext, several: bool = False) -> str:
+        """Asks."""
+        kept = {key: part for key, part in ENUMS.items() if several or part["type"] != "array"}
+        return str((await ctx.ask("Please.", {"type": "object", "properties": kept})).content)
+
+    async with talking(registry, version="2025-06-18") as talk:
+        number = await talk.ask("tools/call", {"name": "ask", "arguments": {}})
+        question = await talk.question()
+        assert question["params"]["requestedSchema"]["properties"] == {
+            "plain": {"type": "string", "enum": ["a", "b"]},
+            "titled": {"type": "string", "enum": ["x", "y"], "enumNames": ["An X", "A Y"]},
+            "named": {"type": "string", "enum": ["p", "q"], "enumNames": ["Pea", "Queue"]},
+        }
+        await talk.reply(question, result=accept(plain="a"))
+        assert said((await talk.answer(number))["result"]) == "{'plain': 'a'}"
+        refused = await talk.get("tools/call", {"name": "ask", "arguments": {"several": True}})
+        assert code_of(refused["result"]) == "internal_error"

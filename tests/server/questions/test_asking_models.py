@@ -1,0 +1,227 @@
+"""Sampling, roots, and several questions at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from mcp_bridge import CallContext, Form, Image, Message, Root, Roots, Sampled, Sampling, Text, ToolRegistry
+from mcp_bridge.authoring import tool
+from mcp_bridge.testing import connect
+from tests.kits.questions.asking_kit import EVERY_ERA, NAME, accept, code_of, names, said, sampled, talking
+from tests.kits.questions.asking_people import Model, Person, folders
+
+TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}
+EVERY_SAMPLING = types.SamplingCapability.model_validate({"tools": {}, "context": {}})
+
+
+async def sampled_by(model: Model, mode: str, *messages: Any, **options: Any) -> tuple[list[Sampled], Any]:
+    """What a tool gets that samples like this, and the call's result."""
+    registry, got = ToolRegistry(), []
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        got.append(await ctx.sample(messages[0] if len(messages) == 1 else messages, **options))
+        return got[-1].text
+
+    client_options: Any = {"sampling_callback": model, "sampling_capabilities": EVERY_SAMPLING}
+    async with connect(registry, mode=mode, **client_options) as client:
+        return got, await client.call_tool("ask", {})
+
+
+@EVERY_ERA
+async def test_text_is_a_message_of_the_user_and_what_the_model_wrote_comes_back(mode: str) -> None:
+    model = Model("Paris", stopReason="endTurn")
+    (got,), result = await sampled_by(model, mode, "What is the capital of France?", max_tokens=50)
+    assert said(result) == "Paris"
+    assert got == Sampled(role="assistant", content=(Text("Paris"),), model="m-1", stop_reason="endTurn")
+    (asked,) = model.asked
+    (message,) = asked.messages
+    assert (message.role, message.content.text, asked.max_tokens) == ("user", "What is the capital of France?", 50)
+
+
+@EVERY_ERA
+async def test_every_option_of_sampling_reaches_the_client(mode: str) -> None:
+    model = Model()
+    options: dict[str, Any] = {
+        "system_prompt": "One word.",
+        "temperature": 0.25,
+        "stop_sequences": ["\n"],
+        "model_preferences": {"hints": [{"name": "small"}], "costPriority": 0.5},
+        "metadata": {"trace": 1},
+        "include_context": "thisServer",
+        "tools": [TOOL],
+        "tool_choice": {"mode": "required"},
+    }
+    await sampled_by(model, mode, "Hi", **options)
+    asked = model.asked[0].model_dump(by_alias=True, exclude_none=True)
+    assert {key: asked[key] for key in ("systemPrompt", "temperature", "stopSequences", "metadata")} == {
+        "systemPrompt": "One word.",
+        "temperature": 0.25,
+        "stopSequences": ["\n"],
+        "metadata": {"trace": 1},
+    }
+    assert asked["modelPreferences"] == {"hints": [{"name": "small"}], "costPriority": 0.5}
+    assert (asked["includeContext"], asked["toolChoice"]) == ("thisServer", {"mode": "required"})
+    assert asked["tools"][0]["name"] == "add"
+
+
+@EVERY_ERA
+async def test_a_conversation_keeps_its_roles_and_its_blocks(mode: str) -> None:
+    model = Model()
+    raw = {"role": "assistant", "content": {"type": "text", "text": "three"}}
+    await sampled_by(model, mode, "one", Message("two", "assistant"), raw, Message(Image(b"\x89PNG", "image/png")))
+    first, second, third, fourth = model.asked[0].messages
+    assert [each.role for each in model.asked[0].messages] == ["user", "assistant", "assistant", "user"]
+    assert [each.content.text for each in (first, second, third)] == ["one", "two", "three"]
+    assert (fourth.content.type, fourth.content.mime_type) == ("image", "image/png")
+
+
+@EVERY_ERA
+async def test_tool_uses_of_the_model_come_back_as_mcp_has_them(mode: str) -> None:
+    use = {"type": "tool_use", "id": "1", "name": "add", "input": {"a": 1}}
+    model = Model(content=[{"type": "text", "text": "Let me see."}, use], stopReason="toolUse")
+    (got,), _ = await sampled_by(model, mode, "1 and 2?", tools=[TOOL])
+    assert got.text == "Let me see."
+    assert {key: got.content[1][key] for key in use} == use  # type: ignore[index]
+    assert got.stop_reason == "toolUse"
+
+
+@EVERY_ERA
+async def test_roots_come_back_with_their_names(mode: str) -> None:
+    registry, got = ToolRegistry(), []
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks."""
+        got.extend(await ctx.roots())
+
+    async with connect(registry, mode=mode, list_roots_callback=folders) as client:
+        await client.call_tool("ask", {})
+    assert got == [Root(uri="file:///a", name="A"), Root(uri="file:///b")]
+
+
+@EVERY_ERA
+async def test_several_questions_at_once_are_answered_by_their_keys(mode: str) -> None:
+    registry, model = ToolRegistry(), Model("Hello")
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi"), "roots": Roots()})
+        assert list(got) == ["name", "model", "roots"]
+        return f"{got['name'].content['name']} {got['model'].text} {len(got['roots'])}"
+
+    options: Any = {"sampling_callback": model, "list_roots_callback": folders}
+    async with connect(registry, mode=mode, elicitation_callback=Person({"name": "Ada"}), **options) as client:
+        assert said(await client.call_tool("ask", {})) == "Ada Hello 2"
+
+
+@EVERY_ERA
+async def test_of_several_questions_each_is_asked_again_on_its_own(mode: str) -> None:
+    registry = ToolRegistry()
+
+    async def hasty(params: Any) -> Any:
+        fits = "First" in params.message or "did not fit" in params.message
+        return types.ElicitResult(action="accept", content={"name": "Ada" if fits else ""})
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        got = await ctx.put({"first": Form("First?", NAME), "second": Form("Second?", NAME)})
+        return f"{got['first'].content['name']} {got['second'].content['name']}"
+
+    person = Person(hasty)
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        assert said(await client.call_tool("ask", {})) == "Ada Ada"
+    assert sorted(question.message[:6] for question in person.asked) == ["First?", "Second", "Second"]
+
+
+@EVERY_ERA
+async def test_one_answer_that_never_fits_ends_what_was_asked_beside_it(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks."""
+        await ctx.put({"first": Form("First?", NAME), "second": Form("Second?", NAME)})
+
+    async with connect(registry, mode=mode, elicitation_callback=Person({})) as client:
+        assert code_of(await client.call_tool("ask", {})) == "invalid_answer"
+
+
+@EVERY_ERA
+async def test_tasks_of_a_tool_may_ask_beside_each_other(mode: str) -> None:
+    registry, got = ToolRegistry(), {}
+
+    async def echo(params: Any) -> Any:
+        return types.ElicitResult(action="accept", content={"name": f"to {params.message}"})
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks."""
+
+        async def one(question: str) -> None:
+            got[question] = (await ctx.ask(question, NAME)).content["name"]
+
+        async with anyio.create_task_group() as tasks:
+            for question in ("one", "two", "three"):
+                tasks.start_soon(one, question)
+
+    async with connect(registry, mode=mode, elicitation_callback=Person(echo)) as client:
+        await client.call_tool("ask", {})
+    assert got == {question: f"to {question}" for question in ("one", "two", "three")}
+
+
+def racing() -> ToolRegistry:
+    """A tool whose tasks ask under names that could be taken for each other's."""
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext, keys: list[str]) -> list[str]:
+        """Asks."""
+        got: dict[int, str] = {}
+
+        async def one(number: int, key: str) -> None:
+            got[number] = (await ctx.ask(f"Question {number}", NAME, key=key or None)).content["name"]
+
+        async with anyio.create_task_group() as tasks:
+            for number, key in enumerate(keys):
+                tasks.start_soon(one, number, key)
+        return [got[number] for number in range(len(keys))]
+
+    return registry
+
+
+@pytest.mark.parametrize("keys", [["a", "b"], ["a", "a"], ["", ""], ["q2", ""], ["", "q1"], ["q1", "", "q1", "q2", ""]])
+async def test_questions_put_in_one_turn_go_out_in_one_round_each_under_a_name_of_its_own(keys: list[str]) -> None:
+    async with talking(racing()) as talk:
+        call = talk.calling("ask", {"keys": keys})
+        questions = await call.asks()
+        assert len(questions) == len(keys)
+        for key in set(keys) - {""}:
+            assert key in questions
+        result = await call.ends({name: accept(name=each["params"]["message"]) for name, each in questions.items()})
+        assert result["structuredContent"] == [f"Question {number}" for number in range(len(keys))]
+
+
+async def test_a_conversation_that_does_not_fit_is_asked_for_again() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        got = await ctx.put({"model": Sampling("Hi"), "roots": Roots()})
+        return f"{got['model'].text} {len(got['roots'])}"
+
+    async with talking(registry) as talk:
+        call = talk.calling("ask")
+        asked = await call.asks()
+        assert asked["roots"] == {"method": "roots/list", "params": {}}
+        assert await call.asks({"model": {"roots": []}, "roots": sampled("x")}) == asked
+        assert names(await call.asks({"model": sampled("Hello"), "roots": sampled("x")})) == ["roots"]
+        assert said(await call.ends({"roots": {"roots": [{"uri": "file:///a"}]}})) == "Hello 1"

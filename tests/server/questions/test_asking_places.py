@@ -1,0 +1,219 @@
+"""Where a question may come from: tools, prompts, resources, threads, calls made by calls, and policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import CallContext, Form, Roots, Sampling, Stage, ToolCall, ToolRegistry, ToolResult
+from mcp_bridge.authoring import prompt, resource, tool
+from mcp_bridge.contracts.errors import ApprovalDeclined
+from mcp_bridge.testing import connect
+from tests.kits.questions.asking_kit import EVERY_ERA, NAME, code_of, governed, said, talking
+from tests.kits.questions.asking_people import Model, Person, folders
+
+
+class Approval:
+    """Asks a person before a tool runs."""
+
+    stage = Stage.DECIDE
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
+        if not await ctx.ask(f"Run {call.name}?", key="approve"):
+            raise ApprovalDeclined(f"Somebody said no to {call.name}.")
+        result: ToolResult = await call_next(call, ctx)
+        return result
+
+
+def everywhere() -> ToolRegistry:
+    """A prompt, a resource and a template that ask for a name, a model and roots."""
+    registry = ToolRegistry()
+
+    async def three(ctx: CallContext) -> str:
+        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi"), "roots": Roots()})
+        return f"{got['name'].content['name']} {got['model'].text} {got['roots'][0].uri}"
+
+    @prompt(registry=registry)
+    async def greeting(ctx: CallContext, tone: str = "plain") -> str:
+        """Greets."""
+        return f"{tone} {await three(ctx)}"
+
+    @resource("test://page", registry=registry)
+    async def page(ctx: CallContext) -> str:
+        """A page."""
+        return await three(ctx)
+
+    @resource("test://pages/{number}", registry=registry)
+    async def numbered(number: int, ctx: CallContext) -> str:
+        """A page of many."""
+        return f"{number} {await three(ctx)}"
+
+    return registry
+
+
+@EVERY_ERA
+async def test_prompts_and_resources_ask_as_tools_do(mode: str) -> None:
+    callbacks: Any = {
+        "elicitation_callback": Person({"name": "Ada"}),
+        "sampling_callback": Model("Hello"),
+        "list_roots_callback": folders,
+    }
+    async with connect(everywhere(), mode=mode, **callbacks) as client:
+        greeting = await client.get_prompt("greeting", {"tone": "warm"})
+        assert greeting.messages[0].content.text == "warm Ada Hello file:///a"
+        for uri, text in (("test://page", ""), ("test://pages/7", "7 ")):
+            (content,) = (await client.read_resource(uri)).contents
+            assert content.text == f"{text}Ada Hello file:///a"
+
+
+@EVERY_ERA
+async def test_a_prompt_or_resource_whose_client_cannot_be_asked_is_refused(mode: str) -> None:
+    code = -32603 if mode == "legacy" else -32021
+    async with connect(everywhere(), mode=mode, elicitation_callback=Person({"name": "Ada"})) as client:
+        for request in (client.get_prompt("greeting", {}), client.read_resource("test://page")):
+            with pytest.raises(MCPError) as refused:
+                await request
+            assert refused.value.error.code == code
+            if mode == "legacy":
+                assert refused.value.error.data["code"] == "missing_capability"
+            else:
+                assert refused.value.error.data["requiredCapabilities"] == {"sampling": {}, "roots": {}}
+
+
+@EVERY_ERA
+async def test_an_answer_that_never_fits_ends_a_prompt_with_its_code(mode: str) -> None:
+    callbacks: Any = {
+        "elicitation_callback": Person({}),
+        "sampling_callback": Model(),
+        "list_roots_callback": folders,
+    }
+    async with connect(everywhere(), mode=mode, **callbacks) as client:
+        with pytest.raises(MCPError) as ended:
+            await client.get_prompt("greeting", {})
+        assert ended.value.error.data["code"] == "invalid_answer"
+
+
+@EVERY_ERA
+async def test_a_synchronous_tool_asks_from_its_thread(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    def ask(ctx: CallContext) -> str:
+        """Asks."""
+        first = anyio.from_thread.run(ctx.ask, "How many?", int)
+        second = anyio.from_thread.run(ctx.ask, "And now?", int)
+        return f"{first.data + second.data}"
+
+    person = Person({"value": 3}, {"value": 4})
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        assert said(await client.call_tool("ask", {})) == "7"
+    assert [question.message for question in person.asked] == ["How many?", "And now?"]
+
+
+@EVERY_ERA
+async def test_a_call_made_by_a_call_asks_and_gets_the_answer(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def inner(ctx: CallContext) -> str:
+        """Asks."""
+        return str((await ctx.ask("Who, inside?", NAME)).content["name"])
+
+    @tool(registry=registry)
+    async def outer(ctx: CallContext) -> str:
+        """Asks before and after."""
+        before = (await ctx.ask("Who, before?", NAME)).content["name"]
+        inside = (await ctx.invoke("inner")).output
+        after = (await ctx.ask("Who, after?", NAME)).content["name"]
+        return f"{before} {inside} {after}"
+
+    person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        assert said(await client.call_tool("outer", {})) == "Ada Bob Cyd"
+
+
+@EVERY_ERA
+async def test_the_failure_of_a_question_in_a_call_made_by_a_call_is_its_result(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def inner(ctx: CallContext) -> str:
+        """Asks."""
+        return (await ctx.sample("Hi")).text
+
+    @tool(registry=registry)
+    async def outer(ctx: CallContext) -> str:
+        """Does without."""
+        result = await ctx.invoke("inner")
+        return f"without: {result.code}"
+
+    async with connect(registry, mode=mode, elicitation_callback=Person()) as client:
+        assert said(await client.call_tool("outer", {})) == "without: missing_capability"
+
+
+def approved() -> tuple[ToolRegistry, list[str]]:
+    """A registry whose tool runs once somebody agrees, and what it did."""
+    registry, done = governed(Approval()), []
+
+    @tool(registry=registry)
+    def remove(name: str) -> str:
+        """Removes."""
+        done.append(name)
+        return "removed"
+
+    return registry, done
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_policy_asks_before_the_tool_runs(mode: str, action: str) -> None:
+    registry, done = approved()
+    person = Person(action)
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        result = await client.call_tool("remove", {"name": "all"})
+    assert [question.message for question in person.asked] == ["Run remove?"]
+    if action == "accept":
+        assert (said(result), done) == ("removed", ["all"])
+    else:
+        assert (code_of(result), done) == ("approval_declined", [])
+
+
+@EVERY_ERA
+async def test_nobody_is_asked_to_approve_what_is_not_valid(mode: str) -> None:
+    registry, done = approved()
+    person = Person("accept")
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        assert code_of(await client.call_tool("remove", {"name": 3})) == "invalid_arguments"
+    assert (person.asked, done) == ([], [])
+
+
+async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
+    registry, done = approved()
+    async with connect(registry, mode="legacy") as client:
+        assert code_of(await client.call_tool("remove", {"name": "all"})) == "missing_capability"
+    async with talking(registry, capabilities={}) as talk:
+        error = await talk.calling("remove", {"name": "all"}).fails()
+        assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"elicitation": {"form": {}}}})
+    assert done == []
+
+
+async def test_outside_a_server_there_is_nobody_to_ask() -> None:
+    registry = everywhere()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        return str((await ctx.ask("Who?", NAME, fallback=None)) or "nobody")
+
+    @tool(registry=registry)
+    async def must(ctx: CallContext) -> str:
+        """Has to ask."""
+        return (await ctx.ask("Who?", NAME)).action
+
+    assert (await registry.ainvoke("ask", {})).data == "nobody"
+    assert "elicitation" in (await registry.ainvoke("must", {})).message
+    result = await registry.dispatch(ToolCall(id="1", name="must", arguments={}), CallContext())
+    assert result.code == "missing_capability"

@@ -1,0 +1,225 @@
+"""Clients that cannot be asked, and clients that answer a question with an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from mcp_bridge import CallContext, Form, Link, MissingCapability, Roots, Sampling, ToolRegistry
+from mcp_bridge.authoring import tool
+from mcp_bridge.testing import connect
+from tests.kits.questions.asking_kit import EVERYTHING, HANDSHAKE, STATELESS, accept, code_of, said, talking
+from tests.kits.questions.asking_people import Person
+
+FORM, URL, SAMPLE = {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}, {"sampling": {}}
+TOOLS, CONTEXT, ROOTS = {"sampling": {"tools": {}}}, {"sampling": {"context": {}}}, {"roots": {}}
+TOOL: Any = {"name": "add", "inputSchema": {"type": "object"}}
+
+
+async def put(ctx: CallContext, kind: str, **options: Any) -> Any:
+    """One question of each kind."""
+    match kind:
+        case "form":
+            return await ctx.ask("Please.", **options)
+        case "page":
+            return await ctx.ask("Please.", url="https://example.com/", **options)
+        case "model":
+            return await ctx.sample("Hi", **options)
+        case "tools":
+            return await ctx.sample("Hi", tools=[TOOL], **options)
+        case "choice":
+            return await ctx.sample("Hi", tool_choice={"mode": "none"}, **options)
+        case "context":
+            return await ctx.sample("Hi", include_context="allServers", **options)
+        case "no context":
+            return await ctx.sample("Hi", include_context="none", **options)
+    return await ctx.roots(**options)
+
+
+def asking() -> ToolRegistry:
+    """Tools that ask, with and without something to fall back on."""
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(kind: str, ctx: CallContext) -> str:
+        """Asks."""
+        return type(await put(ctx, kind)).__name__
+
+    @tool(registry=registry)
+    async def fall_back(kind: str, ctx: CallContext) -> str:
+        """Asks, or does without."""
+        return str(await put(ctx, kind, fallback="nothing"))
+
+    @tool(registry=registry)
+    async def catch(kind: str, ctx: CallContext) -> str:
+        """Asks, or says what is missing."""
+        try:
+            return type(await put(ctx, kind)).__name__
+        except MissingCapability as error:
+            return f"missing {error.required}"
+
+    return registry
+
+
+LACKING = pytest.mark.parametrize(
+    ("kind", "declared", "required"),
+    [
+        ("form", {}, FORM),
+        ("form", {"sampling": {}, "roots": {}}, FORM),
+        ("form", {"elicitation": {"url": {}}}, FORM),
+        ("page", {}, URL),
+        ("page", {"elicitation": {}}, URL),
+        ("page", {"elicitation": {"form": {}}}, URL),
+        ("model", {"elicitation": {}}, SAMPLE),
+        ("tools", {"sampling": {}}, TOOLS),
+        ("choice", {"sampling": {"context": {}}}, TOOLS),
+        ("context", {"sampling": {"tools": {}}}, CONTEXT),
+        ("roots", {"elicitation": {}, "sampling": {}}, ROOTS),
+    ],
+)
+
+
+@LACKING
+async def test_without_the_capability_a_stateless_call_is_refused_and_says_what_is_required(
+    kind: str, declared: Any, required: Any
+) -> None:
+    async with talking(asking(), capabilities=declared) as talk:
+        error = await talk.calling("ask", {"kind": kind}).fails()
+    assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": required})
+
+
+@LACKING
+async def test_without_the_capability_a_handshake_call_fails_with_its_code(
+    kind: str, declared: Any, required: Any
+) -> None:
+    async with talking(asking(), version=HANDSHAKE, capabilities=declared) as talk:
+        result = (await talk.get("tools/call", {"name": "ask", "arguments": {"kind": kind}}))["result"]
+        assert code_of(result) == "missing_capability"
+        (name,), (parts,) = required, required.values()
+        assert ".".join([name, *parts]) in said(result)
+        assert not [message for message in talk.heard if "method" in message]  # nothing was sent
+
+
+@LACKING
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+async def test_a_tool_may_fall_back_or_find_out_what_is_missing(
+    version: str, kind: str, declared: Any, required: Any
+) -> None:
+    async with talking(asking(), version=version, capabilities=declared) as talk:
+        for name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
+            answer = await talk.get("tools/call", {"name": name, "arguments": {"kind": kind}})
+            assert said(answer["result"]) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared"),
+    [
+        ("form", {"elicitation": {}}),
+        ("form", {"elicitation": {"form": {}}}),
+        ("page", {"elicitation": {"url": {}}}),
+        ("tools", {"sampling": {"tools": {}}}),
+        ("no context", {"sampling": {}}),
+        ("roots", {"roots": {"listChanged": True}}),
+    ],
+)
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+async def test_with_the_capability_the_question_goes_out(version: str, kind: str, declared: Any) -> None:
+    async with talking(asking(), version=version, capabilities=declared) as talk:
+        number = await talk.ask("tools/call", {"name": "fall_back", "arguments": {"kind": kind}})
+        if version == STATELESS:
+            assert len((await talk.answer(number))["result"]["inputRequests"]) == 1
+        else:
+            await talk.question()
+            await talk.cancel(number)
+
+
+async def test_all_that_several_questions_lack_is_said_at_once() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks everything."""
+        forms = {"page": Link("Open.", "https://example.com/"), "form": Form("Well?")}
+        await ctx.put({**forms, "tools": Sampling("Hi", tools=[TOOL]), "model": Sampling("Hi"), "roots": Roots()})
+
+    for declared, missing in (
+        ({}, {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}),
+        ({"elicitation": {"url": {}}, "roots": {}}, {"elicitation": {"form": {}}, "sampling": {"tools": {}}}),
+        ({"elicitation": {}, "sampling": {}}, {**URL, **TOOLS, **ROOTS}),
+    ):
+        async with talking(registry, capabilities=declared) as talk:
+            error = await talk.calling("ask").fails()
+            assert error["data"] == {"requiredCapabilities": missing}
+
+
+async def test_each_round_says_anew_what_its_client_can_do() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks twice."""
+        await ctx.ask("Well?", key="form")
+        return (await ctx.ask("Open.", url="https://example.com/", key="page")).action
+
+    async with talking(registry, capabilities={"elicitation": {}}) as talk:
+        grown = talk.calling("ask")
+        await grown.asks()
+        shrunk = talk.calling("ask")
+        await shrunk.asks()
+        assert (await shrunk.fails({"form": accept()}))["data"] == {"requiredCapabilities": URL}
+        talk.capabilities = {"elicitation": {"form": {}, "url": {}}}
+        assert list(await grown.asks({"form": accept()})) == ["page"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", STATELESS])
+async def test_a_person_who_declines_is_answered_for_by_no_fallback(mode: str) -> None:
+    async with connect(asking(), mode=mode, elicitation_callback=Person("decline")) as client:
+        assert said(await client.call_tool("fall_back", {"kind": "form"})).startswith("Answer(action='decline'")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(-1, "approval_declined"), (-32603, "tool_unavailable"), (-32601, "tool_unavailable")]
+)
+@pytest.mark.parametrize("kind", ["form", "page", "model", "roots"])
+async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_a_code(
+    kind: str, code: int, expected: str
+) -> None:
+    async with talking(asking(), version=HANDSHAKE) as talk:
+        for name in ("ask", "fall_back"):
+            number = await talk.ask("tools/call", {"name": name, "arguments": {"kind": kind}})
+            await talk.reply(await talk.question(), error={"code": code, "message": "not today"})
+            result = (await talk.answer(number))["result"]
+            assert code_of(result) == expected
+            assert "not today" in said(result)
+
+
+@pytest.mark.parametrize("mode", ["legacy"])
+async def test_a_tool_may_go_on_after_a_refusal(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks twice."""
+        try:
+            await ctx.sample("Hi")
+        except Exception as error:
+            return f"{type(error).__name__}, and then {(await ctx.ask('Really?')).action}"
+        return "sampled"
+
+    async def refuse(context: Any, params: Any) -> types.ErrorData:
+        return types.ErrorData(code=-1, message="User rejected sampling request")
+
+    callbacks: Any = {"sampling_callback": refuse, "elicitation_callback": Person("cancel")}
+    async with connect(registry, mode=mode, **callbacks) as client:
+        assert said(await client.call_tool("ask", {})) == "ApprovalDeclined, and then cancel"
+
+
+@pytest.mark.parametrize("reply", [{}, {"action": "perhaps"}, {"action": "accept", "content": "yes"}, {"roots": 3}])
+async def test_a_handshake_client_that_answers_nonsense_is_asked_three_times(reply: Any) -> None:
+    async with talking(asking(), version=HANDSHAKE, capabilities=EVERYTHING) as talk:
+        number = await talk.ask("tools/call", {"name": "ask", "arguments": {"kind": "form"}})
+        for _ in range(3):
+            await talk.reply(await talk.question(), result=reply)
+        assert code_of((await talk.answer(number))["result"]) == "invalid_answer"

@@ -1,0 +1,79 @@
+"""Calls that can begin again from what their clients carry make room for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+
+from mcp_bridge import CallContext, Form, NeedsInput, Stage, State, ToolCall, ToolRegistry, tool
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.testing import connect
+from tests.kits.questions.asking_kit import accept, bridge_of, code_of, governed, said, talking
+
+
+async def never(context: Any, params: Any) -> Any:
+    """Stands for a client that can be asked; its answers come by hand."""
+    raise AssertionError("asked by itself")
+
+
+async def test_questions_that_nobody_answers_never_keep_out_those_of_handlers_that_have_ended() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def who(ctx: CallContext) -> str | NeedsInput:
+        if not ctx.answers:
+            return NeedsInput({"name": Form("Who?", str)}, {"asked": 1})
+        return f"{ctx.answers['name'].content['value']} {ctx.state['asked']}"
+
+    bridge = Bridge(registry, state=State(parked=2))
+    async with connect(bridge, mode="2026-07-28", elicitation_callback=never) as client:
+
+        async def call(**round_: Any) -> Any:
+            return await client.session.call_tool("who", {}, allow_input_required=True, **round_)
+
+        asked = [await call() for _ in range(6)]
+        assert all(isinstance(one, types.InputRequiredResult) for one in asked)
+        answer = {"name": types.ElicitResult(action="accept", content={"value": "Ada"})}
+        for one in asked:
+            done = await call(request_state=one.request_state, input_responses=answer)
+            assert done.content[0].text == "Ada 1"
+
+
+class Checks:
+    """A policy that calls another tool before it decides."""
+
+    stage = Stage.DECIDE
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> Any:
+        if call.name != "check":
+            await ctx.invoke("check")
+        return await call_next(call, ctx)
+
+
+async def test_a_tool_that_a_policy_has_called_is_not_called_again_on_another_instance() -> None:
+    ran: list[str] = []
+
+    def instance(label: str) -> Bridge:
+        registry = governed(Checks())
+
+        @tool(registry=registry)
+        async def check(ctx: CallContext) -> str:
+            ran.append(label)
+            return (await ctx.ask("Sure?", key="sure")).action
+
+        @tool(registry=registry)
+        def work() -> str:
+            return "done"
+
+        return bridge_of(registry, keys=["k" * 40])
+
+    async with talking(instance("a")) as a, talking(instance("b")) as b:
+        here = a.calling("work")
+        await here.asks()
+        there = here.elsewhere(b)
+        assert code_of(await there.ends({"sure": accept()})) == "question_expired"
+        again = a.calling("work")
+        await again.asks()
+        assert said(await again.ends({"sure": accept()})) == "done"
+    assert ran == ["a", "a"]

@@ -1,0 +1,177 @@
+"""Handlers that end with what they need, and are called again with the answers and with their state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mcp_bridge import CallContext, Form, NeedsInput, Roots, Sampling, ToolRegistry
+from mcp_bridge.authoring import prompt, resource, tool
+from mcp_bridge.testing import connect
+from tests.kits.questions.asking_kit import (
+    EVERY_ERA,
+    HANDSHAKE,
+    NAME,
+    STATELESS,
+    accept,
+    code_of,
+    names,
+    said,
+    talking,
+)
+from tests.kits.questions.asking_people import Model, Person, folders
+from tests.kits.questions.asking_tools import WHO, collecting
+
+
+@dataclass
+class Order:
+    """What is ordered."""
+
+    dish: str
+    seats: int = 2
+
+
+@EVERY_ERA
+async def test_a_handler_is_called_again_with_the_last_answers_and_its_state(mode: str) -> None:
+    registry, seen = ToolRegistry(), []
+    collecting(registry, seen)
+    person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        assert said(await client.call_tool("collect", {})) == "Ada Bob Cyd"
+    assert seen == [
+        ({}, None),
+        ({"name": {"name": "Ada"}}, []),
+        ({"name": {"name": "Bob"}}, ["Ada"]),
+        ({"name": {"name": "Cyd"}}, ["Ada", "Bob"]),
+    ]
+
+
+@EVERY_ERA
+async def test_prompts_and_resources_may_need_input_too(mode: str) -> None:
+    registry = ToolRegistry()
+
+    def greet(ctx: CallContext) -> Any:
+        if "name" not in ctx.answers:
+            return NeedsInput({"name": WHO}, {"greeting": "Hello"})
+        return f"{ctx.state['greeting']} {ctx.answers['name'].content['name']}"
+
+    @prompt(registry=registry)
+    def greeting(ctx: CallContext) -> Any:
+        """Greets."""
+        return greet(ctx)
+
+    @resource("test://page", registry=registry)
+    async def page(ctx: CallContext) -> Any:
+        """A page."""
+        return greet(ctx)
+
+    @resource("test://pages/{number}", registry=registry)
+    def numbered(number: int, ctx: CallContext) -> Any:
+        """A page of many."""
+        return greet(ctx)
+
+    async with connect(registry, mode=mode, elicitation_callback=Person({"name": "Ada"})) as client:
+        assert (await client.get_prompt("greeting", {})).messages[0].content.text == "Hello Ada"
+        for uri in ("test://page", "test://pages/7"):
+            assert (await client.read_resource(uri)).contents[0].text == "Hello Ada"
+
+
+@EVERY_ERA
+async def test_a_tool_that_a_tool_calls_may_need_input_and_the_first_waits(mode: str) -> None:
+    registry, begun = ToolRegistry(), []
+    collecting(registry, [])
+
+    @tool(registry=registry)
+    async def outer(ctx: CallContext) -> str:
+        """Calls the other."""
+        begun.append(ctx.state)
+        result = await ctx.invoke("collect")
+        assert (ctx.state, dict(ctx.answers)) == (None, {})  # those were the other's
+        return f"outer got {result.output}"
+
+    person = Person({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        assert said(await client.call_tool("outer", {})) == "outer got Ada Bob Cyd"
+    assert begun == [None]
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_no_is_an_answer_to_a_handler_too(mode: str, action: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    def ask(ctx: CallContext) -> Any:
+        """Asks."""
+        return ctx.answers["name"].action if ctx.answers else NeedsInput({"name": WHO})
+
+    async with connect(registry, mode=mode, elicitation_callback=Person(action)) as client:
+        assert said(await client.call_tool("ask", {})) == action
+
+
+@EVERY_ERA
+async def test_the_answers_are_plain_data_checked_against_the_type(mode: str) -> None:
+    registry, seen = ToolRegistry(), []
+
+    @tool(registry=registry)
+    def order(ctx: CallContext) -> Any:
+        """Orders."""
+        if not ctx.answers:
+            return NeedsInput({"order": Form("What?", Order)})
+        seen.append((ctx.answers["order"].content, ctx.answers["order"].data))
+        return "ordered"
+
+    person = Person({"seats": 3}, {"dish": "soup", "seats": 3})
+    async with connect(registry, mode=mode, elicitation_callback=person) as client:
+        assert said(await client.call_tool("order", {})) == "ordered"
+    assert seen == [({"dish": "soup", "seats": 3}, {"dish": "soup", "seats": 3})]
+    assert "$.dish" in person.asked[1].message
+
+
+async def test_what_a_handler_needs_of_a_client_that_cannot_be_asked_is_said() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    def ask(ctx: CallContext) -> Any:
+        """Asks."""
+        return NeedsInput({"model": Sampling("Hi")})
+
+    for capabilities in ({}, {"elicitation": {}}):
+        async with talking(registry, capabilities=capabilities) as talk:
+            error = await talk.calling("ask").fails()
+            assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"sampling": {}}})
+    async with talking(registry, version=HANDSHAKE, capabilities={}) as talk:
+        answer = await talk.get("tools/call", {"name": "ask", "arguments": {}})
+        assert code_of(answer["result"]) == "missing_capability"
+
+
+async def test_answers_that_come_unasked_settle_what_a_handler_needs_once() -> None:
+    registry, seen = ToolRegistry(), []
+    collecting(registry, seen)
+    async with talking(registry) as talk:
+        call = talk.calling("collect")
+        assert names(await call.asks({"name": accept(name="Ada")})) == ["name"]
+        await call.asks({"name": accept(name="Bob")})
+        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+
+
+@pytest.mark.parametrize("mode", ["legacy", STATELESS])
+async def test_a_handler_may_ask_in_line_before_it_says_what_it_needs(mode: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def both(ctx: CallContext) -> Any:
+        """Asks in line, then needs."""
+        if not ctx.answers:
+            first = (await ctx.ask("First?", NAME)).content["name"]
+            needed: Mapping[str, Any] = {"second": Form("Second?", NAME), "roots": Roots(), "model": Sampling("Hi")}
+            return NeedsInput(needed, {"first": first})
+        return f"{ctx.state['first']} {ctx.answers['second'].content['name']} {ctx.answers['model'].text}"
+
+    callbacks: Any = {"list_roots_callback": folders, "sampling_callback": Model("Hello")}
+    person = Person({"name": "Ada"}, {"name": "Bob"})
+    async with connect(registry, mode=mode, elicitation_callback=person, **callbacks) as client:
+        assert said(await client.call_tool("both", {})) == "Ada Bob Hello"

@@ -1,0 +1,288 @@
+"""Calls that wait for answers: how many may, for how long, and what becomes of them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext, Form, ToolRegistry
+from mcp_bridge.authoring import tool
+from mcp_bridge.contracts.errors import QuestionExpired
+from tests.kits.questions.asking_kit import (
+    HANDSHAKE,
+    NAME,
+    PATIENCE,
+    REFUSED,
+    accept,
+    bridge_of,
+    code_of,
+    idle,
+    names,
+    said,
+    soon,
+    talking,
+)
+
+ANSWER = {"name": accept(name="Ada")}
+SOON_OVER = 0.3
+"""A time to live that nobody waits for long in a test."""
+
+
+class Waiting:
+    """A tool that asks, and says when it was cancelled and cleaned up."""
+
+    def __init__(self) -> None:
+        self.registry = ToolRegistry()
+        self.cleaned = anyio.Event()
+        self.went_on: list[str] = []
+        tool(registry=self.registry)(self.ask)
+        tool(registry=self.registry)(self.ask_from_a_thread)
+
+    async def ask(self, ctx: CallContext, times: int = 1) -> str:
+        """Asks."""
+        try:
+            for _ in range(times):
+                self.went_on.append((await ctx.ask("Who?", NAME, key="name")).content["name"])
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+                self.cleaned.set()
+        return " ".join(self.went_on)
+
+    def ask_from_a_thread(self, ctx: CallContext) -> str:
+        """Asks."""
+        try:
+            self.went_on.append(anyio.from_thread.run(_ask, ctx))
+        finally:
+            anyio.from_thread.run_sync(self.cleaned.set)
+        return self.went_on[-1]
+
+
+async def _ask(ctx: CallContext) -> str:
+    return str((await ctx.ask("Who?", NAME, key="name")).content["name"])
+
+
+async def until(fact: Any) -> None:
+    """Wait for what becomes true by itself, but not for ever."""
+    with anyio.fail_after(PATIENCE):
+        while not fact():  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(0.01)
+
+
+async def test_when_no_more_calls_may_wait_the_next_question_is_refused_and_the_first_lives() -> None:
+    waiting = Waiting()
+    bridge = bridge_of(waiting.registry, parked=1)
+    async with talking(bridge) as talk:
+        first = talk.calling("ask")
+        await first.asks()
+        for _ in range(3):
+            assert code_of(await talk.calling("ask").ends()) == "overloaded"
+        assert said(await first.ends(ANSWER)) == "Ada"
+        assert idle(bridge)
+        assert names(await talk.calling("ask").asks()) == ["name"]
+
+
+async def test_calls_that_ask_at_the_same_moment_are_counted_too() -> None:
+    waiting = Waiting()
+    async with talking(bridge_of(waiting.registry, parked=3)) as talk:
+        calls = [talk.calling("ask") for _ in range(10)]
+        sent = [await call.begin() for call in calls]
+        answers = [await call.end(number) for call, number in zip(calls, sent, strict=True)]
+        codes = [code_of(answer["result"]) for answer in answers]
+        assert sorted(code or "" for code in codes) == [""] * 3 + ["overloaded"] * 7
+
+
+async def test_a_call_needs_one_place_whatever_it_asks_and_keeps_it_while_it_is_asked_again() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def both(ctx: CallContext) -> str:
+        """Asks two things at once."""
+        got = await ctx.put({"a": Form("A?", NAME), "b": Form("B?", NAME)})
+        return f"{got['a'].content['name']} {got['b'].content['name']}"
+
+    bridge = bridge_of(registry, parked=1)
+    async with talking(bridge) as talk:
+        call = talk.calling("both")
+        assert names(await call.asks()) == ["a", "b"]
+        assert names(await call.asks({"a": accept(), "b": accept(name="Bob")})) == ["a"]
+        assert code_of(await talk.calling("both").ends()) == "overloaded"
+        assert said(await call.ends({"a": accept(name="Ada")})) == "Ada Bob"
+        assert idle(bridge)
+
+
+async def test_calls_that_ask_nothing_need_no_place() -> None:
+    waiting = Waiting()
+
+    @tool(registry=waiting.registry)
+    async def silent(ctx: CallContext) -> str:
+        """Asks nothing."""
+        return "done"
+
+    async with talking(bridge_of(waiting.registry, parked=1)) as talk:
+        await talk.calling("ask").asks()
+        assert said(await talk.calling("silent").ends()) == "done"
+        assert said(await talk.calling("ask").ends(ANSWER)) == "Ada"  # answered before it had to wait
+
+
+async def test_a_call_that_nobody_answers_in_time_is_cancelled_cleans_up_and_makes_room() -> None:
+    waiting = Waiting()
+    bridge = bridge_of(waiting.registry, parked=1, ttl=SOON_OVER)
+    async with talking(bridge) as talk:
+        call = talk.calling("ask")
+        await call.asks()
+        await soon(waiting.cleaned)
+        await until(lambda: idle(bridge))
+        await anyio.sleep(SOON_OVER / 2)  # the seal lives a moment longer than the call
+        assert await call.fails(ANSWER) == REFUSED
+        assert names(await talk.calling("ask").asks()) == ["name"]
+    assert waiting.went_on == []
+
+
+async def test_a_synchronous_tool_that_nobody_answers_leaves_its_thread() -> None:
+    waiting = Waiting()
+    bridge = bridge_of(waiting.registry, ttl=SOON_OVER)
+    async with talking(bridge) as talk:
+        await talk.calling("ask_from_a_thread").asks()
+        assert waiting.registry.pipeline.threads.busy == 0  # lent to others while it asks
+        await soon(waiting.cleaned)
+        await until(lambda: waiting.registry.pipeline.threads.busy == 0)
+        await until(lambda: idle(bridge))
+    assert waiting.went_on == []
+
+
+async def test_each_question_waits_for_the_whole_time() -> None:
+    waiting = Waiting()
+    bridge = bridge_of(waiting.registry, ttl=1.0)
+    async with talking(bridge) as talk:
+        call = talk.calling("ask", {"times": 3})
+        await call.asks()
+        began = time.monotonic()
+        while time.monotonic() - began < 1.2:
+            await anyio.sleep(0.4)
+            await call.asks()  # asked again, and so anew
+        await call.asks(ANSWER)
+        await call.asks(ANSWER)
+        assert said(await call.ends(ANSWER)) == "Ada Ada Ada"
+
+
+async def test_the_time_of_a_question_is_over_once_it_is_answered_and_a_tool_may_work_on() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        """Asks, and works longer than the question might have waited."""
+        await ctx.ask("Who?", NAME, key="name")
+        await anyio.sleep(1.2)
+        return "done"
+
+    async with talking(bridge_of(registry, ttl=1.0)) as talk:
+        call = talk.calling("work")
+        await call.asks()
+        assert said(await call.ends(ANSWER)) == "done"
+
+
+async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_comes_for_it() -> None:
+    registry, given_up = ToolRegistry(), [anyio.Event(), anyio.Event()]
+
+    @tool(registry=registry)
+    async def impatient(number: int, ctx: CallContext) -> str:
+        """Asks, but not for long."""
+        with anyio.move_on_after(0.05):
+            await ctx.ask("Who?", NAME)
+        given_up[number].set()
+        return "went on without"
+
+    bridge = bridge_of(registry, parked=1)
+    async with talking(bridge) as talk:
+        first = talk.calling("impatient", {"number": 0})
+        await first.asks()
+        await soon(given_up[0])
+        assert code_of(await talk.calling("impatient", {"number": 1}).ends()) == "overloaded"
+        assert said(await first.ends()) == "went on without"
+        assert idle(bridge)
+
+
+async def test_a_result_that_nobody_fetches_in_time_is_forgotten() -> None:
+    registry, ended = ToolRegistry(), anyio.Event()
+
+    @tool(registry=registry)
+    async def impatient(ctx: CallContext) -> str:
+        """Asks, but not for long."""
+        with anyio.move_on_after(0.05):
+            await ctx.ask("Who?", NAME)
+        ended.set()
+        return "went on without"
+
+    bridge = bridge_of(registry, ttl=SOON_OVER)
+    async with talking(bridge) as talk:
+        await talk.calling("impatient").asks()
+        await soon(ended)
+        await until(lambda: idle(bridge))
+
+
+async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
+    registry, expired = ToolRegistry(), []
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        return (await ctx.ask("Who?", NAME)).action
+
+    @tool(registry=registry)
+    async def ask_or_not(ctx: CallContext) -> str:
+        """Asks, and goes on without."""
+        try:
+            return (await ctx.sample("Hi")).text
+        except QuestionExpired as error:
+            expired.append(error.code)
+            return "went on without"
+
+    async with talking(bridge_of(registry, ttl=SOON_OVER), version=HANDSHAKE) as talk:
+        answer = await talk.get("tools/call", {"name": "ask", "arguments": {}})
+        assert code_of(answer["result"]) == "question_expired"
+        answer = await talk.get("tools/call", {"name": "ask_or_not", "arguments": {}})
+        assert said(answer["result"]) == "went on without"
+        late = await talk.question()
+        await talk.reply(late, result=accept(name="Ada"))  # too late is no harm
+        assert "result" in await talk.get("ping", {})
+    assert expired == ["question_expired"]
+
+
+async def test_many_calls_that_nobody_comes_back_to_leave_nothing_behind() -> None:
+    waiting = Waiting()
+    bridge = bridge_of(waiting.registry, ttl=SOON_OVER)
+    async with talking(bridge) as talk:
+        await talk.calling("ask").ends(ANSWER)
+        await anyio.wait_all_tasks_blocked()
+        before = len(anyio.get_running_tasks())
+        for _ in range(30):
+            await talk.calling("ask").asks()
+        await until(lambda: idle(bridge))
+        await until(lambda: len(anyio.get_running_tasks()) <= before)
+
+
+@pytest.mark.parametrize("parked", [1, 2])
+async def test_places_are_given_back_however_a_call_ends(parked: int) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def end(how: str, ctx: CallContext) -> str:
+        """Asks, and ends in some way."""
+        answer = await ctx.ask("Who?", NAME, key="name")
+        if how == "raise":
+            raise RuntimeError("on purpose")
+        if how == "exit":
+            raise SystemExit(3)
+        return answer.action
+
+    bridge = bridge_of(registry, parked=parked)
+    async with talking(bridge) as talk:
+        for how in ("return", "raise", "exit", "return"):
+            call = talk.calling("end", {"how": how})
+            await call.asks()
+            await call.ends(ANSWER)
+            assert idle(bridge)

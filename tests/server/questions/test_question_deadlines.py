@@ -1,0 +1,271 @@
+"""The time limit of a call stops while a person is asked, and goes on with what was left."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from mcp_bridge import CallContext, Stage, ToolCall, ToolRegistry, ToolResult
+from mcp_bridge.authoring import tool
+from mcp_bridge.testing import connect
+from tests.kits.questions.asking_kit import EVERY_ERA, accept, bridge_of, code_of, governed, names, said, soon, talking
+from tests.kits.questions.asking_people import Person
+
+NEVER = float("inf")
+SHORT = 0.4
+"""A time limit that a person who takes their time does not keep."""
+LONG = 1e6
+
+
+class Slow:
+    """A person who takes a while, and says how long it was."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.took = 0.0
+
+    async def __call__(self, params: Any) -> Any:
+        began = anyio.current_time()
+        await anyio.sleep(self._seconds)
+        self.took += anyio.current_time() - began
+        return types.ElicitResult(action="accept", content={})
+
+
+class Approval:
+    """Asks a person before a tool runs."""
+
+    stage = Stage.DECIDE
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
+        await ctx.ask("Shall it?")
+        result: ToolResult = await call_next(call, ctx)
+        return result
+
+
+@EVERY_ERA
+async def test_what_was_left_when_a_person_was_asked_is_left_when_they_have_answered(mode: str) -> None:
+    registry, slow = governed(timeout=60.0), Slow(0.1)
+    seen: dict[str, tuple[float, float | None]] = {}
+    asked = 0.0
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks twice."""
+        nonlocal asked
+        seen["before"] = (anyio.current_effective_deadline(), ctx.deadline)
+        began = anyio.current_time()
+        await ctx.ask("Once?")
+        await ctx.ask("Twice?")
+        asked = anyio.current_time() - began
+        seen["after"] = (anyio.current_effective_deadline(), ctx.deadline)
+
+    async with connect(registry, mode=mode, elicitation_callback=Person(slow)) as client:
+        await client.call_tool("ask", {})
+    (before, told_before), (after, told_after) = seen["before"], seen["after"]
+    assert told_before == pytest.approx(before)
+    assert told_after == pytest.approx(after)
+    assert slow.took <= after - before <= asked
+
+
+@EVERY_ERA
+async def test_a_person_may_take_longer_than_a_call_may(mode: str) -> None:
+    registry = governed(timeout=SHORT)
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        return (await ctx.ask("Well?")).action
+
+    @tool(registry=registry)
+    def ask_from_a_thread(ctx: CallContext) -> str:
+        """Asks."""
+        return anyio.from_thread.run(ctx.ask, "Well?").action
+
+    async with connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.5))) as client:
+        assert said(await client.call_tool("ask", {})) == "accept"
+        assert said(await client.call_tool("ask_from_a_thread", {})) == "accept"
+
+
+@EVERY_ERA
+async def test_a_tool_that_takes_too_long_after_the_answer_is_stopped(mode: str) -> None:
+    registry, ended = governed(timeout=SHORT), anyio.Event()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks, and then does not end."""
+        await ctx.ask("Well?")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with connect(registry, mode=mode, elicitation_callback=Person("accept")) as client:
+        assert code_of(await client.call_tool("ask", {})) == "timeout"
+    assert ended.is_set()
+
+
+@EVERY_ERA
+async def test_what_a_policy_asks_is_not_on_the_tools_time(mode: str) -> None:
+    registry = governed(Approval(), timeout=SHORT)
+
+    @tool(registry=registry)
+    async def quick(ctx: CallContext) -> bool:
+        """Is quick."""
+        return ctx.deadline is not None and ctx.deadline > anyio.current_time()
+
+    async with connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.5))) as client:
+        assert said(await client.call_tool("quick", {})) == "true"
+
+
+async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_going() -> None:
+    registry, deadlines = governed(timeout=60.0), []
+    look, looked = [anyio.Event(), anyio.Event()], [anyio.Event(), anyio.Event()]
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks two things beside each other."""
+
+        async def watch() -> None:
+            for asked, seen in zip(look, looked, strict=True):
+                await asked.wait()
+                deadlines.append(anyio.current_effective_deadline())
+                seen.set()
+
+        async def one(key: str) -> None:
+            await ctx.ask("Well?", key=key)
+
+        async with anyio.create_task_group() as tasks:
+            for each in (watch, partial(one, "a"), partial(one, "b")):
+                tasks.start_soon(each)
+        deadlines.append(anyio.current_effective_deadline())
+
+    async def observe(number: int) -> None:
+        look[number].set()
+        await soon(looked[number])
+
+    async with talking(bridge_of(registry, ttl=LONG)) as talk:
+        call = talk.calling("ask")
+        assert names(await call.asks()) == ["a", "b"]
+        await observe(0)
+        assert names(await call.asks({"a": accept()})) == ["b"]
+        await observe(1)
+        await call.ends({"b": accept()})
+    left = [deadline - anyio.current_time() for deadline in deadlines]
+    assert min(left[:2]) > LONG / 2  # nothing but the question's own time
+    assert 0 < left[2] <= 60.0
+
+
+@EVERY_ERA
+async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str) -> None:
+    registry, slow = governed(timeout=60.0), Slow(0.1)
+    seen: list[tuple[float, float | None]] = []
+
+    def look(ctx: CallContext) -> None:
+        seen.append((anyio.current_effective_deadline(), ctx.deadline))
+
+    @tool(registry=registry)
+    async def inner(ctx: CallContext) -> None:
+        """Asks."""
+        look(ctx)
+        await ctx.ask("Well?")
+        look(ctx)
+
+    @tool(registry=registry)
+    async def outer(ctx: CallContext) -> None:
+        """Has the other ask."""
+        look(ctx)
+        await ctx.invoke("inner")
+        look(ctx)
+
+    async with connect(registry, mode=mode, elicitation_callback=Person(slow)) as client:
+        await client.call_tool("outer", {})
+    before, begun, asked, after = seen
+    for real, told in seen:
+        assert told == pytest.approx(real)
+    assert after[0] - before[0] >= slow.took
+    assert asked[0] - begun[0] >= slow.took
+
+
+async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stopped_too() -> None:
+    registry, left = governed(timeout=60.0), {}
+    asked, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
+
+    @tool(registry=registry)
+    async def inner(ctx: CallContext) -> None:
+        """Asks."""
+
+        async def watch() -> None:
+            await look.wait()
+            left["while both are asked"] = anyio.current_effective_deadline() - anyio.current_time()
+            looked.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await ctx.ask("Inside?", key="inner")
+        left["inside, after"] = anyio.current_effective_deadline() - anyio.current_time()
+
+    @tool(registry=registry)
+    async def outer(ctx: CallContext) -> None:
+        """Asks beside the other."""
+
+        async def ask() -> None:
+            await ctx.ask("Outside?", key="outer")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await asked.wait()
+            await ctx.invoke("inner")
+        left["outside, after"] = anyio.current_effective_deadline() - anyio.current_time()
+
+    async with talking(bridge_of(registry, ttl=LONG)) as talk:
+        call = talk.calling("outer")
+        assert set(await call.asks()) == {"outer"}
+        asked.set()
+        questions: set[str] = set()
+        while questions != {"inner", "outer"}:
+            questions = set(await call.asks())
+        look.set()
+        await soon(looked)
+        await call.asks({"outer": accept()})
+        await call.ends({"inner": accept()})
+    assert left["while both are asked"] > LONG / 2
+    assert 0 < left["inside, after"] <= 60.0
+    assert 0 < left["outside, after"] <= 60.0
+
+
+async def test_without_a_time_limit_there_is_none_after_a_question_either() -> None:
+    registry = governed(timeout=None)
+    seen: list[Any] = []
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> None:
+        """Asks."""
+        await ctx.ask("Well?", key="well")
+        seen.append((ctx.deadline, anyio.current_effective_deadline()))
+
+    async with talking(registry) as talk:
+        call = talk.calling("ask")
+        await call.asks()
+        await call.ends({"well": accept()})
+    assert seen == [(None, NEVER)]
+
+
+async def test_a_tool_keeps_to_a_time_of_its_own_while_it_asks() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks, but not for long."""
+        with anyio.move_on_after(0.05):
+            return (await ctx.ask("Well?")).action
+        return "nobody"
+
+    async def never(params: Any) -> Any:
+        await anyio.sleep_forever()
+
+    async with connect(registry, mode="legacy", elicitation_callback=Person(never)) as client:
+        assert said(await client.call_tool("ask", {})) == "nobody"

@@ -1,0 +1,248 @@
+"""Calls that are given up while they ask or between two questions, and servers that end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext, Form, NeedsInput, Stage, ToolCall, ToolRegistry, ToolResult
+from mcp_bridge.authoring import tool
+from tests.kits.questions.asking_kit import (
+    HANDSHAKE,
+    NAME,
+    REFUSED,
+    STATELESS,
+    accept,
+    bridge_of,
+    governed,
+    idle,
+    said,
+    soon,
+    talking,
+)
+
+ANSWER = {"name": accept(name="Ada")}
+
+
+class Stages:
+    """A tool that works, asks, works on, and asks again; it says where it is, and when it was stopped."""
+
+    def __init__(self) -> None:
+        self.registry = ToolRegistry()
+        self.at_work = {"first": anyio.Event(), "then": anyio.Event()}
+        self.go_on = {"first": anyio.Event(), "then": anyio.Event()}
+        self.asking, self.cleaned = anyio.Event(), anyio.Event()
+        self.stopped = False
+        tool(registry=self.registry)(self.work)
+
+    async def work(self, ctx: CallContext) -> str:
+        """Works and asks."""
+        try:
+            await self._step("first")
+            self.asking.set()
+            await ctx.ask("Who?", NAME, key="name")
+            await self._step("then")
+            await ctx.ask("Who else?", NAME, key="name")
+        except anyio.get_cancelled_exc_class():
+            self.stopped = True
+            raise
+        finally:
+            self.cleaned.set()
+        return "done"
+
+    async def _step(self, name: str) -> None:
+        self.at_work[name].set()
+        await self.go_on[name].wait()
+
+
+async def test_giving_up_the_first_round_before_anything_was_asked_cancels_the_call() -> None:
+    stages = Stages()
+    bridge = bridge_of(stages.registry)
+    async with talking(bridge) as talk:
+        number = await talk.calling("work").begin()
+        await soon(stages.at_work["first"])
+        await talk.cancel(number)
+        await soon(stages.cleaned)
+        assert stages.stopped
+        assert idle(bridge)
+        assert "result" in await talk.get("tools/list", {})
+
+
+async def test_giving_up_a_later_round_cancels_the_call_and_its_state_stays_used() -> None:
+    stages = Stages()
+    stages.go_on["first"].set()
+    bridge = bridge_of(stages.registry)
+    async with talking(bridge) as talk:
+        call = talk.calling("work")
+        await call.asks()
+        number = await call.begin(ANSWER)
+        await soon(stages.at_work["then"])
+        await talk.cancel(number)
+        await soon(stages.cleaned)
+        assert stages.stopped
+        assert idle(bridge)
+        assert await call.fails(ANSWER) == REFUSED
+
+
+async def test_giving_up_a_round_that_is_over_changes_nothing() -> None:
+    stages = Stages()
+    for event in stages.go_on.values():
+        event.set()
+    async with talking(stages.registry) as talk:
+        call = talk.calling("work")
+        number = await call.begin()
+        await call.end(number)
+        await talk.cancel(number)
+        await call.asks(ANSWER)
+        await talk.cancel(number)
+        assert said(await call.ends(ANSWER)) == "done"
+
+
+async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -> None:
+    class Stuck:
+        """A store that does not answer."""
+
+        def __init__(self) -> None:
+            self.asked = anyio.Event()
+
+        async def add(self, key: str, value: bytes, ttl: float) -> bool:
+            self.asked.set()
+            await anyio.sleep_forever()
+            return True
+
+    stages, store = Stages(), Stuck()
+    stages.go_on["first"].set()
+    bridge = bridge_of(stages.registry, store=store)
+    async with talking(bridge) as talk:
+        call = talk.calling("work")
+        await call.asks()
+        number = await call.begin(ANSWER)
+        await soon(store.asked)
+        await talk.cancel(number)
+        await soon(stages.cleaned)
+        assert stages.stopped
+
+
+async def test_giving_up_a_call_of_the_handshake_era_while_it_asks_cancels_it() -> None:
+    stages = Stages()
+    stages.go_on["first"].set()
+    async with talking(stages.registry, version=HANDSHAKE) as talk:
+        number = await talk.ask("tools/call", {"name": "work", "arguments": {}})
+        question = await talk.question()
+        await talk.cancel(number)
+        await soon(stages.cleaned)
+        assert stages.stopped
+        await talk.reply(question, result=accept(name="Ada"))  # too late is no harm
+        assert "result" in await talk.get("ping", {})
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+async def test_a_server_that_ends_ends_the_calls_that_wait_for_answers(version: str) -> None:
+    stages = Stages()
+    stages.go_on["first"].set()
+    bridge = bridge_of(stages.registry)
+    async with talking(bridge, version=version, drain=0.1) as talk:
+        if version == STATELESS:
+            await talk.calling("work").asks()
+        else:
+            await talk.ask("tools/call", {"name": "work", "arguments": {}})
+            await talk.question()
+        assert not stages.cleaned.is_set()
+    assert stages.cleaned.is_set()
+    assert idle(bridge)
+
+
+async def test_a_server_that_has_ended_may_serve_again_and_knows_nothing_of_earlier_calls() -> None:
+    stages = Stages()
+    for event in stages.go_on.values():
+        event.set()
+    bridge = bridge_of(stages.registry)
+    async with talking(bridge) as talk:
+        call = talk.calling("work")
+        await call.asks()
+    async with talking(bridge) as talk:
+        result = await call.elsewhere(talk).ends(ANSWER)
+        assert result["_meta"]["mcp-bridge/code"] == "question_expired"
+        again = talk.calling("work")
+        await again.asks()
+        await again.asks(ANSWER)
+        assert said(await again.ends(ANSWER)) == "done"
+
+
+async def test_a_thread_that_asks_once_more_after_its_call_was_given_up_is_told_so() -> None:
+    registry, errors, left = ToolRegistry(), [], anyio.Event()
+
+    @tool(registry=registry)
+    def stubborn(ctx: CallContext) -> str:
+        """Asks again whatever happens."""
+        for _ in range(3):
+            try:
+                anyio.from_thread.run(ctx.ask, "Who?")
+            except BaseException as error:
+                errors.append(error)
+        anyio.from_thread.run_sync(left.set)
+        return "left"
+
+    bridge = bridge_of(registry, ttl=0.3)
+    async with talking(bridge) as talk:
+        await talk.calling("stubborn").asks()
+        await soon(left)
+        assert len(errors) == 3
+        assert idle(bridge)
+
+
+class Careless:
+    """A policy that asks, and answers for the tool once it is told to give its question up."""
+
+    stage = Stage.DECIDE
+
+    def __init__(self) -> None:
+        self.give_up, self.given_up = anyio.Event(), anyio.Event()
+
+    async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ctx.ask, "Shall it?")
+            await self.give_up.wait()
+            tasks.cancel_scope.cancel()
+        self.given_up.set()
+        return ToolResult(output="decided without")
+
+
+async def test_what_a_policy_decided_while_nobody_answered_waits_for_who_asked() -> None:
+    careless = Careless()
+    registry = governed(careless)
+
+    @tool(registry=registry)
+    def work() -> str:
+        """Works."""
+        raise AssertionError("reached")
+
+    bridge = bridge_of(registry)
+    async with talking(bridge) as talk:
+        call = talk.calling("work")
+        await call.asks()
+        careless.give_up.set()
+        await soon(careless.given_up)
+        assert said(await call.ends()) == "decided without"
+        assert idle(bridge)
+
+
+async def test_a_state_that_cannot_be_kept_ends_the_call_and_says_why() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    def endless(ctx: CallContext) -> Any:
+        """Wants to keep what contains itself."""
+        loop: list[Any] = []
+        loop.append(loop)
+        return NeedsInput({"name": Form("Who?")}, loop)
+
+    bridge = bridge_of(registry)
+    async with talking(bridge) as talk:
+        result = await talk.calling("endless").ends()
+        assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
+        assert "$.state" in said(result)
+        await anyio.wait_all_tasks_blocked()
+        assert idle(bridge)

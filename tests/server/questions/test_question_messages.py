@@ -1,0 +1,158 @@
+"""Progress and log messages of a call that asks: they go to the round that is open, and nowhere between two rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from mcp_bridge import CallContext, ToolRegistry
+from mcp_bridge.authoring import tool
+from tests.kits.questions.asking_kit import HANDSHAKE, PREFIX, STATELESS, Talk, accept, said, soon, talking
+
+YES = {"key": accept()}
+
+
+def wants(token: Any = None, level: str | None = None) -> dict[str, Any]:
+    """The `_meta` of a round that wants to hear of these."""
+    made = {"progressToken": token, f"{PREFIX}logLevel": level}
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def progress(talk: Talk) -> list[tuple[Any, float]]:
+    """What was heard of progress: token and value."""
+    heard = [each["params"] for each in talk.heard if each.get("method") == "notifications/progress"]
+    return [(each["progressToken"], each["progress"]) for each in heard]
+
+
+def logged(talk: Talk) -> list[tuple[str, Any]]:
+    """What was heard of log messages: level and data."""
+    heard = [each["params"] for each in talk.heard if each.get("method") == "notifications/message"]
+    return [(each["level"], each["data"]) for each in heard]
+
+
+def chatty() -> ToolRegistry:
+    """A tool that tells of everything it does, between three questions."""
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def chat(ctx: CallContext) -> str:
+        """Tells and asks."""
+        for part in range(4):
+            await ctx.progress(2 * part + 1, 8)
+            await ctx.log("debug", f"detail {part}")
+            await ctx.progress(2 * part + 2, 8)
+            await ctx.log("error", f"trouble {part}")
+            if part < 3:
+                await ctx.ask("Go on?", key="key")
+        return "done"
+
+    return registry
+
+
+async def test_each_round_hears_of_what_happens_in_it_under_its_own_token_and_level() -> None:
+    async with talking(chatty()) as talk:
+        call = talk.calling("chat")
+        await call.asks(meta=wants("one", "debug"))
+        assert (progress(talk), logged(talk)) == (
+            [("one", 1), ("one", 2)],
+            [("debug", "detail 0"), ("error", "trouble 0")],
+        )
+        talk.heard.clear()
+        await call.asks(YES, meta=wants(2, "error"))
+        assert (progress(talk), logged(talk)) == ([(2, 3), (2, 4)], [("error", "trouble 1")])
+        talk.heard.clear()
+        await call.asks(YES)
+        assert (progress(talk), logged(talk)) == ([], [])
+        assert said(await call.ends(YES, meta=wants("four"))) == "done"
+        assert (progress(talk), logged(talk)) == ([("four", 7), ("four", 8)], [])
+
+
+async def test_messages_come_before_the_end_of_their_round() -> None:
+    async with talking(chatty()) as talk:
+        call = talk.calling("chat")
+        await call.asks(meta=wants("one", "debug"))
+        await call.asks(YES, meta=wants("two", "debug"))
+        kinds = [message.get("method", "end").rsplit("/", 1)[-1] for message in talk.heard]
+        assert kinds == ["progress", "message", "progress", "message", "end"] * 2
+
+
+async def test_between_two_rounds_nothing_is_told_and_what_grew_meanwhile_is_told_later() -> None:
+    registry, work, worked = ToolRegistry(), anyio.Event(), anyio.Event()
+
+    @tool(registry=registry)
+    async def wander(ctx: CallContext) -> str:
+        """Works while it asks."""
+
+        async def beside() -> None:
+            await work.wait()
+            await ctx.progress(5)
+            await ctx.log("error", "between")
+            worked.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(beside)
+            await ctx.ask("Go on?", key="key")
+        await ctx.progress(6)
+        await ctx.log("error", "after")
+        return "done"
+
+    async with talking(registry) as talk:
+        call = talk.calling("wander")
+        await call.asks(meta=wants("one", "debug"))
+        work.set()
+        await soon(worked)
+        assert said(await call.ends(YES, meta=wants("two", "debug"))) == "done"
+        assert (progress(talk), logged(talk)) == ([("two", 6)], [("error", "after")])
+
+
+async def test_each_round_counts_its_own_progress() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def work(ctx: CallContext) -> str:
+        """Works in two parts."""
+        for values in ((5, 3, 8), (1, 1, 2)):
+            for value in values:
+                await ctx.progress(value)
+            await ctx.ask("Go on?", key="key")
+        return "done"
+
+    async with talking(registry) as talk:
+        call = talk.calling("work")
+        await call.asks(meta=wants("one"))
+        await call.asks(YES, meta=wants("two"))
+        assert progress(talk) == [("one", 5), ("one", 8), ("two", 1), ("two", 2)]
+        assert said(await call.ends(YES)) == "done"
+
+
+async def test_the_context_tells_which_request_is_answered_now() -> None:
+    registry, seen = ToolRegistry(), []
+
+    @tool(registry=registry)
+    async def look(ctx: CallContext) -> str:
+        """Looks at its context."""
+        seen.append((ctx.request_id, ctx.meta.get("round"), ctx.protocol_version))
+        await ctx.ask("Go on?", key="key")
+        seen.append((ctx.request_id, ctx.meta.get("round"), ctx.protocol_version))
+        return "done"
+
+    async with talking(registry) as talk:
+        call = talk.calling("look")
+        first = await call.begin(meta={"round": 1})
+        await call.end(first)
+        second = await call.begin(YES, meta={"round": 2})
+        await call.end(second)
+    assert seen == [(str(first), 1, STATELESS), (str(second), 2, STATELESS)]
+
+
+async def test_in_the_handshake_era_everything_stays_with_the_one_request() -> None:
+    async with talking(chatty(), version=HANDSHAKE) as talk:
+        await talk.get("logging/setLevel", {"level": "error"})
+        call = {"name": "chat", "arguments": {}}
+        number = await talk.ask("tools/call", call, meta={"progressToken": "one"})
+        for _ in range(3):
+            await talk.reply(await talk.question(), result=accept())
+        assert said((await talk.answer(number))["result"]) == "done"
+        assert progress(talk) == [("one", value) for value in range(1, 9)]
+        assert logged(talk) == [("error", f"trouble {part}") for part in range(4)]

@@ -1,0 +1,191 @@
+"""Questions over HTTP: each round a request of its own, on whichever connection, and disconnects that give calls up."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from mcp_bridge import CallContext, Form, Roots, Sampling, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.authoring import tool
+from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge.transports.http.serve import address, listen, serve
+from tests.kits.questions.asking_kit import (
+    CLIENT,
+    EVERY_ERA,
+    EVERYTHING,
+    NAME,
+    PREFIX,
+    STATELESS,
+    accept,
+    bridge_of,
+    idle,
+    said,
+    soon,
+)
+from tests.kits.questions.asking_people import Model, Person, folders
+
+ANSWER = {"name": accept(name="Ada")}
+TRANSPORTS = pytest.mark.parametrize("transport", ["http", "sse"])
+ENVELOPE = {
+    f"{PREFIX}protocolVersion": STATELESS,
+    f"{PREFIX}clientInfo": CLIENT,
+    f"{PREFIX}clientCapabilities": EVERYTHING,
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """HTTP runs on asyncio."""
+    return "asyncio"
+
+
+@contextlib.asynccontextmanager
+async def hosted(bridge: Bridge) -> AsyncIterator[str]:
+    """The base URL of a bridge on a free port."""
+    app = BridgeApp(bridge.endpoint, HttpOptions(), around=bridge.running)
+    bound = listen("127.0.0.1", 0, token=None)
+    async with anyio.create_task_group() as tasks:
+        up = anyio.Event()
+        tasks.start_soon(partial(serve, app, bound, signals=False, drain=0.2, started=up.set))
+        await up.wait()
+        yield address(bound)
+        tasks.cancel_scope.cancel()
+
+
+async def post(base: str, name: str, **given: Any) -> Mapping[str, Any]:
+    """One round of a tools/call, on a connection of its own."""
+    params = {"name": name, "arguments": {}, **given, "_meta": ENVELOPE}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": STATELESS,
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": name,
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with httpx2.AsyncClient(timeout=15) as http:
+        answer = await http.post(f"{base}/mcp", json=message, headers=headers)
+    text = answer.text
+    if answer.headers["content-type"].startswith("text/event-stream"):
+        text = [line for line in text.splitlines() if line.startswith("data:")][-1].removeprefix("data:")
+    answered: Mapping[str, Any] = json.loads(text)
+    return answered
+
+
+class Working:
+    """A tool that asks, works until it is let go, and says when it was cancelled."""
+
+    def __init__(self) -> None:
+        self.registry = ToolRegistry()
+        self.at_work, self.go_on, self.cleaned = anyio.Event(), anyio.Event(), anyio.Event()
+        self.stopped = False
+        tool(registry=self.registry)(self.work)
+
+    async def work(self, ctx: CallContext) -> str:
+        """Asks and works."""
+        try:
+            name = (await ctx.ask("Who?", NAME, key="name")).content["name"]
+            self.at_work.set()
+            await self.go_on.wait()
+        except anyio.get_cancelled_exc_class():
+            self.stopped = True
+            raise
+        finally:
+            self.cleaned.set()
+        return f"done for {name}"
+
+
+@EVERY_ERA
+@TRANSPORTS
+async def test_every_kind_of_question_goes_over_every_transport(mode: str, transport: str) -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def ask(ctx: CallContext) -> str:
+        """Asks."""
+        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi"), "roots": Roots()})
+        page = await ctx.ask("Open.", url="https://example.com/")
+        return f"{got['name'].content['name']} {got['model'].text} {len(got['roots'])} {page.action}"
+
+    person = Person({"name": "A"}, {"name": "Ada"}, "accept")
+    callbacks: Any = {"sampling_callback": Model("Hello"), "list_roots_callback": folders}
+    async with hosted(bridge_of(registry)) as base:
+        way: Any = sse_client(f"{base}/sse") if transport == "sse" else streamable_http_client(f"{base}/mcp")
+        async with Client(way, mode=mode, elicitation_callback=person, **callbacks) as client:
+            assert said(await client.call_tool("ask", {})) == "Ada Hello 2 accept"
+    assert "did not fit" in person.asked[1].message
+
+
+async def test_each_round_may_come_on_a_connection_of_its_own() -> None:
+    working = Working()
+    working.go_on.set()
+    bridge = bridge_of(working.registry)
+    async with hosted(bridge) as base:
+        asked = (await post(base, "work"))["result"]
+        assert asked["inputRequests"]["name"]["params"]["message"] == "Who?"
+        assert not working.cleaned.is_set()  # that connection is gone, and the call waits
+        again = (await post(base, "work", requestState=asked["requestState"]))["result"]
+        used = await post(base, "work", requestState=asked["requestState"], inputResponses=ANSWER)
+        assert used["error"]["code"] == -32602
+        done = await post(base, "work", requestState=again["requestState"], inputResponses=ANSWER)
+        assert said(done["result"]) == "done for Ada"
+        assert idle(bridge)
+
+
+async def test_a_client_that_disconnects_while_its_round_is_open_gives_the_call_up() -> None:
+    working = Working()
+    bridge = bridge_of(working.registry)
+    async with hosted(bridge) as base:
+        asked = (await post(base, "work"))["result"]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(post, base, "work", requestState=asked["requestState"], inputResponses=ANSWER))
+            await soon(working.at_work)
+            tasks.cancel_scope.cancel()
+        await soon(working.cleaned)
+        assert working.stopped
+        assert idle(bridge)
+
+
+async def test_a_server_that_stops_cancels_the_calls_that_wait_for_answers() -> None:
+    working = Working()
+    bridge = bridge_of(working.registry)
+    async with hosted(bridge) as base:
+        await post(base, "work")
+        assert not working.cleaned.is_set()
+    assert working.stopped
+    assert idle(bridge)
+
+
+async def test_two_servers_with_the_same_keys_serve_one_call() -> None:
+    from mcp_bridge import NeedsInput
+
+    ran: list[str] = []
+
+    def instance(name: str) -> Bridge:
+        registry = ToolRegistry()
+
+        @tool(registry=registry)
+        def ask(ctx: CallContext) -> Any:
+            """Asks twice."""
+            ran.append(name)
+            got = [*(ctx.state or ()), *(answer.content["name"] for answer in ctx.answers.values())]
+            return NeedsInput({"name": Form("Who?", NAME)}, got) if len(got) < 2 else " ".join(got)
+
+        return bridge_of(registry, keys=["a key of at least thirty-two bytes, shared"])
+
+    async with hosted(instance("one")) as one, hosted(instance("two")) as two:
+        first = (await post(one, "ask"))["result"]
+        second = (await post(two, "ask", requestState=first["requestState"], inputResponses=ANSWER))["result"]
+        last = await post(one, "ask", requestState=second["requestState"], inputResponses={"name": accept(name="Bob")})
+        assert said(last["result"]) == "Ada Bob"
+    assert ran == ["one", "two", "one"]

@@ -1,0 +1,222 @@
+"""States that are not taken: changed, expired, used before, or another request's; and what is said about them."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from mcp.server import request_state
+
+from mcp_bridge import CallContext, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.authoring import prompt, tool
+from tests.kits.questions.asking_kit import NAME, REFUSED, Rounds, accept, bridge_of, idle, said, talking
+
+SECRET = "Rumpelstilzchen"
+KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"
+ANSWER = {"name": accept(name=SECRET)}
+
+
+def asking(**options: Any) -> tuple[Bridge, list[str]]:
+    """A bridge with tools that ask for a name, and what they were told."""
+    registry, told = ToolRegistry(), []
+
+    async def ask(ctx: CallContext) -> str:
+        told.append((await ctx.ask("Who?", NAME, key="name")).content["name"])
+        return "told"
+
+    @tool(registry=registry)
+    async def once(ctx: CallContext, times: int = 1) -> str:
+        """Asks."""
+        return await ask(ctx)
+
+    @tool(registry=registry)
+    async def twice(ctx: CallContext) -> str:
+        """Asks twice."""
+        await ask(ctx)
+        return await ask(ctx)
+
+    @prompt("once", registry=registry)
+    async def prompted(ctx: CallContext) -> str:
+        """Asks."""
+        return await ask(ctx)
+
+    return bridge_of(registry, **{"keys": [KEY], **options}), told
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_answers_or_keys_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.DEBUG):
+        yield
+    written = "\n".join(f"{record.getMessage()} {record.exc_text or ''}" for record in caplog.records)
+    for secret in (SECRET, KEY, OTHER_KEY, "v1."):
+        assert secret not in written
+
+
+def changed(state: str) -> list[str]:
+    """A state that somebody tampered with, in many ways."""
+    half = len(state) // 2
+    flipped = [
+        state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :]
+        for place in (3, 8, half, len(state) - 1)
+    ]
+    return [*flipped, state[:-1], state[:half], f"{state}A", f"{state}=", state[3:], f"v2.{state[3:]}", state.upper()]
+
+
+async def refused(call: Rounds, caplog: pytest.LogCaptureFixture) -> None:
+    """This round is refused, as every other that may not be taken; the log says so, and why."""
+    before = len(caplog.records)
+    assert await call.fails(ANSWER) == REFUSED
+    said_now = [record for record in caplog.records[before:] if "requestState rejected" in record.getMessage()]
+    assert [record.levelname for record in said_now] == ["WARNING"]
+
+
+async def test_a_state_that_was_changed_is_refused_and_the_call_lives_on(caplog: pytest.LogCaptureFixture) -> None:
+    bridge, told = asking()
+    async with talking(bridge) as talk:
+        call = talk.calling("once")
+        await call.asks()
+        assert call.state is not None
+        for state in [*changed(call.state), "", "x", "v1.", "v1.AAAA", "\ud83d\ude00", "null", SECRET * 1000]:
+            await refused(talk.calling("once", state=state), caplog)
+        assert told == []
+        assert said(await call.ends(ANSWER)) == "told"
+    assert told == [SECRET]
+
+
+async def test_a_client_can_read_nothing_in_a_state() -> None:
+    bridge, _ = asking()
+    async with talking(bridge) as talk:
+        call = talk.calling("twice")
+        await call.asks()
+        await call.asks(ANSWER)
+        assert call.state is not None
+        body = call.state.removeprefix("v1.")
+        raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        for text in (SECRET, "twice", "handle", "started"):
+            assert text.encode() not in raw
+            assert text not in call.state
+
+
+async def test_a_state_that_was_used_is_refused_whenever_it_comes_again(caplog: pytest.LogCaptureFixture) -> None:
+    bridge, told = asking()
+    async with talking(bridge) as talk:
+        call = talk.calling("twice")
+        await call.asks()
+        first = talk.calling("twice", state=call.state)
+        await call.asks(ANSWER)
+        await refused(first, caplog)
+        second = talk.calling("twice", state=call.state)
+        assert said(await call.ends(ANSWER)) == "told"
+        for used in (first, second):
+            await refused(used, caplog)
+        assert idle(bridge)
+    assert told == [SECRET, SECRET]
+
+
+async def test_a_state_used_twice_at_once_is_taken_once() -> None:
+    bridge, told = asking()
+    async with talking(bridge) as talk:
+        call = talk.calling("once")
+        await call.asks()
+        sent = [await call.begin(ANSWER) for _ in range(5)]
+        answers = [await talk.answer(number) for number in sent]
+        assert [answer["error"] for answer in answers if "error" in answer] == [REFUSED] * 4
+        assert [said(answer["result"]) for answer in answers if "result" in answer] == ["told"]
+    assert told == [SECRET]
+
+
+async def test_a_slow_store_is_asked_in_one_step_so_that_a_state_is_still_taken_once() -> None:
+    class Slow:
+        """A store whose answers take a while."""
+
+        def __init__(self) -> None:
+            self.kept: set[str] = set()
+
+        async def add(self, key: str, value: bytes, ttl: float) -> bool:
+            new = key not in self.kept
+            self.kept.add(key)
+            await anyio.lowlevel.checkpoint()
+            return new
+
+    bridge, told = asking(store=Slow())
+    async with talking(bridge) as talk:
+        call = talk.calling("once")
+        await call.asks()
+        answers = [await talk.answer(number) for number in [await call.begin(ANSWER) for _ in range(3)]]
+        assert sorted("result" in answer for answer in answers) == [False, False, True]
+    assert told == [SECRET]
+
+
+async def test_a_state_is_good_for_nothing_but_the_request_it_came_with(caplog: pytest.LogCaptureFixture) -> None:
+    bridge, told = asking()
+    async with talking(bridge) as talk:
+        call = talk.calling("once")
+        await call.asks()
+        await refused(talk.calling("twice", state=call.state), caplog)
+        await refused(talk.calling("once", {"times": 2}, state=call.state), caplog)
+        prompted = talk.rounds("prompts/get", name="once")
+        prompted.state = call.state
+        await refused(prompted, caplog)
+        assert told == []
+        assert said(await call.ends(ANSWER)) == "told"
+
+
+@pytest.mark.parametrize("other", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
+async def test_a_state_of_another_server_is_refused(other: Any, caplog: pytest.LogCaptureFixture) -> None:
+    bridge, told = asking()
+    stranger, told_there = asking(**other)
+    async with talking(bridge) as talk, talking(stranger) as elsewhere:
+        call = talk.calling("once")
+        await call.asks()
+        await refused(call.elsewhere(elsewhere), caplog)
+        assert said(await call.ends(ANSWER)) == "told"
+    assert (told, told_there) == ([SECRET], [])
+
+
+async def test_without_keys_each_server_seals_with_one_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    async with talking(asking(keys=[])[0]) as talk, talking(asking(keys=[])[0]) as elsewhere:
+        call = talk.calling("once")
+        await call.asks()
+        await refused(call.elsewhere(elsewhere), caplog)
+        assert said(await call.ends(ANSWER)) == "told"
+
+
+async def test_a_state_is_refused_after_its_time(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge, _ = asking(ttl=100.0)
+    async with talking(bridge) as talk:
+        call = talk.calling("once")
+        await call.asks()
+        monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + 101))
+        await refused(call, caplog)
+        monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + 90))
+        assert said(await call.ends(ANSWER)) == "told"
+
+
+@pytest.mark.parametrize("state", [7, ["x"], {"v": 1}, True])
+async def test_a_state_that_is_no_text_is_an_error(state: Any) -> None:
+    bridge, told = asking()
+    async with talking(bridge) as talk:
+        assert (await talk.calling("once", state=state).fails(ANSWER))["code"] == -32602
+    assert told == []
+
+
+async def test_a_tool_that_asks_nothing_takes_no_state_of_anybody(caplog: pytest.LogCaptureFixture) -> None:
+    bridge, _ = asking()
+
+    @tool(registry=bridge.registry)
+    def silent() -> str:
+        """Asks nothing."""
+        return "done"
+
+    async with talking(bridge) as talk:
+        assert said(await talk.calling("silent").ends(ANSWER)) == "done"
+        await refused(talk.calling("silent", state="v1.made-up"), caplog)

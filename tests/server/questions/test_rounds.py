@@ -1,0 +1,294 @@
+"""Rounds of the stateless era: what each brings, what is asked again, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext, Form, Sampling, ToolRegistry
+from mcp_bridge.authoring import prompt, resource, tool
+from tests.kits.questions.asking_kit import NAME, accept, bridge_of, code_of, idle, names, said, sampled, soon, talking
+
+FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME}
+
+
+def asking() -> tuple[ToolRegistry, list[str]]:
+    """A registry with tools that ask in several ways, and a line for each time one of them began."""
+    registry, begun = ToolRegistry(), []
+
+    @tool(registry=registry)
+    async def one(ctx: CallContext) -> str:
+        """Asks one thing."""
+        begun.append("one")
+        return str((await ctx.ask("Who?", NAME, key="name")).content["name"])
+
+    @tool(registry=registry)
+    async def three(ctx: CallContext) -> str:
+        """Asks three things after each other."""
+        begun.append("three")
+        got = [(await ctx.ask(f"Who is number {number}?", NAME, key="name")).content["name"] for number in (1, 2, 3)]
+        return " ".join(got)
+
+    @tool(registry=registry)
+    async def both(ctx: CallContext) -> str:
+        """Asks two things at once."""
+        begun.append("both")
+        got = await ctx.put({"a": Form("A?", NAME), "b": Form("B?", NAME)})
+        return f"{got['a'].content['name']} {got['b'].content['name']}"
+
+    @tool(registry=registry)
+    async def nameless(ctx: CallContext) -> str:
+        """Asks under no name of its own."""
+        begun.append("nameless")
+        return str((await ctx.ask("Who?", NAME)).content["name"])
+
+    return registry, begun
+
+
+async def test_a_question_is_the_result_of_its_round_and_the_answer_goes_on_where_the_tool_was() -> None:
+    registry, begun = asking()
+    async with talking(registry) as talk:
+        call = talk.calling("one")
+        answer = await call.go()
+        assert answer["result"]["inputRequests"] == {"name": {"method": "elicitation/create", "params": FORM}}
+        assert answer["result"].keys() <= {"resultType", "inputRequests", "requestState", "_meta"}
+        result = await call.ends({"name": accept(name="Ada")})
+        assert (said(result), result.get("isError", False)) == ("Ada", False)
+    assert begun == ["one"]
+
+
+async def test_every_round_has_a_state_of_its_own_and_the_tool_runs_once() -> None:
+    registry, begun = asking()
+    async with talking(registry) as talk:
+        call, states = talk.calling("three"), set()
+        questions = await call.asks()
+        for number, name in ((1, "Ada"), (2, "Bob"), (3, "Cyd")):
+            assert questions["name"]["params"]["message"] == f"Who is number {number}?"
+            states.add(call.state)
+            questions = (await call.asks({"name": accept(name=name)})) if number < 3 else {}
+        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+    assert len(states) == 3
+    assert begun == ["three"]
+
+
+@pytest.mark.parametrize("responses", [None, {}, {"other": accept(name="Eve")}, {"q1": accept(name="Eve")}])
+async def test_what_is_not_answered_is_asked_again_under_a_fresh_state(responses: Any) -> None:
+    registry, begun = asking()
+    async with talking(registry) as talk:
+        call = talk.calling("one")
+        first, old = await call.asks(), call.state
+        assert await call.asks(responses) == first
+        assert call.state != old
+        assert said(await call.ends({"name": accept(name="Ada"), "other": accept(name="Eve")})) == "Ada"
+    assert begun == ["one"]
+
+
+async def test_answers_that_came_are_kept_and_only_the_missing_one_is_asked_again() -> None:
+    registry, _ = asking()
+    async with talking(registry) as talk:
+        call = talk.calling("both")
+        assert names(await call.asks()) == ["a", "b"]
+        assert names(await call.asks({"b": accept(name="Bob")})) == ["a"]
+        # an answer to what is answered already is an extra one
+        assert said(await call.ends({"a": accept(name="Ada"), "b": accept(name="Eve")})) == "Ada Bob"
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong() -> None:
+    registry, begun = asking()
+    async with talking(registry) as talk:
+        call = talk.calling("one")
+        await call.asks()
+        for wrong in (accept(), accept(name=7)):
+            questions = await call.asks({"name": wrong})
+            message = questions["name"]["params"]["message"]
+            assert message.startswith("Who?")
+            assert "$.name" in message
+            assert questions["name"]["params"]["requestedSchema"] == NAME
+        assert said(await call.ends({"name": accept(name="Ada")})) == "Ada"
+    assert begun == ["one"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        accept(),
+        {"action": "accept"},
+        {"action": "accept", "content": {"name": "a"}},
+        sampled("Ada"),
+        {"roots": []},
+    ],
+    ids=str,
+)
+async def test_after_three_answers_that_do_not_fit_the_call_ends(wrong: Any) -> None:
+    registry, _ = asking()
+    bridge = bridge_of(registry)
+    async with talking(bridge) as talk:
+        call = talk.calling("one")
+        await call.asks()
+        await call.asks({"name": wrong})
+        await call.asks()  # nothing is not a wrong answer
+        await call.asks({"name": wrong})
+        result = await call.ends({"name": wrong})
+        assert code_of(result) == "invalid_answer"
+        assert idle(bridge)
+
+
+async def test_each_question_has_three_tries_of_its_own() -> None:
+    registry, _ = asking()
+    async with talking(registry) as talk:
+        call = talk.calling("three")
+        await call.asks()
+        for name in ("Ada", "Bob"):
+            await call.asks({"name": accept()})
+            await call.asks({"name": accept()})
+            await call.asks({"name": accept(name=name)})
+        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+
+
+async def test_an_answer_that_comes_unasked_settles_a_question_of_that_key_once() -> None:
+    registry, begun = asking()
+    async with talking(registry) as talk:
+        assert said(await talk.calling("one").ends({"name": accept(name="Ada")})) == "Ada"
+        call = talk.calling("three")
+        questions = await call.asks({"name": accept(name="Ada")})
+        assert questions["name"]["params"]["message"] == "Who is number 2?"
+        await call.asks({"name": accept(name="Bob")})
+        assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
+    assert begun == ["one", "three"]
+
+
+async def test_an_answer_that_comes_unasked_settles_no_question_without_a_key_of_the_authors() -> None:
+    registry, _ = asking()
+    async with talking(registry) as talk:
+        (name,) = await talk.calling("nameless").asks()
+        for guess in (name, "", "q1"):
+            assert names(await talk.calling("nameless").asks({guess: accept(name="Eve")})) == [name]
+
+
+async def test_an_answer_that_comes_unasked_and_does_not_fit_is_asked_for() -> None:
+    registry, begun = asking()
+    async with talking(registry) as talk:
+        call = talk.calling("one")
+        assert names(await call.asks({"name": accept(name=7)})) == ["name"]
+        assert said(await call.ends({"name": accept(name="Ada")})) == "Ada"
+    assert begun == ["one"]
+
+
+async def test_prompts_and_resources_go_in_rounds_too() -> None:
+    registry = ToolRegistry()
+
+    @prompt(registry=registry)
+    async def greeting(ctx: CallContext) -> str:
+        """Greets."""
+        return f"Greet {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
+
+    @resource("test://page", registry=registry)
+    async def page(ctx: CallContext) -> str:
+        """A page."""
+        return f"Of {(await ctx.ask('Who?', NAME, key='name')).content['name']}"
+
+    async with talking(registry) as talk:
+        for method, params in (("prompts/get", {"name": "greeting"}), ("resources/read", {"uri": "test://page"})):
+            call = talk.rounds(method, **params)
+            assert await call.asks() == {"name": {"method": "elicitation/create", "params": FORM}}
+            await call.asks({"name": accept()})
+            result = await call.ends({"name": accept(name="Ada")})
+            assert "Ada" in str(result.get("messages") or result.get("contents"))
+
+
+async def test_a_question_that_the_tool_gives_up_itself_is_not_asked_again_and_its_result_waits() -> None:
+    registry, give_up, gone = ToolRegistry(), anyio.Event(), anyio.Event()
+
+    @tool(registry=registry)
+    async def impatient(ctx: CallContext) -> str:
+        """Asks, but not for long."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ctx.ask, "Who?", NAME)
+            await give_up.wait()
+            tasks.cancel_scope.cancel()
+        gone.set()
+        return "went on without"
+
+    bridge = bridge_of(registry)
+    async with talking(bridge) as talk:
+        call = talk.calling("impatient")
+        (name,) = await call.asks()
+        give_up.set()
+        await soon(gone)
+        await anyio.wait_all_tasks_blocked()
+        assert said(await call.ends({name: accept(name="Ada")})) == "went on without"
+        assert idle(bridge)
+
+
+async def test_what_ends_a_call_while_it_also_asks_reaches_the_client() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def race(ctx: CallContext) -> str:
+        """Takes whichever answer comes first."""
+        first: list[str] = []
+
+        async def one(question: str) -> None:
+            first.append((await ctx.ask(question, NAME, key=question)).content["name"])
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for question in ("a", "b"):
+                tasks.start_soon(one, question)
+        return f"{first[0]} was first"
+
+    async with talking(registry) as talk:
+        call = talk.calling("race")
+        assert names(await call.asks()) == ["a", "b"]
+        answer = await call.go({"b": accept(name="Bob")})
+        if answer["result"]["resultType"] == "input_required":  # the tool has not been quick enough to withdraw it
+            answer = await call.go()
+        assert said(answer["result"]) == "Bob was first"
+
+
+async def test_what_a_tool_asks_between_two_rounds_comes_with_the_next() -> None:
+    registry, on, asked = ToolRegistry(), anyio.Event(), anyio.Event()
+
+    @tool(registry=registry)
+    async def wander(ctx: CallContext) -> str:
+        """Asks one thing, and another once something has happened."""
+        got: dict[str, Any] = {}
+
+        async def later() -> None:
+            await on.wait()
+            asked.set()
+            got["model"] = await ctx.sample("Hi", key="model")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(later)
+            got["name"] = await ctx.ask("Who?", NAME, key="name")
+        return f"{got['name'].content['name']} {got['model'].text}"
+
+    async with talking(registry) as talk:
+        call = talk.calling("wander")
+        assert names(await call.asks()) == ["name"]
+        on.set()
+        await soon(asked)
+        await anyio.wait_all_tasks_blocked()
+        assert names(await call.asks({"name": accept(name="Ada")})) == ["model"]
+        assert said(await call.ends({"model": sampled("Hello")})) == "Ada Hello"
+
+
+async def test_calls_that_ask_at_the_same_time_do_not_get_each_others_answers() -> None:
+    registry = ToolRegistry()
+
+    @tool(registry=registry)
+    async def echo(number: int, ctx: CallContext) -> str:
+        """Asks."""
+        got = await ctx.put({"name": Form("Who?", NAME), "model": Sampling("Hi")})
+        return f"{number} {got['name'].content['name']} {got['model'].text}"
+
+    async with talking(registry) as talk:
+        calls = [talk.calling("echo", {"number": number}) for number in range(20)]
+        for begun in [(call, await call.begin()) for call in calls]:
+            await begun[0].end(begun[1])
+        for number, call in reversed(list(enumerate(calls))):
+            answers = {"name": accept(name=f"name {number}"), "model": sampled(f"model {number}")}
+            assert said(await call.ends(answers)) == f"{number} name {number} model {number}"

@@ -1,0 +1,210 @@
+"""What a client hears in memory, of both eras: nothing of what is hidden, whenever it was, and all else as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from mcp_bridge import (
+    CallContext,
+    Link,
+    ResourceEntry,
+    Sampling,
+    State,
+    ToolCall,
+    ToolEntry,
+    ToolRegistry,
+    ToolResult,
+    asgi_app,
+)
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.app.serve import as_bridge
+from mcp_bridge.pipeline.pipeline import Pipeline
+from mcp_bridge.server.secrecy import Secrecy
+from tests.kits.wire.speaking import ERAS, call, connect, listed, registry_of
+
+SECRET = "hunter2-and-more"
+FORM = {"type": "object", "properties": {"x": {"type": "string", "title": SECRET}}}
+
+
+async def form(ctx: CallContext) -> Any:
+    """Ask with a form."""
+    return (await ctx.ask(f"Is it {SECRET}?", FORM)).content
+
+
+async def link(ctx: CallContext) -> Any:
+    """Ask to open a page."""
+    asked = {"": Link(f"Go with {SECRET}", f"https://example.org/?key={SECRET}")}
+    return (await ctx.put(asked))[""].action
+
+
+async def sample(ctx: CallContext) -> Any:
+    """Ask a model."""
+    return (await ctx.put({"": Sampling(f"What is {SECRET}?", max_tokens=9, system_prompt=SECRET)}))[""].text
+
+
+Ask = Callable[[CallContext], Awaitable[Any]]
+
+
+def asking(ask: Ask) -> Bridge:
+    """A bridge with a tool that asks, and a secret."""
+
+    async def handler(data: Any, ctx: CallContext) -> Any:
+        return await ask(ctx)
+
+    bridge = Bridge(registry_of(ToolEntry("t", "", handler)))
+    bridge.hide([SECRET])
+    return bridge
+
+
+@ERAS
+@pytest.mark.parametrize("ask", [form, link, sample])
+async def test_questions_go_out_without_the_secret_and_their_answers_come_back(ask: Ask, mode: str) -> None:
+    heard: list[str] = []
+
+    async def elicit(_: Any, params: Any) -> Any:
+        heard.append(params.model_dump_json())
+        content = {"x": "an answer"} if params.mode == "form" else None
+        return types.ElicitResult(action="accept", content=content)
+
+    async def sampled(_: Any, params: Any) -> Any:
+        heard.append(params.model_dump_json())
+        text = types.TextContent(type="text", text="an answer")
+        return types.CreateMessageResult(role="assistant", content=text, model="m")
+
+    options = {"elicitation_callback": elicit, "sampling_callback": sampled}
+    async with connect(asking(ask), mode=mode, **options) as client:
+        answer = json.dumps(await call(client))
+    assert "an answer" in answer or "accept" in answer
+    assert "[secret]" in heard[0]
+    assert SECRET not in heard[0]
+
+
+@ERAS
+async def test_what_is_hidden_while_a_client_is_connected_is_hidden_from_then_on(mode: str) -> None:
+    bridge = Bridge(registry_of(ToolEntry("t", SECRET, lambda data: {SECRET: [SECRET]})))
+    async with connect(bridge, mode=mode) as client:
+        assert SECRET in json.dumps(await call(client))
+        bridge.hide([SECRET])
+        told = json.dumps([await listed(client), await call(client)])
+    assert SECRET not in told
+    assert told.count("[secret]") >= 3
+
+
+async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
+    registry = ToolRegistry()
+    uri = f"notes://{SECRET}"
+    registry.publish("s", [], resources=[ResourceEntry(uri, lambda data: "x")])
+    bridge = Bridge(registry)
+    bridge.hide([SECRET])
+    heard: list[str] = []
+    told = anyio.Event()
+
+    async def listen(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            heard.append(message.params.uri)
+            told.set()
+
+    async with connect(bridge, mode="legacy", message_handler=listen) as client:
+        request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+        await client.session.send_request(request, types.EmptyResult)
+        registry.resource_updated(uri)
+        with anyio.fail_after(10):
+            await told.wait()
+    assert heard == ["notes://[secret]"]
+
+
+@ERAS
+async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
+    mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = Bridge(registry_of(ToolEntry("t", "", lambda data: "x")))
+
+    def broken(*args: Any) -> Any:
+        raise RuntimeError(f"/a/path and {SECRET}")
+
+    async with connect(bridge, mode=mode) as client:
+        monkeypatch.setattr(bridge.endpoint._tools.listing, "page", broken)
+        with pytest.raises(MCPError) as told:
+            await client.list_tools()
+    assert told.value.code == -32603
+    assert "tools/list failed with an internal error (reference " in told.value.message
+    assert SECRET not in told.value.message
+    assert "/a/path and" in caplog.text
+
+
+async def test_a_sealed_state_is_left_whole() -> None:
+    state = "sealed-with-abcd-in-it"
+    secrecy = Secrecy()
+    secrecy.hide(["abcd"])
+
+    async def answers(_: Any) -> Any:
+        return {"requestState": state, "inputRequests": {"q": "abcd"}}
+
+    class Session:
+        _request_outbound = None
+
+        class _connection:
+            has_standalone_channel = False
+
+    from mcp.server.context import ServerRequestContext
+
+    request: Any = ServerRequestContext(
+        session=Session(), lifespan_context={}, protocol_version="2026-07-28", method="tools/call"
+    )
+    assert await secrecy(request, answers) == {"requestState": state, "inputRequests": {"q": "[secret]"}}
+
+
+@pytest.mark.parametrize("word", ["inputSchema", "structuredContent", "resources/list", "additionalProperties", "user"])
+def test_words_of_the_protocol_are_no_secrets(word: str) -> None:
+    secrecy = Secrecy()
+    secrecy.hide([word])
+    assert secrecy.redactor.is_idle
+
+
+def test_the_token_and_the_keys_of_an_embedding_program_are_secrets() -> None:
+    registry = registry_of(ToolEntry("t", "", lambda data: "x"))
+    bridge = as_bridge(registry, token="a-token-of-4b", state=State(keys=["k" * 32]))
+    redactor = bridge.endpoint._secrecy.redactor
+    assert redactor.text(f"a-token-of-4b {'k' * 32}") == "[secret] [secret]"
+    app = asgi_app(bridge, token="another-token")
+    assert app.endpoint._secrecy.redactor.text("another-token") == "[secret]"
+
+
+async def test_problems_of_sources_are_told_without_the_secret() -> None:
+    class Broken:
+        name = "broken"
+
+        async def run(self, publish: Any) -> None:
+            raise RuntimeError(f"no connection with {SECRET}")
+
+    from mcp_bridge.app.bridge import Attached
+
+    bridge = Bridge(sources=[Attached(source=Broken())])
+    bridge.hide([SECRET])
+    async with bridge.running():
+        with pytest.raises(Exception, match=r"no connection with \[secret\]"):
+            await bridge.started()
+
+
+async def test_a_policys_words_go_without_the_secret_too() -> None:
+    class Tells:
+        stage = 2
+
+        async def __call__(self, call: ToolCall, ctx: CallContext, call_next: Any) -> ToolResult:
+            return ToolResult(success=False, error=f"not with {SECRET}", code=f"no_{SECRET}")
+
+    registry = ToolRegistry(pipeline=Pipeline([Tells()]))  # type: ignore[list-item]
+    registry.register(ToolEntry("t", "", lambda data: "x"))
+    bridge = Bridge(registry)
+    bridge.hide([SECRET])
+    async with connect(bridge) as client:
+        told = json.dumps(await call(client))
+    assert "not with [secret]" in told
+    assert SECRET not in told

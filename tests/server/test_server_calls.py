@@ -1,0 +1,249 @@
+"""Calls through the endpoint: whatever a tool raises, its neighbour is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.server import answers as answers_module
+from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.testing import connect
+from mcp_bridge.transports.memory import client as client_of
+from tests.kits.transports.stdio_talk import PATIENCE, served
+
+MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
+NOTHING: dict[str, Any] = {"type": "object"}
+
+
+class Rude(BaseException):
+    """Not an Exception."""
+
+
+RAISED: list[Callable[[], BaseException]] = [
+    lambda: SystemExit(3),
+    lambda: KeyboardInterrupt(),
+    lambda: Rude("rude"),
+    lambda: GeneratorExit(),
+    lambda: StopIteration(1),
+    lambda: StopAsyncIteration(),
+    lambda: ExceptionGroup("several", [ValueError("one"), OSError("two")]),
+    lambda: BaseExceptionGroup("several", [Rude("one"), SystemExit(2)]),
+    lambda: asyncio.CancelledError("my own"),
+    lambda: BaseExceptionGroup("mixed", [asyncio.CancelledError(), ValueError()]),
+    lambda: anyio.ClosedResourceError(),
+    lambda: RecursionError(),
+    lambda: MemoryError(),
+]
+
+
+@pytest.mark.parametrize("make", RAISED, ids=lambda make: repr(make()))
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_whatever_a_tool_raises_its_neighbour_is_answered(
+    make: Callable[[], BaseException], kind: str, stateless: bool
+) -> None:
+    begun, release = anyio.Event(), anyio.Event()
+
+    async def neighbour(data: Any) -> str:
+        begun.set()
+        await release.wait()
+        return "still here"
+
+    async def awaited(data: Any) -> None:
+        raise make()
+
+    def threaded(data: Any) -> None:
+        raise make()
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("neighbour", "Waits.", neighbour, NOTHING))
+    registry.register(ToolEntry("rude", "Raises.", awaited if kind == "async" else threaded, NOTHING))
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        waiting = await talk.call("neighbour")
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+        failed = await talk.answer(await talk.call("rude"))
+        assert failed["result"]["isError"] is True
+        assert "reference" in failed["result"]["content"][0]["text"]
+        release.set()
+        assert (await talk.answer(waiting))["result"]["content"][0]["text"] == "still here"
+        assert "error" not in await talk.get("tools/list")
+
+
+async def test_a_tool_that_cancels_its_own_scope_fails_alone(stateless: bool) -> None:
+    async def gives_up(data: Any) -> str:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+        return "gave up, on its own terms"
+
+    async def group(data: Any) -> str:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            raise SystemExit(1)
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("gives_up", "Cancels.", gives_up, NOTHING))
+    registry.register(ToolEntry("group", "Raises.", group, NOTHING))
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        answer = await talk.answer(await talk.call("gives_up"))
+        assert answer["result"]["content"][0]["text"] == "gave up, on its own terms"
+        assert (await talk.answer(await talk.call("group")))["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_tool_that_cancels_its_own_task_leaves_the_neighbour_answered(stateless: bool) -> None:
+    async def suicidal(data: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("suicidal", "Cancels its own task.", suicidal, NOTHING))
+    registry.register(ToolEntry("quick", "Answers.", lambda data: "quick", NOTHING))
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        first = await talk.call("suicidal")
+        assert (await talk.answer(await talk.call("quick")))["result"]["content"][0]["text"] == "quick"
+        assert (await talk.answer(first))["result"]["isError"] is True
+
+
+@MODES
+async def test_a_cancelled_client_call_stops_the_handler(mode: str) -> None:
+    begun, stopped = anyio.Event(), anyio.Event()
+
+    async def slow(data: Any) -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("slow", "Waits.", slow, NOTHING))
+    registry.register(ToolEntry("quick", "Answers.", lambda data: "quick", NOTHING))
+    async with connect(registry, mode=mode) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, "slow", {})
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await stopped.wait()
+                assert not (await client.call_tool("quick", {})).is_error
+
+
+@MODES
+async def test_progress_reaches_the_callers_callback_and_grows(mode: str) -> None:
+    async def work(data: Any, ctx: CallContext) -> str:
+        for value in (10, 5, 20, 20, 30):
+            await ctx.progress(value, 30)
+        return "done"
+
+    seen: list[float] = []
+    last = anyio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+        if progress == total:
+            last.set()
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("work", "Works.", work, NOTHING))
+    async with connect(registry, mode=mode) as client:
+        await client.call_tool("work", {}, progress_callback=hear)
+        with anyio.fail_after(PATIENCE):
+            await last.wait()
+    assert seen == [10, 20, 30]
+
+
+@MODES
+async def test_a_tool_sees_who_calls_it_and_in_which_era(mode: str) -> None:
+    seen: dict[str, Any] = {}
+
+    async def look(data: Any, ctx: CallContext) -> str:
+        seen.update(version=ctx.protocol_version, id=ctx.request_id, tools=[tool.name for tool in ctx.tools()])
+        return "seen"
+
+    registry = ToolRegistry()
+    registry.register(ToolEntry("look", "Looks.", look, NOTHING))
+    async with connect(registry, mode=mode) as client:
+        await client.call_tool("look", {})
+        assert seen["version"] == client.protocol_version
+    assert seen["id"]
+    assert seen["tools"] == ["look"]
+
+
+@MODES
+async def test_a_missing_wrapped_input_is_a_result_and_an_unknown_tool_an_error(mode: str) -> None:
+    registry = ToolRegistry()
+    registry.register(ToolEntry("double", "Doubles a number.", lambda number: number * 2, {"type": "number"}))
+    async with connect(registry, mode=mode) as client:
+        assert (await client.call_tool("double", {})).is_error
+        assert not (await client.call_tool("double", {"input": 2})).is_error
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("triple", {})
+        assert caught.value.error.code == -32602
+
+
+@MODES
+async def test_a_tool_that_goes_between_its_look_up_and_its_call_is_unknown(mode: str) -> None:
+    class Forgetful(ToolRegistry):
+        def prepared(self, name: str) -> None:
+            return None
+
+    registry = Forgetful()
+    registry.register(ToolEntry("here", "Is here.", lambda data: 1, NOTHING))
+    async with connect(registry, mode=mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("here", {})
+        assert (caught.value.error.code, caught.value.error.data) == (-32602, {"name": "here"})
+
+
+@MODES
+async def test_a_first_request_waits_for_sources_that_are_starting(mode: str) -> None:
+    registry, started = ToolRegistry(), anyio.Event()
+    names: list[str] = []
+    async with client_of(Endpoint(registry, started=started), mode=mode) as client:
+
+        async def look() -> None:
+            names.extend(tool.name for tool in (await client.list_tools()).tools)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(look)
+            await anyio.wait_all_tasks_blocked()
+            assert names == []
+            registry.register(ToolEntry("late", "Comes late.", lambda data: 1, NOTHING))
+            started.set()
+    assert names == ["late"]
+
+
+@MODES
+async def test_a_source_that_never_starts_does_not_keep_the_others_back(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers_module, "READY_PATIENCE", 0.01)
+    registry = ToolRegistry()
+    registry.register(ToolEntry("ready", "Is ready.", lambda data: "yes", NOTHING))
+    async with client_of(Endpoint(registry, started=anyio.Event()), mode=mode) as client:
+        assert not (await client.call_tool("ready", {})).is_error
+
+
+async def test_one_endpoint_serves_clients_of_both_eras_at_once() -> None:
+    registry = ToolRegistry()
+    registry.register(ToolEntry("quick", "Answers.", lambda data: "quick", NOTHING))
+    endpoint = Bridge(registry).endpoint
+    async with Bridge(registry).running():
+        endpoint = Endpoint(registry)
+        async with client_of(endpoint, mode="legacy") as old, client_of(endpoint) as new:
+            for client in (old, new):
+                assert not (await client.call_tool("quick", {})).is_error
+            assert old.protocol_version != new.protocol_version

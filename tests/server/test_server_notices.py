@@ -1,0 +1,225 @@
+"""Clients of both eras are told when the tools change, whoever changes them."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from anyio import to_thread
+from mcp.server.subscriptions import ToolsListChanged
+
+from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.server import notices as notices_module
+from mcp_bridge.server.notices import Notices
+from mcp_bridge.testing import connect
+from tests.kits.transports.stdio_talk import PATIENCE, served
+
+CHANGED = "notifications/tools/list_changed"
+
+
+def entry(name: str) -> ToolEntry:
+    return ToolEntry(name, "A tool.", lambda data: name, {"type": "object"})
+
+
+class Ear:
+    """A message handler that counts list_changed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._heard = anyio.Event()
+
+    async def __call__(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self.count += 1
+            self._heard.set()
+
+    async def hears(self) -> None:
+        with anyio.fail_after(PATIENCE):
+            await self._heard.wait()
+        self._heard = anyio.Event()
+
+
+async def test_a_handshake_client_hears_of_tools_that_come_and_go() -> None:
+    registry, ear = ToolRegistry(), Ear()
+    async with connect(registry, mode="legacy", message_handler=ear) as client:
+        await client.list_tools()
+        registry.register(entry("new"))
+        await ear.hears()
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["new"]
+        registry.unregister("new")
+        await ear.hears()
+        assert (await client.list_tools()).tools == []
+
+
+async def test_a_listening_stateless_client_hears_of_tools_that_come_and_go() -> None:
+    registry = ToolRegistry()
+    async with connect(registry) as client, client.listen(tools_list_changed=True) as stream:
+        with anyio.fail_after(PATIENCE):
+            registry.register(entry("new"))
+            assert await anext(stream) == ToolsListChanged()
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["new"]
+            registry.unregister("new")
+            assert await anext(stream) == ToolsListChanged()
+            assert (await client.list_tools()).tools == []
+
+
+async def test_over_stdio_a_client_hears_of_a_change(stateless: bool) -> None:
+    registry = ToolRegistry()
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        if stateless:
+            opened = await talk.listen()
+        for change in (lambda: registry.register(entry("new")), lambda: registry.unregister("new")):
+            change()
+            notice = await talk.notice(CHANGED)
+            if stateless:
+                assert notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == opened
+
+
+async def test_a_stateless_client_that_does_not_listen_is_told_nothing() -> None:
+    registry = ToolRegistry()
+    async with served(registry, stateless=True) as talk:
+        await talk.hello()
+        registry.register(entry("new"))
+        assert [tool["name"] for tool in (await talk.get("tools/list"))["result"]["tools"]] == ["new"]
+        await talk.get("server/discover")
+    assert CHANGED not in [message.get("method") for message in talk.heard]
+
+
+async def test_a_change_from_another_thread_is_told(stateless: bool) -> None:
+    registry = ToolRegistry()
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        if stateless:
+            await talk.listen()
+        await to_thread.run_sync(registry.register, entry("by_a_worker"))
+        await talk.notice(CHANGED)
+        thread = threading.Thread(target=registry.register, args=(entry("by_a_stranger"),))
+        thread.start()
+        await talk.notice(CHANGED)
+        thread.join(PATIENCE)
+
+
+async def test_a_thread_that_the_event_loop_waits_for_may_change_the_tools() -> None:
+    registry = ToolRegistry()
+    async with served(registry) as talk:
+        await talk.hello()
+        thread = threading.Thread(target=registry.register, args=(entry("new"),), daemon=True)
+        thread.start()
+        thread.join(PATIENCE)  # blocks the loop, on purpose
+        assert not thread.is_alive()
+        await talk.notice(CHANGED)
+
+
+async def test_a_burst_is_told_at_least_once_and_at_most_a_few_times(stateless: bool) -> None:
+    registry = ToolRegistry()
+    async with served(registry, stateless=stateless) as talk:
+        await talk.hello()
+        if stateless:
+            await talk.listen()
+        for number in range(200):
+            registry.register(entry(f"t{number}"))
+        await talk.notice(CHANGED)
+        for _ in range(5):
+            assert len((await talk.get("tools/list"))["result"]["tools"]) == 200
+    assert 1 <= [message.get("method") for message in talk.heard].count(CHANGED) <= 3
+
+
+async def test_a_change_before_and_after_serving_disturbs_nobody() -> None:
+    registry = ToolRegistry()
+    registry.register(entry("before"))
+    bridge = Bridge(registry)
+    for name in ("one", "two"):  # the same endpoint may be served again
+        async with served(bridge) as talk:
+            await talk.hello()
+            registry.register(entry(name))
+            await talk.notice(CHANGED)
+    registry.register(entry("after"))
+    assert len(registry) == 4
+    assert registry._catalog._listeners == {}
+    assert bridge.endpoint.notices._soon is None
+
+
+async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
+    registry = ToolRegistry()
+    bridge = Bridge(registry)
+    for name in ("one", "two"):
+        async with served(bridge, stateless=True) as talk:
+            await talk.listen()
+            registry.register(entry(name))
+            await talk.notice(CHANGED)
+
+
+def test_a_thread_that_comes_too_late_is_not_troubled(anyio_backend: str) -> None:
+    notices, registry = Notices(), ToolRegistry()
+    seen: list[Any] = []
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(notices.run, registry)
+            seen.append(notices._soon)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(main, backend=anyio_backend)
+    notices._changed("tools")
+    notices._soon = seen[0]  # as a thread read it just before the loop ended
+    notices._changed("tools")
+    notices._updated("test://a")
+
+
+async def test_a_session_that_left_is_forgotten() -> None:
+    bridge, ear = Bridge(), Ear()
+    async with connect(bridge, mode="legacy", message_handler=ear) as client:
+        await client.list_tools()
+        assert len(bridge.endpoint.notices._listeners) == 1
+        await client.session.send_notification(types.InitializedNotification())  # twice is once
+        await client.list_tools()
+        assert len(bridge.endpoint.notices._listeners) == 1
+    assert bridge.endpoint.notices._listeners == {}
+
+
+class Session:
+    """A connection's session: `tell` is what sending it a notice does."""
+
+    def __init__(self, tell: Any) -> None:
+        self.send_tool_list_changed = self.send_resource_list_changed = self.send_prompt_list_changed = tell
+        self._connection = SimpleNamespace(exit_stack=SimpleNamespace(callback=lambda *_: None))
+
+
+async def test_a_client_that_fails_or_stalls_does_not_keep_the_notice_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notices_module, "PATIENCE", 0.2)
+    told, gave_up = anyio.Event(), anyio.Event()
+
+    async def fails() -> None:
+        raise RuntimeError("just left")
+
+    async def stalls() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            gave_up.set()
+
+    async def takes() -> None:
+        told.set()
+
+    notices = Notices()
+    for tell in (fails, stalls, takes):
+        context: Any = SimpleNamespace(session=Session(tell))
+        await notices.initialized(context, types.NotificationParams())
+
+    registry = ToolRegistry()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(notices.run, registry)
+        registry.register(entry("new"))
+        with anyio.fail_after(PATIENCE):
+            await told.wait()
+            assert not gave_up.is_set()
+            await gave_up.wait()
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,472 @@
+"""Tools from Python files, folders and modules: found by shape, reported by file and line, read again after edits."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import Offer, ToolEntry
+from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.factory import from_file
+from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.sources.python import PythonSource
+from mcp_bridge.sources.python.loading import forget
+from mcp_bridge.testing import connect
+from tests.kits.wire.speaking import ERAS, call, listed, offer_after_edit, words
+
+PATIENCE = 60.0
+GREET = """
+    from mcp_bridge import tool
+
+    @tool
+    def greet(name: str) -> str:
+        return f"Hello {name}"
+"""
+
+
+@pytest.fixture(autouse=True)
+def interpreter() -> Iterator[None]:
+    """What importing somebody's files leaves behind is taken away again."""
+    modules, path, writes = set(sys.modules), list(sys.path), sys.dont_write_bytecode
+    sys.dont_write_bytecode = False  # as outside of tests: the source has to see to it
+    yield
+    assert sys.dont_write_bytecode is False
+    sys.dont_write_bytecode, sys.path[:] = writes, path
+    for name, module in list(sys.modules.items()):
+        if name not in modules and "site-packages" not in (getattr(module, "__file__", None) or "site-packages"):
+            del sys.modules[name]
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def load(path: Path, **options: Any) -> Offer:
+    return PythonSource("s", path=path, **options).load()
+
+
+def names(offer: Offer) -> list[str]:
+    return sorted(entry.name for entry in offer.tools)
+
+
+def no_bytecode_below(folder: Path) -> bool:
+    return not [path for path in folder.rglob("*") if "pyc" in path.name]
+
+
+# What a path stands for
+
+
+@ERAS
+async def test_a_file_is_served(tmp_path: Path, mode: str) -> None:
+    async with connect(from_file(write(tmp_path / "tools.py", GREET)), mode=mode) as client:
+        assert words(await call(client, "greet", name="Ann")) == "Hello Ann"
+
+
+def test_a_folder_is_all_its_files_that_do_not_begin_with_an_underscore(tmp_path: Path) -> None:
+    write(tmp_path / "_shared.py", "WORD = 'shared'\nfrom mcp_bridge import tool\n@tool\ndef hidden(): ...\n")
+    write(tmp_path / "a.py", "import _shared\nfrom mcp_bridge import tool\n@tool\ndef a(): return _shared.WORD\n")
+    write(tmp_path / "b.py", "from mcp_bridge import tool\n@tool\ndef b(): ...\n")
+    write(tmp_path / "notes.txt", "not Python")
+    write(tmp_path / "deeper" / "c.py", "from mcp_bridge import tool\n@tool\ndef c(): ...\n")
+    offer = load(tmp_path)
+    assert (names(offer), offer.problems) == (["a", "b"], [])
+    assert offer.tools[0].handler({}) == "shared"
+
+
+def test_a_module_is_imported_from_its_directory(tmp_path: Path) -> None:
+    write(tmp_path / "pack" / "__init__.py", "")
+    write(tmp_path / "pack" / "inner.py", GREET)
+    source = PythonSource("s", module="pack.inner", directory=tmp_path)
+    assert names(source.load()) == ["greet"]
+
+
+def test_a_source_has_either_a_path_or_a_module(tmp_path: Path) -> None:
+    for options in ({}, {"path": tmp_path, "module": "x"}):
+        with pytest.raises(ValueError, match="either a path or a module"):
+            PythonSource("s", **options)
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
+    made = [write(tmp_path / name / "tools.py", GREET.replace("greet", name)) for name in ("one", "two")]
+    assert [names(load(path)) for path in made] == [["one"], ["two"]]
+
+
+def test_no_bytecode_is_left(tmp_path: Path) -> None:
+    write(tmp_path / "shared.py", "WORD = 1")
+    load(write(tmp_path / "tools.py", "import shared\n" + textwrap.dedent(GREET)))
+    assert no_bytecode_below(tmp_path)
+
+
+# Shapes
+
+
+SHAPES: dict[str, tuple[str, list[str]]] = {
+    "an entry": (
+        "from mcp_bridge import ToolEntry\nE = ToolEntry('e', 'An entry.', lambda data: 'ok', title='T')",
+        ["e"],
+    ),
+    "a registry": (
+        "from mcp_bridge import ToolRegistry, tool\nregistry = ToolRegistry()\n"
+        "for name in ('one', 'two'):\n    tool(name, registry=registry)(lambda data: 'ok')",
+        ["one", "two"],
+    ),
+    "a chain": (
+        "from mcp_bridge import ChainStep, ToolChain, ToolRegistry, tool\n_registry = ToolRegistry()\n"
+        "tool('step', registry=_registry)(lambda data: {'said': 'ok'})\n"
+        "both = ToolChain(_registry).add_step(ChainStep('step'))",
+        ["both", "step"],
+    ),
+    "a marked function": (GREET, ["greet"]),
+    "one function twice": (textwrap.dedent(GREET) + "also = greet", ["greet"]),
+    "an entry and its registry": (
+        "from mcp_bridge import ToolRegistry, tool\nregistry = ToolRegistry()\n"
+        "@tool('one', registry=registry)\ndef one(data): return 'ok'",
+        ["one"],
+    ),
+    "a function of codomyrmex": (
+        """
+        def double(n=1):
+            '''Doubles.'''
+            return "ok"
+        double._mcp_tool_meta = {
+            "name": "twice", "tags": ["math", 3],
+            "schema": {"inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        }
+        """,
+        ["twice"],
+    ),
+    "a bare function of codomyrmex": (
+        "def double():\n    return 'ok'\ndouble._mcp_tool_meta = {'schema': 3}",
+        ["double"],
+    ),
+    "another package's entry": (
+        """
+        class Entry:
+            name, description, input_schema, tags = "theirs", None, None, ("x",)
+            def handler(self, data): return "ok"
+        entry = Entry()
+        """,
+        ["theirs"],
+    ),
+    "another package's registry": (
+        """
+        class Entry:
+            name, description, input_schema, output_schema = "theirs", "", {"type": "object"}, {"type": "string"}
+            def handler(self, data): return "ok"
+        class Registry:
+            def list(self): return [Entry()]
+            def list_names(self): return ["theirs"]
+            def register(self, entry): ...
+            def get(self, name): ...
+        registry = Registry()
+        """,
+        ["theirs"],
+    ),
+    "another package's marked function": (
+        """
+        class Entry:
+            name, description, input_schema = "theirs", "", {}
+            def handler(self, data): return "ok"
+        def function(): ...
+        function.tool_entry = Entry()
+        """,
+        ["theirs"],
+    ),
+    "another package's chain": (
+        """
+        class Result:
+            success, context = True, "ok"
+        class Chain:
+            steps = ["first"]
+            def add_step(self, step): ...
+            def execute(self, data): return Result()
+        chain = Chain()
+        """,
+        ["chain"],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_tools_are_found_by_their_shape(shape: str, tmp_path: Path) -> None:
+    text, expected = SHAPES[shape]
+    async with connect(from_file(write(tmp_path / "tools.py", text))) as client:
+        tools = await listed(client)
+        assert [tool["name"] for tool in tools] == expected
+        result = await call(client, expected[0], **({"name": "ok"} if expected[0] == "greet" else {}))
+    assert "ok" in words(result)
+    assert not result["isError"]
+
+
+def test_what_another_package_says_about_its_tool_is_kept(tmp_path: Path) -> None:
+    [twice] = load(write(tmp_path / "tools.py", SHAPES["a function of codomyrmex"][0])).tools
+    assert twice.description == "Doubles."
+    assert twice.tags == ["math", "3"]
+    assert twice.input_schema["properties"] == {"n": {"type": "integer"}}
+    [theirs] = load(write(tmp_path / "more.py", SHAPES["another package's registry"][0])).tools
+    assert (theirs.input_schema, theirs.output_schema) == ({"type": "object"}, {"type": "string"})
+
+
+async def test_a_chain_of_another_package_fails_with_its_own_words(tmp_path: Path) -> None:
+    text = SHAPES["another package's chain"][0].replace(
+        'success, context = True, "ok"', 'success, errors = False, ["first: no", "second: no"]'
+    )
+    async with connect(from_file(write(tmp_path / "tools.py", text))) as client:
+        result = await call(client, "chain")
+    assert words(result) == "Chain failed: first: no; second: no"
+    assert result["_meta"]["mcp-bridge/code"] == "chain_failed"
+
+
+def test_what_only_looks_like_a_tool_is_left_alone(tmp_path: Path) -> None:
+    text = """
+        import json
+        from unittest import mock
+        class Everything:
+            def __getattr__(self, name): return lambda *args: None
+        class Rude:
+            def __getattr__(self, name): raise RuntimeError("do not ask")
+        class NoCall:
+            name = description = input_schema = handler = "text"
+        everything, rude, no_call, mocked = Everything(), Rude(), NoCall(), mock.MagicMock()
+        def function(): ...
+        function._mcp_tool_meta = "text"
+        function.tool_entry = "text"
+        Marked = type("Marked", (), {"tool_entry": 1})
+    """
+    offer = load(write(tmp_path / "tools.py", text))
+    assert offer.tools == []
+    assert "no tools found" in offer.problems[0]
+
+
+# Names in the settings
+
+
+NAMED = """
+    from mcp_bridge import tool
+    def add(a: int, b: int = 1) -> int:
+        "Adds."
+        return a + b
+    double = lambda n: n * 2
+    class Point:
+        "A point."
+        def __init__(self, x: int) -> None:
+            self.x = x
+        def __str__(self) -> str:
+            return f"at {self.x}"
+    @tool("marked_as")
+    def marked(data): return 1
+    number = 3
+    def bad(lock: "Nobody") -> None: ...
+"""
+
+
+async def test_functions_named_in_the_settings_become_tools_of_that_name(tmp_path: Path) -> None:
+    source = PythonSource("s", path=write(tmp_path / "tools.py", NAMED), tools=["add", "double", "Point", "marked"])
+    async with connect(Bridge(sources=[Attached(source=source)])) as client:
+        assert [tool["name"] for tool in await listed(client)] == ["Point", "add", "double", "marked_as"]
+        assert words(await call(client, "add", a=2)) == "3"
+        assert words(await call(client, "double", n=2)) == "4"
+        assert words(await call(client, "Point", x=2)) == "at 2"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gone", "tools.py: there is no function 'gone', which the settings name as a tool"),
+        ("number", "there is no function 'number'"),
+        ("bad", "tools.py: 'bad' cannot be a tool: bad: parameter 'lock': 'Nobody'"),
+    ],
+)
+def test_a_name_that_cannot_be_a_tool_is_told(name: str, said: str, tmp_path: Path) -> None:
+    offer = load(write(tmp_path / "tools.py", NAMED), tools=[name])
+    assert said in offer.problems[0]
+
+
+def test_in_a_folder_a_named_function_is_taken_from_where_it_is(tmp_path: Path) -> None:
+    write(tmp_path / "a.py", "def one(): ...")
+    write(tmp_path / "b.py", "def two(): ...")
+    assert names(load(tmp_path, tools=["two"])) == ["two"]
+
+
+# What cannot be imported
+
+
+BROKEN: dict[str, tuple[str, str]] = {
+    "a syntax error": ("x = 1\ndef broken(:\n", "tools.py:2: SyntaxError: "),
+    "a missing module": (
+        "\n\nimport no_such_module\n",
+        "tools.py:3: ModuleNotFoundError: No module named 'no_such_module'",
+    ),
+    "an exit": ("import sys\nsys.exit(3)\n", "tools.py:2: SystemExit: 3"),
+    "an exit without a word": ("raise SystemExit\n", "tools.py:1: SystemExit: no message"),
+    "an error inside the library that it calls": ("import json\n\njson.loads('{')\n", "tools.py:3: JSONDecodeError: "),
+    "an exit inside the library that it calls": (
+        "import argparse, sys\nsys.argv = ['x', '--wrong']\nargparse.ArgumentParser().parse_args()\n",
+        "tools.py:3: SystemExit: 2",
+    ),
+    "an error in a sibling": ("import _sibling\n", "_sibling.py:2: ZeroDivisionError: "),
+    "an exception group": ("raise ExceptionGroup('several', [ValueError()])\n", "tools.py:1: ExceptionGroup: several"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    text, said = BROKEN[fault]
+    write(tmp_path / "_sibling.py", "\n1 / 0\n")
+    offer = load(write(tmp_path / "tools.py", text))
+    assert offer.tools == []
+    assert offer.problems[0].startswith(f"{tmp_path}/{said}")
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+async def test_a_broken_file_of_a_folder_leaves_the_others_served(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    write(tmp_path / "_sibling.py", "\n1 / 0\n")
+    write(tmp_path / "tools.py", BROKEN[fault][0])
+    write(tmp_path / "good.py", GREET)
+    bridge = from_file(tmp_path)
+    async with connect(bridge) as client:
+        assert words(await call(client, "greet", name="Ann")) == "Hello Ann"
+    [problems] = bridge.problems.values()
+    assert BROKEN[fault][1] in problems[0]
+    assert BROKEN[fault][1] in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"path": Path("/no/such/tools.py")}, "/no/such/tools.py: no such file or folder"),
+        ({"module": "no_such_module_at_all"}, "no_such_module_at_all: ModuleNotFoundError: "),
+    ],
+)
+async def test_a_source_with_nothing_to_import_gives_up(options: dict[str, Any], said: str) -> None:
+    bridge = Bridge(sources=[Attached(source=PythonSource("s", **options))])
+    async with bridge.running():
+        with pytest.raises(SourceError, match=said):
+            await bridge.started()
+
+
+def test_a_file_that_is_not_python_is_told(tmp_path: Path) -> None:
+    offer = load(write(tmp_path / "tools.toml", "a = 1"))
+    assert "tools.toml: not a Python file" in offer.problems[0]
+
+
+def test_what_a_module_prints_at_import_stays_off_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    load(write(tmp_path / "tools.py", "print('hello')\n" + textwrap.dedent(GREET)))
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "hello\n")
+
+
+async def test_two_tools_of_one_name_in_one_source_are_refused_in_so_many_words(tmp_path: Path) -> None:
+    write(tmp_path / "a.py", GREET)
+    write(tmp_path / "b.py", GREET)
+    bridge = from_file(tmp_path)
+    async with bridge.running():
+        with pytest.raises(Exception, match="two tools named 'greet' in source"):
+            await bridge.started()
+
+
+def test_forgetting_keeps_this_package_and_what_is_installed(tmp_path: Path) -> None:
+    load(write(tmp_path / "tools.py", "import helper_of_tools\n" + textwrap.dedent(GREET)))
+    write(tmp_path / "helper_of_tools.py", "")
+    load(tmp_path / "tools.py")
+    kept = {name for name in sys.modules if name.split(".")[0] in ("mcp_bridge", "anyio", "__main__", "json")}
+    assert "helper_of_tools" in sys.modules
+    forget(tmp_path)
+    assert "helper_of_tools" not in sys.modules
+    forget(Path(__file__).parents[2] / "mcp_bridge")
+    assert kept <= set(sys.modules)
+    assert sys.modules["mcp_bridge.contracts.tool"].ToolEntry is ToolEntry
+
+
+# Reload
+
+
+@asynccontextmanager
+async def followed(source: PythonSource) -> AsyncIterator[list[Offer]]:
+    """A watching source at work, and the offers that it has published so far."""
+    offers: list[Offer] = []
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(source.run, offers.append)
+            await anyio.wait_all_tasks_blocked()
+            yield offers
+            tasks.cancel_scope.cancel()
+
+
+async def edited(path: Path, text: str, seen: Callable[[], bool]) -> None:
+    """Write until the edit is seen: nothing tells when the operating system has begun to watch, or has noticed."""
+    for attempt in range(1000):
+        write(path, textwrap.dedent(text) + f"# {attempt}\n")
+        for _ in range(60):
+            await anyio.sleep(0.01)
+            if seen():
+                return
+
+
+async def test_an_edit_replaces_the_tools_and_a_broken_one_keeps_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "tools.py", GREET)
+    async with followed(PythonSource("s", path=path, watch=True)) as offers:
+        await edited(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
+        assert names(offers[-1]) == ["welcome"]
+        so_far = len(offers)
+        with caplog.at_level(logging.ERROR):
+            await edited(path, "def broken(:\n", lambda: "tools.py:1: SyntaxError" in caplog.text)
+        assert len(offers) == so_far
+        assert "the tools stay as they were" in caplog.text
+        await edited(path, GREET.replace("Hello", "Good day"), lambda: len(offers) > so_far)
+        assert offers[-1].tools[0].handler({"name": "Ann"}) == "Good day Ann"
+    assert no_bytecode_below(tmp_path)
+
+
+async def test_an_edit_of_a_module_that_tools_import_is_picked_up(tmp_path: Path) -> None:
+    shared = write(tmp_path / "_words_of_tools.py", "WORD = 'old'\n")
+    path = write(
+        tmp_path / "tools.py",
+        "import _words_of_tools as w\nfrom mcp_bridge import tool\n@tool\ndef say(): return w.WORD\n",
+    )
+    async with followed(PythonSource("s", path=path, watch=True)) as offers:
+        assert offers[-1].tools[0].handler({}) == "old"
+        await edited(shared, "WORD = 'new'\n", lambda: len(offers) > 1)
+        assert offers[-1].tools[0].handler({}) == "new"
+
+
+async def test_a_module_is_followed_in_its_directory(tmp_path: Path) -> None:
+    path = write(tmp_path / "followed_module.py", GREET)
+    source = PythonSource("s", module="followed_module", directory=tmp_path, watch=True)
+    async with followed(source) as offers:
+        await edited(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
+        assert names(offers[-1]) == ["welcome"]
+
+
+async def test_clients_are_told_of_an_edit_and_may_keep_no_list(tmp_path: Path) -> None:
+    path = write(tmp_path / "tools.py", GREET)
+    bridge = from_file(path, watch=True)
+    assert bridge.identity.ttl_ms == 0
+    with anyio.fail_after(PATIENCE):
+        async with connect(bridge, mode="legacy") as client:
+            await edited(path, GREET.replace("greet", "welcome"), lambda: "welcome" in bridge.registry)
+            assert [tool["name"] for tool in await listed(client)] == ["welcome"]
+
+
+async def test_an_edit_that_comes_before_the_watcher_is_seen_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "tools.py", GREET)
+    offer = await offer_after_edit(path, GREET.replace("greet", "welcome"))
+    assert names(offer) == ["welcome"]

@@ -1,0 +1,232 @@
+"""Who may come in: Host, Origin and bearer token, alike for every path, before anything else is looked at."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from mcp_bridge.transports.http.guard import Access, is_loopback
+from tests.kits.http.http_hosting import (
+    ACCEPT,
+    EVERY_ROAD,
+    PATIENCE,
+    Road,
+    entry,
+    hosted,
+    hosted_aside,
+    initialize,
+    registry_of,
+    stateless_request,
+)
+
+TOKEN = "s3cret-tokén"
+PATHS = [("POST", "/mcp"), ("GET", "/mcp"), ("GET", "/sse"), ("POST", "/messages?session_id=0"), ("GET", "/health")]
+EVERY_PATH = pytest.mark.parametrize(("method", "path"), PATHS, ids=lambda value: value.partition("?")[0])
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    """A bridge that lets in two names and an origin besides those of this machine."""
+    access = Access.to("127.0.0.1", hosts=["Bridge.Example", "[fd00::1]"], origins=["https://App.example/"])
+    with hosted_aside(registry_of(entry("there")), access=access) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[str]:
+    """A bridge that asks for a token."""
+    with hosted_aside(registry_of(entry("there")), access=Access.to("127.0.0.1", token=TOKEN)) as url:
+        yield url
+
+
+def status(base: str, method: str, path: str, **headers: Any) -> httpx2.Response:
+    """The answer's head, and its body where it ends."""
+    with httpx2.Client(timeout=PATIENCE) as http, http.stream(method, base + path, headers=headers) as answer:
+        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+            answer.read()
+        return answer
+
+
+def let_in(answer: httpx2.Response) -> bool:
+    """Whether the guard had nothing against a request, whatever the endpoint then said of it."""
+    return answer.status_code not in {401, 403, 421}
+
+
+@EVERY_PATH
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "localhost@evil.example", "[::2]", "[", ":80"]
+)
+def test_a_foreign_host_is_refused_with_421_and_told_which_setting_lets_it_in(
+    base: str, method: str, path: str, host: str
+) -> None:
+    answer = status(base, method, path, Host=host)
+    assert answer.status_code == 421
+    assert "http.allowed_hosts" in answer.json()["error"]["message"]
+    assert host not in answer.text or host == "["
+
+
+@EVERY_PATH
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LocalHost:1", "127.0.0.1:65535", "[::1]", "[::1]:8808", "bridge.example", "BRIDGE.example:443"],
+)
+def test_a_known_host_is_let_in_whatever_its_port_and_case(base: str, method: str, path: str, host: str) -> None:
+    assert let_in(status(base, method, path, Host=host))
+
+
+def test_an_ipv6_address_from_the_settings_is_let_in(base: str) -> None:
+    assert let_in(status(base, "GET", "/health", Host="[fd00::1]:8808"))
+
+
+@EVERY_PATH
+def test_a_request_without_a_host_is_refused(base: str, method: str, path: str) -> None:
+    name, _, port = base.removeprefix("http://").rpartition(":")
+    with socket.create_connection((name, int(port)), timeout=PATIENCE) as raw:
+        raw.sendall(f"{method} {path} HTTP/1.0\r\nContent-Length: 0\r\n\r\n".encode())
+        assert b" 421 " in raw.recv(4096).partition(b"\r\n")[0]
+
+
+@EVERY_PATH
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "http://localhost.evil.example", "http://[", "file://localhost", "localhost",
+     "https://app.example.evil", "http://app.example", "https://app.example:444"],
+)  # fmt: skip
+def test_a_foreign_origin_is_refused_with_403(base: str, method: str, path: str, origin: str) -> None:
+    answer = status(base, method, path, Origin=origin)
+    assert answer.status_code == 403
+    assert "http.allowed_origins" in answer.json()["error"]["message"]
+
+
+@EVERY_PATH
+@pytest.mark.parametrize(
+    "origin", ["https://app.example", "http://localhost", "http://127.0.0.1:6274", "https://[::1]:3000"]
+)
+def test_an_origin_of_this_machine_or_from_the_settings_is_let_in(
+    base: str, method: str, path: str, origin: str
+) -> None:
+    assert let_in(status(base, method, path, Origin=origin))
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS[:-1], ids=lambda value: value.partition("?")[0])
+@pytest.mark.parametrize(
+    "sent",
+    [None, "", "Bearer", "Bearer wrong", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, f"Bearer{TOKEN}",
+     "Bearer \u00ff\u00fe"],
+)  # fmt: skip
+def test_without_the_right_token_nothing_is_done(secured: str, method: str, path: str, sent: str | None) -> None:
+    headers = {} if sent is None else {"Authorization": sent.encode("utf-8")}
+    answer = status(secured, method, path, **headers)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer ")
+    assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_right_token_is_let_in_and_its_scheme_has_no_case(secured: str, scheme: str) -> None:
+    request = stateless_request("tools/list")
+    request["headers"] = {**request["headers"], "Authorization": f"{scheme} {TOKEN}".encode()}
+    answer = httpx2.post(f"{secured}/mcp", **request)
+    assert answer.status_code == 200
+    assert [tool["name"] for tool in answer.json()["result"]["tools"]] == ["there"]
+
+
+@EVERY_ROAD
+async def test_the_official_client_gets_in_with_the_token_and_not_without(road: Road) -> None:
+    async with hosted(registry_of(entry("there")), access=Access.to("127.0.0.1", token="abc")) as (base, _):
+        async with road.to(base, token="abc") as client:
+            assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
+        with pytest.raises(Exception) as refused:
+            async with road.to(base, token="abd") as client:
+                await client.list_tools()
+        assert any(word in str(flat(refused.value)) for word in ("401", "bearer token"))
+
+
+def flat(error: BaseException) -> list[BaseException]:
+    """The exceptions inside a group, or the one itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in flat(inner)]
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/"])
+def test_health_is_open_to_those_without_a_token(secured: str, path: str) -> None:
+    answer = status(secured, "GET", path)
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize("path", ["/mcp/health", "/sse/health", "/messages/health", "/unhealth"])
+def test_no_other_path_becomes_open_by_ending_like_health(secured: str, path: str) -> None:
+    assert status(secured, "GET", path).status_code in {401, 404}
+
+
+def test_asking_for_options_needs_the_token_too(secured: str) -> None:
+    assert status(secured, "OPTIONS", "/mcp").status_code == 401
+
+
+def test_host_and_origin_are_judged_before_the_token(secured: str) -> None:
+    assert status(secured, "GET", "/sse", Host="evil.example").status_code == 421
+    assert status(secured, "GET", "/sse", Origin="https://evil.example").status_code == 403
+
+
+def test_a_client_that_only_guessed_learns_nothing_from_the_logs(
+    secured: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    guess = "Bearer guessed-secret"
+    with caplog.at_level(logging.DEBUG):
+        status(secured, "POST", "/mcp", Authorization=guess)
+        request = stateless_request("tools/list")
+        request["headers"] = {**request["headers"], "Authorization": f"Bearer {TOKEN}".encode()}
+        assert httpx2.post(f"{secured}/mcp", **request).status_code == 200
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith("httpcore2")]
+    assert "guessed-secret" not in "\n".join(ours)
+    assert "s3cret" not in "\n".join(ours)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("localhost", True), ("127.0.0.1", True), ("127.8.9.10", True), ("::1", True), ("[::1]", True),
+     ("0.0.0.0", False), ("::", False), ("192.168.1.1", False), ("", False), ("example.org", False)],
+)  # fmt: skip
+def test_only_addresses_of_this_machine_are_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_a_bridge_without_allowed_origins_sends_no_cors_headers(secured: str) -> None:
+    answer = status(secured, "GET", "/health", Origin="http://localhost:3000")
+    assert answer.status_code == 200
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+def preflight(base: str, origin: str) -> httpx2.Response:
+    """What a browser asks before it sends an MCP message."""
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "mcp-session-id, mcp-method"}
+    return httpx2.options(f"{base}/mcp", headers={"Origin": origin, **asked})
+
+
+def test_a_preflight_of_a_configured_origin_is_answered(base: str) -> None:
+    answer = preflight(base, "https://app.example")
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    assert {"GET", "POST", "DELETE"} <= set(answer.headers["access-control-allow-methods"].split(", "))
+    assert "mcp-method" in answer.headers["access-control-allow-headers"]
+
+
+def test_a_preflight_of_another_origin_is_refused(base: str) -> None:
+    answer = preflight(base, "https://evil.example")
+    assert answer.status_code == 400
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_configured_origin_may_read_the_mcp_headers(base: str) -> None:
+    headers = {**ACCEPT, "Origin": "https://app.example"}
+    answer = httpx2.post(f"{base}/mcp", json=initialize(), headers=headers)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    exposed = answer.headers["access-control-expose-headers"].lower()
+    assert {"mcp-session-id", "mcp-protocol-version", "www-authenticate"} <= set(exposed.split(", "))

@@ -1,0 +1,218 @@
+"""The official client over both transports and both eras: what a client can do, it can do on every road."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyio
+import httpx2
+import mcp_types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_bridge import CallContext, ToolEntry, ToolError
+from tests.kits.http.http_hosting import (
+    ACCEPT,
+    EVERY_ROAD,
+    PATIENCE,
+    ROADS,
+    STATELESS,
+    Gate,
+    Road,
+    entry,
+    hosted,
+    initialize,
+    registry_of,
+    soon,
+)
+
+NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+
+
+@EVERY_ROAD
+async def test_a_client_lists_and_calls(road: Road) -> None:
+    add = ToolEntry("add", "Add two numbers.", lambda data: data["a"] + data["b"], NUMBERS, {"type": "integer"})
+    async with hosted(registry_of(add)) as (base, _), road.to(base) as client:
+        assert (client.protocol_version == STATELESS) == (road.mode == STATELESS)
+        (listed,) = (await client.list_tools()).tools
+        assert (listed.name, listed.description) == ("add", "Add two numbers.")
+        result = await client.call_tool("add", {"a": 2, "b": 3})
+        assert result.is_error is not True
+        assert result.content[0].text == "5"  # type: ignore[union-attr]
+
+
+@EVERY_ROAD
+async def test_a_failing_tool_answers_with_an_error_result_and_the_connection_lives(road: Road) -> None:
+    def refuse(data: Any) -> str:
+        raise ToolError("not today")
+
+    def crash(data: Any) -> str:
+        raise RuntimeError("the password is hunter2")
+
+    tools = registry_of(entry("refuse", refuse), entry("crash", crash))
+    async with hosted(tools) as (base, _), road.to(base) as client:
+        await client.list_tools()
+        refused = await client.call_tool("refuse", {})
+        assert refused.is_error
+        assert "not today" in refused.content[0].text  # type: ignore[union-attr]
+        crashed = await client.call_tool("crash", {})
+        assert crashed.is_error
+        assert "hunter2" not in str(crashed)
+        with pytest.raises(MCPError) as unknown:
+            await client.session.call_tool("nothing", {})
+        assert unknown.value.error.code == -32602
+        assert (await client.call_tool("refuse", {})).is_error
+
+
+@EVERY_ROAD
+async def test_progress_reaches_the_client_that_asked_in_order(road: Road) -> None:
+    async def count(data: Any, ctx: CallContext) -> str:
+        for step in range(1, 4):
+            await ctx.progress(step, total=3, message=f"step {step}")
+        return "counted"
+
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async with hosted(registry_of(entry("count", count))) as (base, _), road.to(base) as client:
+        result = await client.call_tool("count", {}, progress_callback=hear)
+        assert result.content[0].text == "counted"  # type: ignore[union-attr]
+        assert (await client.call_tool("count", {})).is_error is not True
+    assert seen == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+
+
+@EVERY_ROAD
+async def test_a_call_that_the_client_gives_up_stops_its_handler(road: Road) -> None:
+    gate = Gate()
+    async with hosted(registry_of(entry("wait", gate), entry("other"))) as (base, app), road.to(base) as client:
+        await client.list_tools()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "wait", {})
+            await soon(gate.begun)
+            tasks.cancel_scope.cancel()
+        await soon(gate.cancelled)
+        assert (await client.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
+        assert await app.ledger.idle(PATIENCE)
+
+
+@EVERY_ROAD
+async def test_a_client_that_leaves_in_the_middle_of_a_call_leaves_nothing_unanswered_behind(road: Road) -> None:
+    gate = Gate()
+    async with hosted(registry_of(entry("wait", gate), entry("other"))) as (base, app):
+        async with anyio.create_task_group() as tasks:
+
+            async def call_and_leave() -> None:
+                async with road.to(base) as client:
+                    await client.call_tool("wait", {})
+
+            tasks.start_soon(call_and_leave)
+            await soon(gate.begun)
+            tasks.cancel_scope.cancel()
+        if (road.transport, road.mode) == ("http", "legacy"):  # there a lost connection is no cancellation
+            assert not gate.cancelled.is_set()
+            gate.release.set()
+        else:
+            await soon(gate.cancelled)
+        assert await app.ledger.idle(PATIENCE)
+        async with road.to(base) as another:
+            assert (await another.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
+
+
+async def test_a_handshake_session_that_is_deleted_stops_its_calls() -> None:
+    gate = Gate()
+    async with hosted(registry_of(entry("wait", gate))) as (base, app), httpx2.AsyncClient(timeout=PATIENCE) as http:
+        opened = await http.post(f"{base}/mcp", json=initialize(), headers=ACCEPT)
+        session = {**ACCEPT, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        await http.post(f"{base}/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(http.post, f"{base}/mcp", json=call, headers=session))
+            await soon(gate.begun)
+            assert (await http.delete(f"{base}/mcp", headers=session)).status_code == 200
+            await soon(gate.cancelled)
+        assert await app.ledger.idle(PATIENCE)
+        assert (await http.post(f"{base}/mcp", json=call, headers=session)).status_code == 404
+
+
+@EVERY_ROAD
+async def test_calls_of_one_client_run_at_once_and_come_back_in_any_order(road: Road) -> None:
+    gate = Gate()
+    answers: list[str] = []
+    async with hosted(registry_of(entry("slow", gate), entry("fast"))) as (base, _), road.to(base) as client:
+        await client.list_tools()
+
+        async def call(name: str) -> None:
+            answers.append((await client.call_tool(name, {})).content[0].text)  # type: ignore[union-attr]
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call, "slow")
+                await gate.begun.wait()
+                await call("fast")
+                gate.release.set()
+    assert answers == ["fast", "released"]
+
+
+class Ear:
+    """A message handler that hears list_changed."""
+
+    def __init__(self) -> None:
+        self.heard = anyio.Event()
+
+    async def __call__(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self.heard.set()
+
+
+@pytest.mark.parametrize("road", [road for road in ROADS if road.mode == "legacy"], ids=lambda road: road.transport)
+async def test_a_handshake_client_is_told_that_lists_change_and_then_when_they_do(road: Road) -> None:
+    registry, ear = registry_of(entry("old")), Ear()
+    async with hosted(registry) as (base, _), road.to(base, message_handler=ear) as client:
+        capability = client.server_capabilities.tools
+        assert capability is not None
+        assert capability.list_changed is True
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["old"]
+        registry.register(entry("new"))
+        if road.transport == "sse":
+            await soon(ear.heard)
+        else:
+            await _heard_over_get(registry, ear)
+        assert {"new", "old"} <= {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def _heard_over_get(registry: Any, ear: Ear) -> None:
+    """The SDK's client opens its GET stream in the background and says nothing when it stands: change until heard."""
+    with anyio.fail_after(PATIENCE):
+        number = 0
+        while not ear.heard.is_set():
+            number += 1
+            registry.register(entry(f"newer_{number}"))
+            with anyio.move_on_after(0.05):
+                await ear.heard.wait()
+
+
+@pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)
+async def test_a_listening_stateless_client_is_told_and_its_cached_list_is_dropped(road: Road) -> None:
+    registry = registry_of(entry("old"))
+    async with hosted(registry) as (base, app), road.to(base) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["old"]
+        with anyio.fail_after(PATIENCE):
+            async with client.listen(tools_list_changed=True) as changes:
+                registry.register(entry("new"))
+                async for _ in changes:
+                    break
+                assert [tool.name for tool in (await client.list_tools()).tools] == ["new", "old"]
+        if road.transport == "http":
+            assert await app.ledger.idle(0)  # a listen stream is nobody's unanswered call
+
+
+@pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)
+async def test_listeners_get_their_final_result_when_the_endpoint_ends_them(road: Road) -> None:
+    async with hosted(registry_of(entry("old"))) as (base, app), road.to(base) as client:
+        with anyio.fail_after(PATIENCE):
+            async with client.listen(tools_list_changed=True) as changes:
+                app.endpoint.end_listeners()
+                assert [change async for change in changes] == []  # an abrupt end would raise SubscriptionLost

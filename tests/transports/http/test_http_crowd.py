@@ -1,0 +1,96 @@
+"""Many clients and many tools: everybody gets their own, and a call costs the same in a big catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext
+from mcp_bridge.server import listing as listing_module
+from mcp_bridge.server.listing import Listing
+from tests.kits.http.http_hosting import EVERY_ROAD, PATIENCE, Road, entry, hosted, registry_of
+
+CROWD = 20
+
+
+@EVERY_ROAD
+async def test_twenty_clients_at_once_each_hear_their_own_progress_and_answer(road: Road) -> None:
+    arrived, everyone = 0, anyio.Event()
+
+    async def echo(data: Any, ctx: CallContext) -> str:
+        nonlocal arrived
+        arrived += 1
+        if arrived == CROWD:
+            everyone.set()
+        await everyone.wait()  # every call is in flight before the first one speaks
+        for step in range(3):
+            await ctx.progress(step, message=data["who"])
+        return str(data["who"])
+
+    heard: dict[str, list[str | None]] = {}
+    answers: dict[str, str] = {}
+
+    async def visit(base: str, who: str) -> None:
+        mine = heard.setdefault(who, [])
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            mine.append(message)
+
+        async with road.to(base) as client:
+            result = await client.call_tool("echo", {"who": who}, progress_callback=hear)
+            answers[who] = result.content[0].text  # type: ignore[union-attr]
+
+    async with hosted(registry_of(entry("echo", echo))) as (base, app):
+        with anyio.fail_after(3 * PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for number in range(CROWD):
+                    tasks.start_soon(visit, base, f"client {number}")
+        assert await app.ledger.idle(PATIENCE)
+    assert answers == {who: who for who in heard}
+    assert heard == {who: [who] * 3 for who in answers}
+    assert len(answers) == CROWD
+
+
+@EVERY_ROAD
+async def test_a_thousand_tools_are_listed_page_by_page(road: Road) -> None:
+    names = [f"tool_{number:04}" for number in range(1000)]
+    async with hosted(registry_of(*(entry(name) for name in names))) as (base, _), road.to(base) as client:
+        seen: list[str] = []
+        pages, cursor = 0, None
+        while pages == 0 or cursor is not None:
+            page = await client.list_tools(cursor=cursor)
+            seen += [tool.name for tool in page.tools]
+            pages, cursor = pages + 1, page.next_cursor
+        assert seen == names
+        assert pages == 4
+
+
+@EVERY_ROAD
+@pytest.mark.parametrize("size", [10, 1000])
+async def test_a_call_does_not_walk_the_list(road: Road, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    page, to_wire = Listing.page, listing_module.to_wire
+
+    def counted_page(self: Listing, version: str, cursor: str | None) -> Any:
+        made.append("page")
+        return page(self, version, cursor)
+
+    def counted_to_wire(definition: Any) -> Any:
+        made.append("tool")
+        return to_wire(definition)
+
+    monkeypatch.setattr(Listing, "page", counted_page)
+    monkeypatch.setattr(listing_module, "to_wire", counted_to_wire)
+    registry = registry_of(*(entry(f"tool_{number}", lambda data: data["x"]) for number in range(size)))
+    async with hosted(registry) as (base, _), road.to(base) as client:
+        await client.list_tools()
+        del made[:]
+        for number in range(5):
+            result = await client.session.call_tool("tool_3", {"x": str(number)})
+            assert result.content[0].text == str(number)  # type: ignore[union-attr]
+        assert made == []
+        registry.register(entry("new"))
+        await client.session.call_tool("new", {})
+        assert made.count("tool") == 1  # a change converts what changed, not the whole catalog

@@ -1,0 +1,184 @@
+"""How a served process ends: every call in flight is answered, nothing open holds it, a second signal is final."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from mcp_types import CONNECTION_CLOSED
+
+from tests.kits.http.http_hosting import ACCEPT, ROADS, Road, initialize, stateless_request
+from tests.kits.http.http_process import PATIENCE, Running, running
+
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+DRAIN = 10.0
+
+
+def clean(server: Running) -> bool:
+    """Whether the process said nothing that would worry anybody."""
+    return not any(word in server.said for word in ("Traceback", "ERROR", "Exception"))
+
+
+@SIGNALS
+async def test_calls_in_flight_on_every_road_are_answered_before_the_end(number: int, tmp_path: Path) -> None:
+    answers: list[str] = []
+
+    async def call(server: Running, road: Road) -> None:
+        async with road.to(server.base) as client:
+            await client.list_tools()  # or the client lists after the call, when nothing new is taken
+            result = await client.session.call_tool("wait", {})
+            answers.append(result.content[0].text)  # type: ignore[union-attr]
+
+    async with running(tmp_path) as server:
+        with anyio.fail_after(2 * PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for road in ROADS:
+                    tasks.start_soon(call, server, road)
+                await server.says("begun", len(ROADS))
+                server.signal(number)
+                await server.drains()
+                async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+                    late = await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))
+                assert late.status_code == 503
+                assert "shutting down" in late.json()["error"]["message"]
+                assert answers == []
+                server.release()
+            assert answers == ["released"] * len(ROADS)
+            assert await server.ends(within=DRAIN) == 0
+        assert clean(server), server.said
+
+
+@SIGNALS
+async def test_open_streams_do_not_hold_the_end(number: int, tmp_path: Path) -> None:
+    async with running(tmp_path) as server, httpx2.AsyncClient(timeout=PATIENCE) as http:
+        listening = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        opened = await _session(http, server.base)
+        async with (
+            http.stream("GET", f"{server.base}/sse") as sse,
+            http.stream("GET", f"{server.base}/mcp", headers=opened) as get,
+            http.stream("POST", f"{server.base}/mcp", **listening) as listen,
+        ):
+            assert [stream.status_code for stream in (sse, get, listen)] == [200, 200, 200]
+            server.signal(number)
+            rest = "".join([text async for text in listen.aiter_text()])
+            assert '"resultType":"complete"' in rest  # the final result, not a cut
+            assert await server.ends(within=DRAIN / 2) == 0
+        assert clean(server), server.said
+
+
+async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
+    answer = await http.post(f"{base}/mcp", json=initialize(), headers=ACCEPT)
+    return {**ACCEPT, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
+
+
+async def cut(server: Running, tool: str) -> None:
+    """Call a tool that never ends; if anything comes back, it says so."""
+    request = stateless_request("tools/call", {"name": tool, "arguments": {}})
+    async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+        with contextlib.suppress(httpx2.TransportError):
+            answer = await http.post(f"{server.base}/mcp", **request)
+            assert answer.json()["error"]["code"] == CONNECTION_CLOSED
+
+
+@SIGNALS
+@pytest.mark.parametrize("tool", ["wait", "block"])
+async def test_a_second_signal_ends_at_once(number: int, tool: str, tmp_path: Path) -> None:
+    async with running(tmp_path) as server, anyio.create_task_group() as tasks:
+        tasks.start_soon(cut, server, tool)
+        await server.says("begun")
+        server.signal(number)
+        await server.drains()
+        server.signal(number)
+        assert await server.ends(within=DRAIN / 2) == 0
+
+
+async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        server.signal(signal.SIGTERM)
+        assert await server.ends(within=DRAIN / 2) == 0
+        assert clean(server), server.said
+
+
+IMPATIENT = """
+import anyio
+from mcp_bridge.app.factory import from_file
+from pathlib import Path
+from mcp_bridge.transports.http import serve
+from mcp_bridge.transports.http.app import BridgeApp
+
+async def main():
+    bridge = from_file(Path("tools.py"))
+    bound = serve.listen("127.0.0.1", 0, token=None)
+    app = BridgeApp(bridge.endpoint, around=bridge.running)
+    said = lambda: print(serve.address(bound) + "/mcp", file=__import__("sys").stderr, flush=True)
+    await serve.serve(app, bound, drain=0.2, started=said)
+
+anyio.run(main)
+"""
+
+
+async def test_a_call_that_never_ends_has_the_time_to_drain_and_no_more(tmp_path: Path) -> None:
+    async with running(tmp_path, [sys.executable, "-c", IMPATIENT]) as server, anyio.create_task_group() as tasks:
+        tasks.start_soon(cut, server, "wait")
+        await server.says("begun")
+        server.signal(signal.SIGTERM)
+        assert await server.ends(within=DRAIN / 2) == 0
+
+
+async def test_a_connected_sse_client_may_finish_what_it_began_while_the_server_drains(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, Road("sse", "legacy").to(server.base) as client:
+        await client.list_tools()
+        answers: list[str] = []
+
+        async def call(tool: str) -> None:
+            answers.append((await client.call_tool(tool, {})).content[0].text)  # type: ignore[union-attr]
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call, "wait")
+                await server.says("begun")
+                server.signal(signal.SIGTERM)
+                await server.drains()
+                await call("there")  # refused, it would cost the client its stream and the answer to `wait`
+                server.release()
+        assert answers == ["there", "released"]
+        assert await server.ends(within=DRAIN / 2) == 0
+
+
+async def test_a_client_that_left_does_not_hold_the_end(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        for road in ROADS:
+            if (road.transport, road.mode) == ("http", "legacy"):
+                continue  # there the call goes on, and nobody waits for it
+            async with anyio.create_task_group() as tasks:
+
+                async def call(road: Road = road) -> None:
+                    async with road.to(server.base) as client:
+                        await client.session.call_tool("wait", {})
+
+                before = server.said.count("begun")
+                tasks.start_soon(call)
+                await server.says("begun", before + 1)
+                tasks.cancel_scope.cancel()
+        server.signal(signal.SIGTERM)
+        assert await server.ends(within=DRAIN / 2) == 0
+
+
+async def test_served_by_the_library_a_process_ends_as_well(tmp_path: Path) -> None:
+    program = "from mcp_bridge import serve, ToolRegistry; serve(ToolRegistry(), http='127.0.0.1:0', token='abc')"
+    async with running(tmp_path, [sys.executable, "-c", program]) as server:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+            assert (await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))).status_code == 401
+            listed = await http.post(
+                f"{server.base}/mcp", **stateless_request("tools/list", Authorization="Bearer abc")
+            )
+            assert listed.json()["result"]["tools"] == []
+        server.signal(signal.SIGINT)
+        assert await server.ends(within=DRAIN / 2) == 0
+        assert clean(server), server.said
+        assert "abc" not in server.said

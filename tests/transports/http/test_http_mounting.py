@@ -1,0 +1,97 @@
+"""The ASGI app inside somebody else's: with its lifespan it serves, without it says what is missing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from mcp_bridge import asgi_app
+from tests.kits.http.http_hosting import (
+    EVERY_ROAD,
+    PATIENCE,
+    Road,
+    entry,
+    hosted,
+    registry_of,
+    stateless_request,
+    uvicorn_with,
+)
+
+
+def in_starlette(app: Any) -> Any:
+    return Starlette(routes=[Mount("/tools", app=app)], lifespan=app.lifespan)
+
+
+def in_fastapi(app: Any) -> Any:
+    outer = FastAPI(lifespan=app.lifespan)
+    outer.mount("/tools", app)
+    return outer
+
+
+def in_a_lifespan_of_its_own(app: Any) -> Any:
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        async with app.lifespan():
+            yield
+
+    return Starlette(routes=[Mount("/deep", routes=[Mount("/tools", app=app)])], lifespan=lifespan)
+
+
+@EVERY_ROAD
+@pytest.mark.parametrize(
+    ("mount", "prefix"), [(in_starlette, "/tools"), (in_fastapi, "/tools"), (in_a_lifespan_of_its_own, "/deep/tools")]
+)
+async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(road: Road, mount: Any, prefix: str) -> None:
+    app = asgi_app(registry_of(entry("there")))
+    async with uvicorn_with(mount(app)) as base, road.to(f"{base}{prefix}") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["there"]
+        assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/mcp"), ("GET", "/mcp"), ("GET", "/sse"), ("POST", "/messages?session_id=0")]
+)
+async def test_mounted_without_its_lifespan_it_answers_503_and_says_what_to_do(method: str, path: str) -> None:
+    outer = Starlette(routes=[Mount("/tools", app=asgi_app(registry_of()))])
+    async with uvicorn_with(outer) as base, httpx2.AsyncClient(timeout=PATIENCE) as http:
+        answer = await http.request(method, f"{base}/tools{path}")
+        assert answer.status_code == 503
+        assert "lifespan=app.lifespan" in answer.json()["error"]["message"]
+        health = await http.get(f"{base}/tools/health")
+        assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
+
+
+async def test_a_mounted_bridge_keeps_its_guard() -> None:
+    app = asgi_app(registry_of(entry("there")), token="abc", host="Tools.example")
+    async with uvicorn_with(in_fastapi(app)) as base, httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http:
+        assert (await http.get("/tools/sse")).status_code == 401
+        assert (await http.get("/tools/health")).status_code == 200
+        request = stateless_request("tools/list", Authorization="Bearer abc", Host="tools.example")
+        assert (await http.post("/tools/mcp", **request)).status_code == 200
+        evil = stateless_request("tools/list", Authorization="Bearer abc", Host="evil.example")
+        assert (await http.post("/tools/mcp", **evil)).status_code == 421
+
+
+async def test_after_its_end_a_bridge_does_not_pretend_to_be_up() -> None:
+    app = asgi_app(registry_of(entry("there")))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as http:
+        assert (await http.get("/health")).status_code == 503
+        async with app.lifespan():
+            assert (await http.get("/health")).status_code == 200
+            assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 200
+        assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 503
+
+
+async def test_a_bridge_that_is_ending_takes_no_new_requests() -> None:
+    async with hosted(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=PATIENCE) as http:
+        app.ending = True
+        refused = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
+        assert (refused.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
+        assert "shutting down" in refused.json()["error"]["message"]

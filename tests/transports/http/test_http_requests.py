@@ -1,0 +1,156 @@
+"""Plain HTTP at the endpoints: sizes, methods, content types, broken bodies and headers that lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.kits.http.http_hosting import (
+    ACCEPT,
+    PATIENCE,
+    entry,
+    hosted_aside,
+    initialize,
+    registry_of,
+    stateless_request,
+)
+
+LIMIT = 2000
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    """A bridge that takes small requests only."""
+    with hosted_aside(registry_of(entry("there")), body=LIMIT) as url:
+        yield url
+
+
+@pytest.fixture
+def http(base: str) -> Iterator[httpx2.Client]:
+    """A plain client of it."""
+    with httpx2.Client(base_url=base, timeout=PATIENCE) as client:
+        yield client
+
+
+def pieces(size: int) -> Iterator[bytes]:
+    """A body that does not say how long it is."""
+    for _ in range(size // 100):
+        yield b" " * 100
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/messages?session_id=0"])
+@pytest.mark.parametrize("body", [b" " * (LIMIT + 1), pieces(LIMIT + 100)], ids=["declared", "streamed"])
+def test_a_body_over_the_limit_is_refused_with_413(http: httpx2.Client, path: str, body: Any) -> None:
+    body = pieces(LIMIT + 100) if not isinstance(body, bytes) else body
+    assert http.post(path, content=body, headers=ACCEPT).status_code == 413
+
+
+@pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
+def test_the_limit_is_the_largest_body_that_is_taken(http: httpx2.Client, size: int) -> None:
+    request = stateless_request("tools/list")
+    content = httpx2.Request("POST", "http://there", json=request["json"]).content
+    padded = content + b" " * (size - len(content))
+    answer = http.post("/mcp", content=padded, headers=request["headers"])
+    assert answer.status_code == (200 if size == LIMIT else 413)
+
+
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+@pytest.mark.parametrize("body", [b"{", b"", b"\xff", b"[" * 1500, b'{"id": ' + b"9" * 1500], ids=range(5))
+def test_malformed_json_is_a_parse_error(http: httpx2.Client, era: str, body: bytes) -> None:
+    headers = stateless_request("tools/list")["headers"] if era == "stateless" else ACCEPT
+    answer = http.post("/mcp", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == -32700
+
+
+@pytest.mark.parametrize("body", ["[]", "{}", "1", "null", '[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]'])
+def test_json_that_is_no_request_is_refused(http: httpx2.Client, body: str) -> None:
+    answer = http.post("/mcp", content=body, headers=stateless_request("tools/list")["headers"])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize("path", ["/mcp", "/messages?session_id=00000000000000000000000000000000"])
+def test_what_a_form_of_a_web_page_could_send_is_refused(http: httpx2.Client, path: str, content_type: str) -> None:
+    answer = http.post(path, json=initialize(), headers={**ACCEPT, "Content-Type": content_type})
+    assert 400 <= answer.status_code < 500
+
+
+def test_an_unknown_method_is_not_found(http: httpx2.Client) -> None:
+    answer = http.post("/mcp", **stateless_request("tools/eat"))
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"Mcp-Method": "tools/call"}, {"Mcp-Name": "elsewhere"}, {"MCP-Protocol-Version": "2099-01-01"}],
+    ids=lambda lie: next(iter(lie)),
+)
+def test_headers_that_do_not_match_the_body_are_refused(http: httpx2.Client, lie: dict[str, str]) -> None:
+    request = stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
+    assert http.post("/mcp", **request).status_code == 200
+    lying = {**request, "headers": {**request["headers"], **lie}}
+    if "Mcp-Method" in lie:
+        lying["headers"]["Mcp-Method"] = "tools/list"
+    answer = http.post("/mcp", **lying)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] in {-32020, -32022}
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/sse", "/messages", "/mcp"])
+def test_methods_that_mean_nothing_are_refused(http: httpx2.Client, method: str, path: str) -> None:
+    answer = http.request(method, path, headers=ACCEPT)
+    assert 400 <= answer.status_code < 500
+
+
+@pytest.mark.parametrize(("method", "path", "allow"), [("POST", "/sse", "GET"), ("GET", "/messages", "POST")])
+def test_the_halves_of_sse_name_the_method_they_take(http: httpx2.Client, method: str, path: str, allow: str) -> None:
+    answer = http.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allow)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_the_stateless_era_is_post_only(http: httpx2.Client, method: str) -> None:
+    headers = stateless_request("tools/list")["headers"]
+    answer = http.request(method, "/mcp", headers=headers)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "/mcp/more", "/ssex", "//mcp"])
+def test_elsewhere_there_is_nothing_and_the_answer_names_where_there_is(http: httpx2.Client, path: str) -> None:
+    answer = http.get(path)
+    assert answer.status_code == 404
+    assert "/mcp" in answer.json()["error"]["message"]
+
+
+def test_a_slash_at_the_end_changes_nothing(http: httpx2.Client) -> None:
+    assert http.post("/mcp/", **stateless_request("tools/list")).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_health_tells_that_it_is_up_and_nothing_more(http: httpx2.Client, method: str) -> None:
+    answer = http.request(method, "/health")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert "server" not in answer.headers
+    if method == "GET":
+        assert answer.json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "PUT", "POST"])
+def test_requests_that_open_no_session_leave_none_behind(http: httpx2.Client, method: str) -> None:
+    refused = http.request(method, "/mcp", headers=ACCEPT)
+    assert refused.status_code >= 400
+    session = {**ACCEPT, "Mcp-Session-Id": refused.headers.get("mcp-session-id", "none")}
+    assert http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=session).status_code == 404
+
+
+def test_a_bad_cursor_is_an_invalid_parameter(http: httpx2.Client) -> None:
+    answer = http.post("/mcp", **stateless_request("tools/list", {"cursor": "invented"}))
+    assert answer.json()["error"]["code"] == -32602

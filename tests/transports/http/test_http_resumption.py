@@ -1,0 +1,482 @@
+"""A stream that breaks, or that the server closes, is resumed: the rest comes, once, to whom it belongs."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.server.streamable_http import GET_STREAM_KEY, EventMessage
+from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCResponse
+
+from mcp_bridge import CallContext, ToolRegistry
+from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.transports.ends import Ledger
+from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge.transports.http.events import Events, Stream
+from mcp_bridge.transports.http.sessions import Resuming, SessionOptions
+from tests.kits.http.http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
+from tests.kits.http.http_talking import (
+    PRIMED,
+    UNPRIMED,
+    Clock,
+    Event,
+    Talk,
+    Watched,
+    Work,
+    client_of,
+    events,
+    heard,
+    opened,
+)
+
+HANDSHAKE = 1
+"""How many messages of a session are kept before its first call: the answer to initialize."""
+
+
+class Scene:
+    """A bridge, a plain client of it, and the tool `work`."""
+
+    def __init__(self, base: str, app: BridgeApp, http: httpx2.AsyncClient, tools: ToolRegistry, work: Work) -> None:
+        self.base, self.app, self.http, self.tools, self.work = base, app, http, tools, work
+
+
+@contextlib.asynccontextmanager
+async def scene(work: Work | None = None, **resuming: Any) -> AsyncIterator[Scene]:
+    """A bridge that lets streams be resumed."""
+    work = work or Work()
+    tools = registry_of(entry("work", work), entry("there"))
+    sessions = SessionOptions(resuming=Resuming(**resuming))
+    async with hosted(tools, sessions=sessions) as (base, app), client_of(base) as http:
+        yield Scene(base, app, http, tools, work)
+
+
+async def messages(said: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """The events that carry one."""
+    async for event in said:
+        if event.data is not None:
+            yield event
+
+
+async def cut_after_one_step(talk: Talk, work: Work) -> Event:
+    """Call the tool and break off after its first message, which comes back."""
+    async with talk.call(1) as stream:
+        work.steps(1)
+        return await anext(messages(events(stream)))
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered meanwhile", "answered later"])
+@pytest.mark.parametrize("version", [PRIMED, UNPRIMED])
+async def test_a_stream_that_broke_in_mid_call_has_the_rest_once(version: str, answered: bool) -> None:
+    store = Watched()
+    async with scene(store=store) as there:
+        talk = await opened(there.http, version)
+        first = await cut_after_one_step(talk, there.work)
+        assert first.says == 1
+        there.work.steps(2)
+        if answered:
+            there.work.end()
+            await store.has_kept(HANDSHAKE + 3)
+        async with talk.listen(first.id) as stream:
+            said = events(stream)
+            assert (await anext(said)).says == 2
+            there.work.steps(3) if not answered else None
+            there.work.end()
+            with anyio.fail_after(PATIENCE):
+                rest = [event.says async for event in said]
+        assert rest == (["done"] if answered else [3, "done"])
+        assert await talk.ping() == 200
+
+
+async def test_every_event_is_a_place_to_resume_from_and_no_two_are_the_same() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        there.work.steps(1, 2)
+        there.work.end()
+        async with talk.call(1) as stream:
+            seen = [event async for event in events(stream)]
+        assert [event.data is None for event in seen] == [True, False, False, False]
+        assert len({event.id for event in seen}) == 4
+        said = [1, 2, "done"]
+        assert [await talk.rest(event.id) for event in seen] == [said, said[1:], said[2:], []]
+
+
+async def test_a_stream_begins_with_an_event_that_says_when_to_come_back() -> None:
+    async with scene(retry=2.5) as there:
+        for version, primed in ((PRIMED, True), (UNPRIMED, False)):
+            talk = await opened(there.http, version)
+            async with talk.call(1, "there") as stream:
+                first = await anext(events(stream))
+            assert first.id
+            assert (first.retry, first.data is None) == (("2500", True) if primed else ("", False))
+
+
+async def test_the_old_connection_ends_when_its_stream_is_resumed_elsewhere() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        async with talk.call(1) as old:
+            said = events(old)
+            primed = await anext(said)
+            async with talk.listen(primed.id) as new:
+                with anyio.fail_after(PATIENCE):
+                    assert [event async for event in said] == []
+                there.work.steps(1)
+                there.work.end()
+                assert await heard(new) == [1, "done"]
+
+
+async def test_whoever_resumes_last_has_the_stream() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        first = await cut_after_one_step(talk, there.work)
+        there.work.steps(2)
+        async with talk.listen(first.id) as earlier:
+            said = events(earlier)
+            assert (await anext(said)).says == 2
+            async with talk.listen(first.id) as later:
+                with anyio.fail_after(PATIENCE):
+                    assert [event async for event in said] == []
+                there.work.end()
+                assert await heard(later) == [2, "done"]
+
+
+async def test_another_sessions_event_replays_nothing_though_the_request_ids_are_the_same() -> None:
+    async with scene() as there:
+        mine, theirs = await opened(there.http), await opened(there.http)
+        first = await cut_after_one_step(mine, there.work)
+        there.work.end()
+        async with theirs.call(1, "there") as stream:
+            (answer,) = [event async for event in events(stream) if event.data is not None]
+        assert await theirs.rest(first.id) == []
+        assert await mine.rest(answer.id) == []
+        assert await mine.rest(first.id) == ["done"]
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        *("0", "-", "--", "x-1-1", "{session}", "{session}-", "{session}-1", "{session}-1-", "{session}-9-1"),
+        *(f"{{session}}-{{stream}}-{place}" for place in ("", "x", "-1", "²", "9" * 5000)),
+    ],
+    ids=range(14),
+)
+async def test_an_event_that_nobody_sent_replays_nothing_and_harms_nothing(
+    made_up: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        async with talk.call(1, "there") as stream:
+            primed = await anext(events(stream))
+        session, place, _ = primed.id.split("-")
+        assert await talk.rest(made_up.format(session=session, stream=place)) == []
+        assert caplog.records == []
+        assert await talk.rest(primed.id) == ["there"]
+
+
+async def test_streams_of_one_session_do_not_mix() -> None:
+    store = Watched()
+    one, two = Work(), Work()
+    tools = registry_of(entry("one", one), entry("two", two))
+    async with (
+        hosted(tools, sessions=SessionOptions(resuming=Resuming(store=store))) as (base, _),
+        client_of(base) as http,
+    ):
+        talk = await opened(http)
+        async with talk.call(1, "one") as first, talk.call(2, "two") as second:
+            primed = [await anext(events(stream)) for stream in (first, second)]
+        one.steps(1, 2)
+        two.steps(10, 20)
+        await store.has_kept(HANDSHAKE + 4)
+        one.end()
+        two.end()
+        assert [await talk.rest(event.id) for event in primed] == [[1, 2, "done"], [10, 20, "done"]]
+
+
+async def test_a_request_id_that_is_used_again_begins_a_new_stream() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        async with talk.call(1, "there") as stream:
+            earlier, _ = [event async for event in events(stream)]
+        first = await cut_after_one_step(talk, there.work)
+        there.work.end()
+        assert await talk.rest(first.id) == ["done"]
+        assert await talk.rest(earlier.id) == ["there"]
+
+
+async def test_a_session_keeps_so_many_messages_and_forgets_the_oldest() -> None:
+    store = Watched()
+    async with scene(events=4, store=store) as there:
+        talk = await opened(there.http)
+        async with talk.call(1) as stream:
+            primed = await anext(events(stream))
+        there.work.steps(1, 2, 3, 4, 5)
+        there.work.end()
+        await store.has_kept(HANDSHAKE + 6)
+        assert await talk.rest(primed.id) == [3, 4, 5, "done"]
+        assert len(store.keys) == 4
+
+
+async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
+    async with scene(events=4) as there:
+        talk = await opened(there.http)
+        async with talk.call(1) as stream:
+            primed = await anext(events(stream))
+        short = []
+        for number in range(2, 12):
+            async with talk.call(number, "there") as stream:
+                short += [event async for event in events(stream) if event.data is None]
+        there.work.end()
+        assert await talk.rest(primed.id) == ["done"]
+        assert [await talk.rest(event.id) for event in short] == [[]] * 7 + [["there"]] * 3
+
+
+@pytest.mark.parametrize(("passed", "rest"), [(1799.0, ["done"]), (1801.0, [])])
+async def test_messages_are_kept_for_as_long_as_a_session_may_idle(passed: float, rest: list[str]) -> None:
+    clock = Clock()
+    store = Watched(clock=clock)
+    async with scene(store=store) as there:
+        talk = await opened(there.http)
+        first = await cut_after_one_step(talk, there.work)
+        there.work.end()
+        await store.has_kept(HANDSHAKE + 2)
+        clock.now += passed
+        assert await talk.rest(first.id) == rest
+
+
+class Broken:
+    """A store that always fails."""
+
+    async def get(self, key: str) -> bytes | None:
+        raise ConnectionError("nobody answers")
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        raise ConnectionError("nobody answers")
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        raise ConnectionError("nobody answers")
+
+    async def delete(self, key: str) -> None:
+        raise ConnectionError("nobody answers")
+
+
+async def test_a_store_that_fails_costs_what_is_resumed_and_nothing_else() -> None:
+    async with scene(store=Broken()) as there:
+        talk = await opened(there.http)
+        first = await cut_after_one_step(talk, there.work)
+        there.work.end()
+        assert await talk.rest(first.id) == []
+        async with talk.call(2, "there") as stream:
+            assert await heard(stream) == ["there"]
+        assert await talk.end() == 200
+
+
+async def test_the_server_may_close_a_stream_again_and_again() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        stream = talk.call(1)
+        for number in (1, 2, 3):
+            there.work.steps(number)
+            async with stream as answer:
+                said = messages(events(answer))
+                last = await anext(said)
+                assert last.says == number
+                there.work.close()
+                with anyio.fail_after(PATIENCE):
+                    assert [event async for event in said] == []
+            stream = talk.listen(last.id)
+        there.work.end()
+        assert await talk.rest(last.id) == ["done"]
+
+
+async def test_the_official_client_comes_back_by_itself_when_the_server_closes_its_stream() -> None:
+    heard: list[float] = []
+    back = anyio.Event()
+
+    async def work(data: Any, ctx: CallContext) -> str:
+        await ctx.progress(1)
+        await ctx.close_stream()
+        await ctx.progress(2)
+        await back.wait()
+        await ctx.close_stream()
+        await ctx.progress(3)
+        return "done"
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(progress)
+        if progress == 2:
+            back.set()
+
+    sessions = SessionOptions(resuming=Resuming(retry=0.01))
+    tools = registry_of(entry("work", work))
+    async with hosted(tools, sessions=sessions) as (base, _), Road("http", "legacy").to(base) as client:
+        with anyio.fail_after(PATIENCE):
+            result = await client.session.call_tool("work", {}, progress_callback=hear)
+    assert result.content[0].text == "done"  # type: ignore[union-attr]
+    assert heard == [1, 2, 3]
+
+
+async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_the_end() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        async with talk.call(1) as stream:
+            there.work.close()
+            with anyio.fail_after(PATIENCE):
+                (primed,) = [event async for event in events(stream)]
+        assert not await there.app.ledger.idle(0)
+        there.app.ending = True
+        async with talk.listen() as stream:
+            assert stream.status_code == 503
+        async with talk.listen(primed.id) as stream:
+            assert stream.status_code == 200
+            there.work.end()
+            assert not await there.app.ledger.idle(0)
+            assert await heard(stream) == ["done"]
+        assert await there.app.ledger.idle(PATIENCE)
+
+
+async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        first = await cut_after_one_step(talk, there.work)
+        there.work.steps(2)
+        async with talk.listen(first.id) as stream:
+            await anext(events(stream))
+            assert not await there.app.ledger.idle(0)
+        assert await there.app.ledger.idle(PATIENCE)
+        there.work.end()
+
+
+async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_itsmessages() -> None:
+    store = Watched()
+    async with scene(store=store) as there:
+        talk = await opened(there.http)
+        first = await cut_after_one_step(talk, there.work)
+        there.work.steps(2)
+        async with talk.listen(first.id) as stream:
+            said = events(stream)
+            assert (await anext(said)).says == 2
+            assert await talk.end() == 200
+            with anyio.fail_after(PATIENCE):
+                assert [event async for event in said] == []
+        await soon(there.work.cancelled)
+        assert store.keys == set()
+        assert await there.app.ledger.idle(PATIENCE)
+        async with talk.listen(first.id) as stream:
+            assert stream.status_code == 404
+
+
+async def test_the_standalone_stream_has_what_came_while_nobody_listened() -> None:
+    store = Watched()
+    async with scene(store=store) as there:
+        talk = await opened(there.http)
+        async with talk.listen() as stream:
+            there.tools.register(entry("second"))
+            with anyio.fail_after(PATIENCE):
+                first = await anext(events(stream))
+        assert first.says == "notifications/tools/list_changed"
+        there.tools.register(entry("third"))
+        await store.has_kept(HANDSHAKE + 2)
+        async with talk.listen(first.id) as stream:
+            with anyio.fail_after(PATIENCE):
+                second = await anext(messages(events(stream)))
+        assert second.says == first.says
+        assert second.id != first.id
+
+
+async def test_streams_that_cannot_be_resumed_have_no_events_and_are_not_closed() -> None:
+    work = Work()
+    sessions = SessionOptions(resuming=None)
+    async with hosted(registry_of(entry("work", work)), sessions=sessions) as (base, _), client_of(base) as http:
+        talk = await opened(http)
+        work.steps(1)
+        work.close()
+        work.end()
+        async with talk.call(1) as stream:
+            with anyio.fail_after(PATIENCE):
+                seen = [event async for event in events(stream)]
+        assert [(event.id, event.retry, event.says) for event in seen] == [("", "", 1), ("", "", "done")]
+
+
+async def test_what_comes_while_a_stream_is_taken_up_is_sent_too() -> None:
+    kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
+    primed = await kept.store_event("1", None)
+    await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method="first"))
+    sent: list[Any] = []
+
+    async def send(event: EventMessage) -> None:
+        message = event.message
+        sent.append(message.method if isinstance(message, JSONRPCNotification) else "answer")
+        if len(sent) == 1:
+            await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method="second"))
+            await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+
+    with anyio.fail_after(PATIENCE):
+        assert await kept.replay_events_after(primed, send) is None
+    assert sent == ["first", "second", "answer"]
+
+
+async def test_whoever_resumes_while_the_rest_is_still_being_sent_has_it_alone() -> None:
+    kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
+    primed = await kept.store_event("1", None)
+    for method in ("first", "second"):
+        await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method=method))
+    await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    earlier: list[EventMessage] = []
+    later: list[EventMessage] = []
+
+    async def send_later(event: EventMessage) -> None:
+        later.append(event)
+
+    async def send_earlier(event: EventMessage) -> None:
+        earlier.append(event)
+        await kept.replay_events_after(primed, send_later)
+
+    with anyio.fail_after(PATIENCE):
+        await kept.replay_events_after(primed, send_earlier)
+    assert (len(earlier), len(later)) == (1, 3)
+
+
+async def test_nobody_is_told_to_come_back_for_a_stream_that_is_answered_or_unknown() -> None:
+    ledger = Ledger()
+    kept = Events(MemoryStore(), ledger, most=10, ttl=60)
+    await kept.store_event("1", None)
+    await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    kept.closed("1")
+    kept.closed("2")
+    assert await ledger.idle(0)
+    await kept.store_event("2", None)
+    kept.closed("2")
+    kept.closed("2")
+    assert not await ledger.idle(0)
+    await kept.end()
+    assert await ledger.idle(0)
+
+
+async def test_a_session_of_many_calls_does_not_grow() -> None:
+    kept = Events(MemoryStore(), Ledger(), most=4, ttl=60)
+    for number in range(100):
+        await kept.store_event(str(number), None)
+        await kept.store_event(str(number), JSONRPCResponse(jsonrpc="2.0", id=number, result={}))
+    gc.collect()
+    assert len([one for one in gc.get_referrers(Stream) if isinstance(one, Stream)]) <= 4
+
+
+async def test_an_error_without_an_id_does_not_end_the_standalone_stream() -> None:
+    kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
+    place = await kept.store_event(GET_STREAM_KEY, JSONRPCNotification(jsonrpc="2.0", method="first"))
+    error = ErrorData(code=-32700, message="not JSON")
+    await kept.store_event(GET_STREAM_KEY, JSONRPCError(jsonrpc="2.0", id=None, error=error))
+    await kept.store_event(GET_STREAM_KEY, None)  # as the SDK does for one that is resumed
+    await kept.store_event(GET_STREAM_KEY, JSONRPCNotification(jsonrpc="2.0", method="second"))
+    sent: list[EventMessage] = []
+
+    async def send(event: EventMessage) -> None:
+        sent.append(event)
+
+    with anyio.fail_after(PATIENCE):
+        assert await kept.replay_events_after(place, send) == GET_STREAM_KEY
+    assert len(sent) == 2

@@ -1,0 +1,164 @@
+"""Handshake-era sessions and SSE streams: how many there may be, and when a session ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+
+from mcp_bridge.transports.http.sessions import SessionOptions
+from tests.kits.http.http_hosting import ACCEPT, PATIENCE, entry, hosted, initialize, registry_of, stateless_request
+from tests.kits.http.http_process import command, refused, running
+from tests.kits.http.http_talking import Talk, client_of, events, opened
+
+SETTINGS = """
+sources:
+  - {type: python, path: tools.py}
+http:
+  port: 0
+  sessions: 1
+  idle: 1h
+  resumable: true
+  events: 7
+  retry: 2500ms
+state:
+  store: their_stores:Told
+"""
+THEIR_STORES = """
+import sys
+from mcp_bridge.stores.memory import MemoryStore
+
+
+class Told(MemoryStore):
+    async def set(self, key, value, ttl):
+        print(f"kept for {ttl:g} seconds", file=sys.stderr, flush=True)
+        await super().set(key, value, ttl)
+"""
+
+
+@asynccontextmanager
+async def limited(**options: float) -> AsyncIterator[httpx2.AsyncClient]:
+    """A plain client of a bridge with few sessions."""
+    sessions = SessionOptions(**options)  # type: ignore[arg-type]
+    async with hosted(registry_of(entry("there")), sessions=sessions) as (base, _), client_of(base) as http:
+        yield http
+
+
+async def shake(http: httpx2.AsyncClient) -> httpx2.Response:
+    """Ask for a session."""
+    return await http.post("/mcp", json=initialize(), headers=ACCEPT)
+
+
+async def until_there_is_room(http: httpx2.AsyncClient) -> None:
+    """Ask for a session until there is one; nothing else tells that another has ended."""
+    with anyio.fail_after(PATIENCE):
+        while (await shake(http)).status_code != 200:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_session_too_many_ends_the_one_that_rests_longest() -> None:
+    async with limited(sessions=2) as http:
+        first, second = await opened(http), await opened(http)
+        assert [await second.ping(), await first.ping()] == [200, 200]
+        await until_there_is_room(http)
+        assert [await second.ping(), await first.ping()] == [404, 200]
+        assert await first.end() == 200
+        assert await first.ping() == 404
+
+
+async def test_a_session_too_many_is_refused_while_every_other_has_a_stream() -> None:
+    async with limited(sessions=1) as http:
+        talk = await opened(http)
+        async with http.stream("GET", "/mcp", headers=talk.headers) as stream:
+            assert stream.status_code == 200
+            answer = await shake(http)
+            assert answer.status_code == 503
+            assert answer.json()["error"]["message"] == "Too many open sessions"
+        await until_there_is_room(http)
+        assert await talk.ping() == 404
+
+
+async def test_requests_of_the_stateless_era_need_no_room() -> None:
+    async with limited(sessions=1) as http:
+        await opened(http)
+        for _ in range(3):
+            assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 200
+
+
+async def test_requests_that_open_no_session_take_no_room() -> None:
+    async with limited(sessions=1) as http:
+        for _ in range(3):
+            listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            assert (await http.post("/mcp", json=listing, headers=ACCEPT)).status_code == 400
+        assert (await shake(http)).status_code == 200
+
+
+async def test_a_session_without_requests_ends_and_its_id_is_unknown() -> None:
+    async with limited(sessions=1, idle=0.05) as http:
+        idle = Talk(http, {**ACCEPT, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
+        for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4):  # each request begins the time anew
+            await anyio.sleep(pause)
+            if await idle.ping() == 404:
+                return
+        pytest.fail("the session never ended")
+
+
+async def test_an_sse_stream_too_many_is_refused_until_another_closes() -> None:
+    async with limited(sessions=2) as http, http.stream("GET", "/sse") as first:
+        assert first.status_code == 200
+        async with http.stream("GET", "/sse") as second:
+            assert second.status_code == 200
+            answer = await http.get("/sse")
+            assert answer.status_code == 503
+            assert answer.json()["error"]["message"].startswith("Too many open streams.")
+            assert (await http.post("/sse")).status_code == 405
+        with anyio.fail_after(PATIENCE):
+            while (await _status(http)) != 200:
+                await anyio.lowlevel.checkpoint()
+
+
+async def _status(http: httpx2.AsyncClient) -> int:
+    async with http.stream("GET", "/sse") as stream:
+        return stream.status_code
+
+
+async def test_sessions_are_as_the_settings_say(tmp_path: Path) -> None:
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    (tmp_path / "their_stores.py").write_text(THEIR_STORES)
+    async with (
+        running(tmp_path, command("settings.yaml", "--http", "settings")) as server,
+        client_of(server.base) as http,
+    ):
+        talk = await opened(http)
+        await server.says("kept for 3600 seconds")
+        async with http.stream("GET", "/mcp", headers=talk.headers) as listening:
+            assert listening.status_code == 200
+            assert (await shake(http)).status_code == 503
+        async with talk.call(1, "there") as stream:
+            primed, answer = [event async for event in events(stream)]
+        assert (primed.retry, answer.says) == ("2500", "there")
+
+
+async def test_the_settings_may_say_that_nothing_is_resumed(tmp_path: Path) -> None:
+    (tmp_path / "settings.yaml").write_text(
+        "sources: [{type: python, path: tools.py}]\nhttp: {port: 0, resumable: false}"
+    )
+    async with (
+        running(tmp_path, command("settings.yaml", "--http", "settings")) as server,
+        client_of(server.base) as http,
+    ):
+        talk = await opened(http)
+        async with talk.call(1, "there") as stream:
+            assert [event.id async for event in events(stream)] == [""]
+
+
+@pytest.mark.parametrize("over", [(), ("--http", "settings")], ids=["stdio", "http"])
+def test_a_store_that_nobody_knows_is_refused_at_the_start(tmp_path: Path, over: tuple[str, ...]) -> None:
+    (tmp_path / "settings.yaml").write_text("sources: [{type: python, path: tools.py}]\nstate: {store: memry}")
+    code, said = refused(tmp_path, "settings.yaml", *over)
+    assert code == 2
+    assert "state.store: unknown store 'memry'. Known stores: memory, sqlite, or your own as module:Name" in said

@@ -1,0 +1,180 @@
+"""How serving begins, or is refused: addresses, ports and tokens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+
+from mcp_bridge import ConfigError, Offer, asgi_app
+from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.serve import as_bridge, over_http, split_address
+from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.transports.http.app import HttpOptions
+from mcp_bridge.transports.http.guard import Access
+from mcp_bridge.transports.http.serve import address, listen
+from tests.kits.http.http_hosting import Road, entry, registry_of, stateless_request
+from tests.kits.http.http_process import PATIENCE, command, refused, running
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else has."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
+def test_an_address_that_others_can_reach_is_refused_without_a_token(address: str, tmp_path: Path) -> None:
+    code, said = refused(tmp_path, "tools.py", "--http", address)
+    assert code == 2
+    assert "--token-env" in said
+    assert "Traceback" not in said
+
+
+def test_settings_that_open_the_server_to_others_need_a_token_too(tmp_path: Path) -> None:
+    (tmp_path / "open.yaml").write_text("http: {host: 0.0.0.0, port: 0}\nsources: [{type: python, path: tools.py}]\n")
+    code, said = refused(tmp_path, "open.yaml", "--http", "settings")
+    assert (code, "--token-env" in said) == (2, True)
+
+
+async def test_with_a_token_any_address_is_served_and_the_token_is_never_said(tmp_path: Path) -> None:
+    token = "only-in-the-environment"
+    argv = command("tools.py", "--http", "0.0.0.0:0", "--token-env", "MY_TOKEN", "--log-level", "debug")
+    async with running(tmp_path, argv, {"MY_TOKEN": token}) as server:
+        base = server.base.replace("0.0.0.0", "127.0.0.1")
+        async with Road("http", "auto").to(base, token=token) as client:
+            assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
+        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+            answer = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
+        assert answer.status_code == 401
+        assert token not in answer.text
+        assert token not in server.said
+
+
+def test_a_taken_port_is_refused_by_its_number(taken: int, tmp_path: Path) -> None:
+    code, said = refused(tmp_path, "tools.py", "--http", f"127.0.0.1:{taken}")
+    assert code == 2
+    assert str(taken) in said
+    assert "another port" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_token_variable_that_is_not_set_is_refused_by_its_name(value: str | None, tmp_path: Path) -> None:
+    env = {} if value is None else {"NO_SUCH_TOKEN": value}
+    code, said = refused(tmp_path, "tools.py", "--http", "127.0.0.1:0", "--token-env", "NO_SUCH_TOKEN", **env)
+    assert code == 2
+    assert "NO_SUCH_TOKEN" in said
+
+
+def test_an_address_that_is_none_is_refused_with_how_to_write_one(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, "tools.py", "--http", "somewhere")
+    assert (code, "--http 8808" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(8808, ("127.0.0.1", 8808)), ("8808", ("127.0.0.1", 8808)), (":0", ("127.0.0.1", 0)),
+     ("localhost:1", ("localhost", 1)), ("[::1]:8808", ("::1", 8808))],
+)  # fmt: skip
+def test_addresses_are_read_as_people_write_them(given: str | int, expected: tuple[str, int]) -> None:
+    assert split_address(given) == expected
+
+
+@pytest.mark.parametrize("given", ["", "localhost", "localhost:", "localhost:http", "1.5", "-1"])
+def test_what_is_no_address_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        split_address(given)
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64 + ".example", "256.0.0.1"])
+def test_a_host_that_is_not_there_is_a_problem_with_the_settings(host: str) -> None:
+    with pytest.raises(ConfigError, match="cannot listen"):
+        listen(host, 0, token="abc")
+
+
+def test_a_port_that_is_none_is_a_problem_with_the_settings() -> None:
+    with pytest.raises(ConfigError, match="70000"):
+        listen("127.0.0.1", 70000, token=None)
+
+
+def test_an_ipv6_address_is_served_and_written_in_brackets() -> None:
+    try:
+        bound = listen("::1", 0, token=None)
+    except ConfigError:
+        pytest.skip("this machine has no IPv6")
+    with bound:
+        assert address(bound) == f"http://[::1]:{bound.getsockname()[1]}"
+
+
+class Twice:
+    """A source that publishes what is there already."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def run(self, publish: Publish) -> None:
+        publish(Offer(tools=[entry("same")]))
+        await anyio.sleep_forever()
+
+
+async def test_a_start_that_must_be_refused_is_raised_and_gives_the_port_back() -> None:
+    bridge = Bridge(sources=[Attached(source=Twice("one")), Attached(source=Twice("two"))])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with anyio.fail_after(PATIENCE), pytest.raises(ConfigError, match="same"):
+        await over_http(bridge, "127.0.0.1", port, HttpOptions(access=Access()), lambda url: None)
+    with listen("127.0.0.1", port, token=None):
+        pass
+
+
+async def test_serving_that_is_cancelled_ends_cleanly_and_gives_the_port_back() -> None:
+    bridge = Bridge(registry_of(entry("there")))
+    urls: list[str] = []
+    up = anyio.Event()
+
+    def announce(url: str) -> None:
+        urls.append(url)
+        up.set()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(over_http, bridge, "127.0.0.1", 0, HttpOptions(), announce)
+            await up.wait()
+            async with httpx2.AsyncClient(timeout=PATIENCE) as http, http.stream("GET", f"{urls[0]}/sse") as stream:
+                assert stream.status_code == 200
+                tasks.cancel_scope.cancel()
+                with contextlib.suppress(anyio.get_cancelled_exc_class()):
+                    await anyio.sleep_forever()
+    with listen("127.0.0.1", int(urls[0].rpartition(":")[2]), token=None):
+        pass
+
+
+async def test_without_http_the_library_serves_stdio(tmp_path: Path) -> None:
+    program = (
+        "from mcp_bridge import ToolEntry, ToolRegistry, serve\n"
+        "registry = ToolRegistry()\n"
+        "registry.register(ToolEntry('there', 'Be there.', lambda data: 'there', {'type': 'object'}))\n"
+        "serve(registry)\n"
+    )
+    server = StdioServerParameters(command=sys.executable, args=["-c", program], env=dict(os.environ), cwd=tmp_path)
+    with anyio.fail_after(PATIENCE):
+        async with Client(server) as client:
+            assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
+
+
+def test_a_bridge_is_served_as_it_is_and_a_registry_gets_one() -> None:
+    registry = registry_of(entry("there"))
+    bridge = Bridge(registry)
+    assert as_bridge(bridge) is bridge
+    assert as_bridge(registry).registry is registry
+    assert asgi_app(bridge).endpoint is bridge.endpoint

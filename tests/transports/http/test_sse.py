@@ -1,0 +1,109 @@
+"""The legacy HTTP+SSE transport as it looks from outside: an endpoint event, posts, and what strangers get."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from mcp_bridge.transports.ends import Ledger
+from mcp_bridge.transports.http.sse import Requests
+from tests.kits.http.http_hosting import ACCEPT, PATIENCE, Gate, entry, hosted, initialize, registry_of, soon
+
+
+async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
+    """Each event of a stream: its name and its data."""
+    name = ""
+    async for line in answer.aiter_lines():
+        key, _, value = line.partition(": ")
+        if key == "event":
+            name = value
+        elif key == "data":
+            yield name, value
+
+
+@pytest.fixture
+def patient() -> Any:
+    """httpx2's patience, which is bounded."""
+    return httpx2.Timeout(PATIENCE)
+
+
+async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patient: httpx2.Timeout) -> None:
+    async with (
+        hosted(registry_of(entry("there"))) as (base, _),
+        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+        http.stream("GET", "/sse") as stream,
+    ):
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        said = events(stream)
+        name, address = await anext(said)
+        assert name == "endpoint"
+        assert address.startswith("/messages?session_id=")
+        posted = await http.post(address, json=initialize("2024-11-05"), headers=ACCEPT)
+        assert posted.status_code == 202
+        name, answer = await anext(said)
+        assert name == "message"
+        assert '"protocolVersion":"2024-11-05"' in answer
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("", 400), ("?session_id=", 400), ("?session_id=me", 400), (f"?session_id={'0' * 32}", 404)],
+)
+async def test_a_post_to_no_session_is_refused(query: str, expected: int, patient: httpx2.Timeout) -> None:
+    async with hosted(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
+        assert (await http.post(f"/messages{query}", json=initialize(), headers=ACCEPT)).status_code == expected
+        assert await app.ledger.idle(PATIENCE)
+
+
+async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx2.Timeout) -> None:
+    async with (
+        hosted(registry_of(entry("there"))) as (base, app),
+        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+        http.stream("GET", "/sse") as stream,
+    ):
+        said = events(stream)
+        _, address = await anext(said)
+        assert (await http.post(address, content=b"{", headers=ACCEPT)).status_code == 400
+        assert (await http.post(address, json=initialize(), headers=ACCEPT)).status_code == 202
+        assert '"serverInfo"' in (await anext(said))[1]
+        assert await app.ledger.idle(PATIENCE)
+
+
+async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopped(patient: httpx2.Timeout) -> None:
+    gate = Gate()
+    async with (
+        hosted(registry_of(entry("wait", gate))) as (base, app),
+        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+    ):
+        async with http.stream("GET", "/sse") as stream:
+            said = events(stream)
+            _, address = await anext(said)
+            await http.post(address, json=initialize(), headers=ACCEPT)
+            await anext(said)
+            await http.post(address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=ACCEPT)
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
+            await http.post(address, json=call, headers=ACCEPT)
+            await soon(gate.begun)
+            assert not await app.ledger.idle(0)
+        await soon(gate.cancelled)
+        assert await app.ledger.idle(PATIENCE)
+        with anyio.fail_after(PATIENCE):
+            while (await http.post(address, json=call, headers=ACCEPT)).status_code != 404:
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_nobody_waits_for_the_requests_of_a_client_that_left() -> None:
+    ledger = Ledger()
+    gone, there = Requests(ledger), Requests(ledger)
+    gone.opened()
+    gone.opened()
+    there.opened()
+    await gone.ended()
+    await gone.settled()  # an answer that comes after all
+    assert not await ledger.idle(0)
+    await there.settled()
+    assert await ledger.idle(0)
