@@ -47,10 +47,10 @@ def log_level_of_its_own() -> Iterator[None]:
     logging.getLogger("mcp_bridge").setLevel(logging.NOTSET)
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Async tests run on both, unless a module that needs asyncio says otherwise."""
-    return str(request.param)
+@pytest.fixture
+def anyio_backend() -> str:
+    """Async tests run on asyncio; those whose subject differs by event loop are marked `BOTH_LOOPS` (tests/kits/loops)."""
+    return "asyncio"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
