@@ -23,8 +23,8 @@ from tests.kits.wire.speaking import (
     STATELESS,
     VERSIONS,
     answering,
+    as_received,
     call,
-    check_result,
     entry_of,
     registry_of,
     speaking,
@@ -39,7 +39,7 @@ PLAIN_TOOL = to_wire(ToolDefinition("t", "", "m"))
 
 def sent(answer: Any, version: str = STATELESS, tool: WireTool = PLAIN_TOOL) -> dict[str, Any]:
     """The result that a client of this version gets for what a handler returns, which that version accepts."""
-    return check_result("tools/call", version, to_mcp(to_result(answer), tool, version))
+    return as_received("tools/call", version, to_mcp(to_result(answer), tool, version))
 
 
 def codes(result: dict[str, Any]) -> str | None:

@@ -23,8 +23,8 @@ from tests.kits.wire.speaking import (
     STATELESS,
     VERSIONS,
     answering,
+    as_received,
     call,
-    check_result,
     entry_of,
     registry_of,
     speaking,
@@ -40,8 +40,7 @@ def definition(**fields: Any) -> ToolDefinition:
 
 def listed(tool: WireTool, version: str) -> dict[str, Any]:
     """The listing of a tool for a version, which that version's clients can read."""
-    listing = tool.listing(version)
-    check_result("tools/list", version, {"tools": [listing]})
+    [listing] = as_received("tools/list", version, {"tools": [tool.listing(version)]})["tools"]
     return listing
 
 
@@ -93,7 +92,7 @@ def test_every_shape_of_output_is_listed_and_sent_in_a_form_that_each_version_re
     tool = to_wire(definition(output_schema=copy.deepcopy(schema)))
     for version in VERSIONS:
         listing = listed(tool, version)
-        result = check_result("tools/call", version, to_mcp(ToolResult(output=answer), tool, version))
+        result = as_received("tools/call", version, to_mcp(ToolResult(output=answer), tool, version))
         if version < "2025-06-18":
             assert "outputSchema" not in listing
             assert "structuredContent" not in result
@@ -268,7 +267,7 @@ async def test_an_odd_tool_never_spoils_the_list_and_can_be_called(oddity: str) 
     arguments = tool.data({"input": 1} if tool.wraps_input else {})
     result = await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), CallContext())
     assert not result.is_error
-    check_result("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
+    as_received("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
 
 
 @pytest.mark.parametrize(

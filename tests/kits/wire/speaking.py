@@ -14,7 +14,7 @@ import anyio
 import mcp.client.session as client_session
 import pytest
 from mcp.client import Client
-from mcp_types.methods import validate_server_result
+from mcp_types.methods import serialize_server_result
 
 from mcp_bridge import Offer, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
@@ -68,12 +68,12 @@ async def listed(client: Client) -> list[dict[str, Any]]:
     return [as_json(tool) for tool in (await client.list_tools()).tools]
 
 
-def check_result(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
-    """A result that the SDK accepts for this version, and that is real JSON; what a list has besides is added."""
+def as_received(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
+    """A result as the SDK passes it to a client of this version: it checks the result, and drops what is null."""
     hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if version == STATELESS else {}
-    validate_server_result(method, version, {**(hints if method.endswith("/list") else {}), **result})
-    json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
-    return result
+    given = {**(hints if method.endswith("/list") else {}), **result}
+    json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
+    return serialize_server_result(method, version, given)
 
 
 def as_json(model: Any) -> Any:
