@@ -16,14 +16,9 @@ from tests.kits.node.toolchain import (
     node_environment,
     run,
 )
-from tests.kits.packaging.packaging_kit import KEY, PATIENCE, Official, built_wheel, offline, pip, shelf, without
+from tests.kits.packaging.packaging_kit import KEY, PATIENCE, Done, Official, built_wheel, offline, pip, shelf, without
 from tests.kits.packaging.packaging_kit import run as command
 from tests.kits.paths import KITS
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -39,12 +34,28 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 
 @pytest.fixture(scope="module")
-def shelf_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shelf_export(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+    """The bundle of the project to hand on, and what the command reported."""
+    return _exported(tmp_path_factory.mktemp("bundled"))
+
+
+@pytest.fixture(scope="module")
+def shelf_bundle(shelf_export: tuple[Path, Done]) -> Path:
     """The bundle of the project to hand on."""
-    folder = shelf(tmp_path_factory.mktemp("bundled") / "shelf")
-    done = command(folder, "export", "mcpb", "--include", "data/*.json", env={"SHELF_KEY": KEY})
+    return shelf_export[0]
+
+
+@pytest.fixture(scope="module")
+def wheel_bundle(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    """The same with the project's wheel in it."""
+    return _exported(tmp_path_factory.mktemp("with a wheel"), "--wheel", wheel)[0]
+
+
+def _exported(parent: Path, *options: str | Path) -> tuple[Path, Done]:
+    folder = shelf(parent / "shelf")
+    done = command(folder, "export", "mcpb", "--include", "data/*.json", *options, env={"SHELF_KEY": KEY})
     assert done.code == 0, done.err
-    return folder / "my-shelf.mcpb"
+    return folder / "my-shelf.mcpb", done
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from tests.kits.packaging.packaging_kit import (
     BUILD,
     KEY,
     TRAVELLING,
+    Done,
     Official,
     asked,
     environment,
@@ -32,13 +33,6 @@ from tests.kits.packaging.packaging_kit import (
 
 SET = {"SHELF_KEY": KEY}
 DATA = ("--include", "data/*.json")
-
-
-def made(folder: Path, *args: str | Path) -> Path:
-    """The bundle of a folder."""
-    done = run(folder, "export", "mcpb", *DATA, *args, env=SET)
-    assert done.code == 0, done.err
-    return folder / "my-shelf.mcpb"
 
 
 def synced(uv: Path, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -92,7 +86,8 @@ def test_it_has_what_the_tools_need_and_nothing_else(shelf_bundle: Path) -> None
 def test_the_same_project_makes_the_same_bytes(shelf_bundle: Path, project_folder: Path) -> None:
     first = shelf_bundle.read_bytes()
     os.utime(project_folder / "tools.py", (0, 0))
-    assert made(project_folder).read_bytes() == first
+    assert run(project_folder, "export", "mcpb", *DATA, env=SET).code == 0
+    assert (project_folder / "my-shelf.mcpb").read_bytes() == first
 
 
 def test_tools_are_listed_as_clients_see_them(shelf_bundle: Path) -> None:
@@ -115,10 +110,8 @@ def test_a_person_is_asked_for_each_variable_and_secrets_are_masked(shelf_bundle
 
 
 @pytest.mark.timeout(600)
-async def test_a_bundle_with_a_wheel_answers_where_it_is_unpacked(
-    project_folder: Path, tmp_path: Path, wheel: Path
-) -> None:
-    folder = unpacked(made(project_folder, "--wheel", wheel), tmp_path / "un packed")
+async def test_a_bundle_with_a_wheel_answers_where_it_is_unpacked(wheel_bundle: Path, tmp_path: Path) -> None:
+    folder = unpacked(wheel_bundle, tmp_path / "un packed")
     declared = tomllib.loads((folder / "pyproject.toml").read_text())
     assert declared["project"]["dependencies"] == [f"mcp-tool-bridge=={__version__}"]
     path = folder / declared["tool"]["uv"]["sources"]["mcp-tool-bridge"]["path"]
@@ -134,10 +127,10 @@ async def test_a_bundle_with_a_wheel_answers_where_it_is_unpacked(
 
 @pytest.mark.timeout(600)
 async def test_uv_starts_it_by_its_own_command(
-    project_folder: Path, tmp_path: Path, wheel: Path, uv: Path, pytestconfig: pytest.Config
+    wheel_bundle: Path, tmp_path: Path, uv: Path, pytestconfig: pytest.Config
 ) -> None:
-    folder = unpacked(made(project_folder, "--wheel", wheel), tmp_path / "unpacked")
-    command = manifest(project_folder / "my-shelf.mcpb")["server"]["mcp_config"]
+    folder = unpacked(wheel_bundle, tmp_path / "unpacked")
+    command = manifest(wheel_bundle)["server"]["mcp_config"]
     assert command["command"] == "uv"
     args = [word.replace("${__dirname}", str(folder)) for word in command["args"]]
     given = {"PREFIX": "my", "SHELF_KEY": KEY}
@@ -169,8 +162,8 @@ def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
     assert "'six_of_nobody' is imported, and not among the requirements: add --needs six_of_nobody" in done.err
 
 
-def test_what_it_packs_is_said(project_folder: Path) -> None:
-    done = run(project_folder, "export", "mcpb", *DATA, env=SET)
+def test_what_it_packs_is_said(shelf_export: tuple[Path, Done]) -> None:
+    _, done = shelf_export
     assert "project/data/stock.json" in done.err
     assert "my-shelf.mcpb: 10 files, 1 tool" in done.err
     assert done.out == ""

@@ -13,12 +13,12 @@ import pytest
 from tests.kits.paths import ROOT
 from tests.kits.protocol import protocol_prefork
 from tests.kits.protocol.protocol_hosting import Hosting, hosting
-from tests.kits.protocol.protocol_ways import WAYS, Connected, Way, serving
+from tests.kits.protocol.protocol_ways import Connected, Way, serving, ways
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Know the marker of `proves`."""
-    config.addinivalue_line("markers", "proves(*ids): the requirements of requirements.toml that this test proves")
+    config.addinivalue_line("markers", "proves(*ids): the requirements of the manifest that this test proves")
 
 
 @pytest.fixture(scope="session")
@@ -47,9 +47,9 @@ def host() -> Iterator[Hosting]:
         yield server
 
 
-@pytest.fixture(params=WAYS, ids=str)
+@pytest.fixture(params=ways("memory"), ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
-    """Every way to the server, unless a test says `over(...)`."""
+    """The server in memory, in both eras, unless a test is marked with `over(...)`."""
     given: Way = request.param
     return given
 

@@ -1,4 +1,4 @@
-"""What every message is under, over every transport and in both eras."""
+"""What every message is under, in both eras."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_questions import NAME
 from tests.kits.protocol.protocol_server import NAME as SERVER
-from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
 from tests.kits.protocol.protocol_wire import PREFIX, STATELESS, Json
 
 LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -49,6 +49,7 @@ TRACES: list[Json] = [
 
 
 @proves("base/request-id-echoed")
+@EVERY_TRANSPORT
 async def test_an_answer_has_the_id_of_its_request(connected: Connected) -> None:
     async with connected.wire() as wire:
         for number in ("a text", "77", 77, 0, -1, 2**53):
@@ -143,7 +144,7 @@ def meta_keys(value: Any) -> Iterator[str]:
 
 
 @proves("base/required-meta")
-@STATELESS_ONLY
+@over("memory", "http", stateless=True)
 async def test_a_stateless_request_without_a_required_field_is_refused(connected: Connected) -> None:
     async with connected.wire() as wire:
         await wire.result("tools/list")  # which era it is, is settled
@@ -164,7 +165,7 @@ async def test_a_stateless_request_need_not_say_who_asks(connected: Connected) -
 
 
 @proves("base/missing-capability", "questions/only-declared")
-@STATELESS_ONLY
+@over("memory", "http", stateless=True)
 async def test_what_needs_a_capability_that_is_not_declared_is_refused(connected: Connected) -> None:
     needs = {"ask_name": "elicitation", "needs_name": "elicitation", "ask_model": "sampling", "ask_roots": "roots"}
     async with connected.wire() as wire:
@@ -203,7 +204,7 @@ async def test_nothing_is_known_from_earlier_requests(connected: Connected) -> N
 
 
 @proves("base/explicit-state", "base/any-connection")
-@over("memory", "http", "sse", stateless=True)
+@over("memory", "http", stateless=True)
 async def test_a_question_is_answered_over_another_connection(connected: Connected) -> None:
     async with connected.wire(elicitation={}) as one, connected.wire(elicitation={}) as other:
         asked = await one.call("ask_name")
@@ -215,6 +216,7 @@ async def test_a_question_is_answered_over_another_connection(connected: Connect
 
 
 @proves("base/many-conversations")
+@EVERY_TRANSPORT
 async def test_requests_interleave_and_none_waits_for_another(connected: Connected) -> None:
     async with connected.wire() as wire:
         first, second = await wire.begin("hold", {"name": "1"}), await wire.begin("hold", {"name": "2"})
@@ -242,6 +244,7 @@ async def test_icons_are_at_safe_addresses(connected: Connected) -> None:
 
 
 @proves("base/utf-8")
+@EVERY_TRANSPORT
 async def test_messages_are_utf_8_in_both_directions(connected: Connected) -> None:
     said = "héllo 世界 🎉 \u2028 \x85 end"
     async with connected.wire() as wire:

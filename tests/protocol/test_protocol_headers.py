@@ -158,7 +158,7 @@ async def test_stateless_requests_have_no_sessions(connected: Connected) -> None
 
 
 @proves("tools/header-annotation")
-@over(stateless=True)
+@over("memory", "http", stateless=True)
 async def test_annotated_parameters_are_listed_as_such(connected: Connected) -> None:
     async with connected.wire() as wire:
         listed = {each["name"]: each["inputSchema"] for each in (await wire.result("tools/list"))["tools"]}

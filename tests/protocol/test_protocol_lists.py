@@ -1,4 +1,4 @@
-"""Pages, caching hints and change notices: what all lists share, over every transport and in both eras."""
+"""Pages, caching hints and change notices: what all lists share, in both eras."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kits.protocol.protocol_hosting import Hosting
 from tests.kits.protocol.protocol_http import http_wire
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import OFFERED
-from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, STATELESS_ONLY, Connected, over
 from tests.kits.protocol.protocol_wire import PATIENCE, Json, Wire
 
 LISTS = {
@@ -117,6 +117,7 @@ async def test_what_only_those_with_a_token_see_is_private(host: Hosting) -> Non
 
 
 @proves("tools/list-changed", "resources/list-changed", "prompts/list-changed")
+@EVERY_TRANSPORT
 async def test_clients_are_told_when_a_list_changes(connected: Connected) -> None:
     async with connected.wire() as wire:
         if connected.stateless:
@@ -130,6 +131,7 @@ async def test_clients_are_told_when_a_list_changes(connected: Connected) -> Non
 
 
 @proves("tools/list-changed")
+@over("memory", "http")
 async def test_the_official_client_hears_of_changes(connected: Connected) -> None:
     heard = anyio.Event()
 

@@ -1,4 +1,4 @@
-"""Progress, log messages and cancellation: what belongs to one request, over every transport and in both eras."""
+"""Progress, log messages and cancellation: what belongs to one request, in both eras."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from mcp_types import LoggingMessageNotificationParams
 from tests.kits.protocol.protocol_http import HttpWire
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_tools import SECRET
-from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_ways import (
+    EVERY_TRANSPORT,
+    HANDSHAKE_ONLY,
+    STATELESS_ONLY,
+    TRANSPORTS,
+    Connected,
+    over,
+)
 from tests.kits.protocol.protocol_wire import PREFIX, Json, Wire, beside
 
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -27,6 +34,7 @@ async def opted_in(wire: Wire, level: str) -> Json:
 
 
 @proves("utilities/progress-token", "utilities/progress-increases")
+@over("memory", "http")
 async def test_progress_is_told_under_the_requests_token_and_grows(connected: Connected) -> None:
     values = {"values": [1, 1, 0.5, 2, 3.5]}
     async with connected.wire() as wire:
@@ -42,6 +50,7 @@ async def test_progress_is_told_under_the_requests_token_and_grows(connected: Co
 
 
 @proves("utilities/progress-stops")
+@over("memory", "http")
 async def test_progress_and_log_messages_stop_at_the_end_of_a_request(connected: Connected) -> None:
     async with connected.wire() as wire:
         opted = await opted_in(wire, "debug")
@@ -82,7 +91,7 @@ async def test_after_a_handshake_there_are_some_before_a_level_is_set(connected:
 
 
 @proves("utilities/log-on-own-stream", "http/related-only")
-@STATELESS_ONLY
+@over("memory", "http", stateless=True)
 async def test_log_messages_come_before_their_result_and_nowhere_else(connected: Connected) -> None:
     async with connected.wire() as wire, connected.wire() as other:
         listening = await wire.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
@@ -131,6 +140,7 @@ async def test_a_flood_of_messages_is_limited(connected: Connected) -> None:
 
 
 @proves("utilities/cancel", "utilities/cancel-silent", "utilities/server-cancels-nothing")
+@over(*TRANSPORTS, both_loops=True)
 async def test_a_request_that_is_given_up_is_stopped_and_says_no_more(connected: Connected) -> None:
     async with connected.wire() as wire:
         given_up = await wire.begin("hold", {"name": "1"}, meta={"progressToken": "1"})
@@ -186,6 +196,7 @@ async def test_a_client_that_loses_its_stream_after_a_handshake_does_not_cancel(
 
 
 @proves("utilities/cancel")
+@EVERY_TRANSPORT
 async def test_the_official_client_cancels_progress_callbacks_and_all(connected: Connected) -> None:
     seen: list[float] = []
 

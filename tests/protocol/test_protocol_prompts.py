@@ -1,4 +1,4 @@
-"""Prompts and completion over every transport and in both eras."""
+"""Prompts and completion, in both eras."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.kits.protocol.protocol_manifest import proves
-from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected
+from tests.kits.protocol.protocol_ways import EVERY_TRANSPORT, HANDSHAKE_ONLY, STATELESS_ONLY, Connected
 from tests.kits.protocol.protocol_wire import Json, Wire
 
 PRIMITIVES = {"string", "number", "integer", "boolean", "array"}
@@ -201,6 +201,7 @@ async def test_roots_are_asked_for(connected: Connected) -> None:
         )
 
 
+@EVERY_TRANSPORT
 async def test_the_official_client_answers_every_kind_of_question(connected: Connected) -> None:
     async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"name": "Ann"})

@@ -1,4 +1,4 @@
-"""Resources over every transport and in both eras."""
+"""Resources, in both eras."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ import pytest
 from mcp_bridge import Offer, ToolEntry
 from mcp_bridge.app.bridge import Attached, Bridge
 from tests.kits.protocol.protocol_manifest import proves
-from tests.kits.protocol.protocol_ways import Connected, over
+from tests.kits.protocol.protocol_ways import Connected
 from tests.kits.protocol.protocol_wire import Json
 
-IN_MEMORY = over("memory", backend="asyncio")
 PAIR_2020: Json = {
     "type": "object",
     "properties": {"pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False}},
@@ -37,7 +35,6 @@ def offer(connected: Connected, name: str, schema: Json, **options: Any) -> None
 
 
 @proves("base/schema-2020-12", "base/schema-dialect")
-@IN_MEMORY
 @pytest.mark.parametrize("schema", [PAIR_2020, PAIR_DRAFT_7], ids=["2020-12", "draft-07"])
 async def test_a_schema_is_validated_in_its_own_dialect(connected: Connected, schema: Json) -> None:
     offer(connected, "pair", schema)
@@ -51,7 +48,6 @@ async def test_a_schema_is_validated_in_its_own_dialect(connected: Connected, sc
 
 
 @proves("base/schema-unknown-dialect")
-@IN_MEMORY
 async def test_a_dialect_that_is_not_known_is_an_error_and_spoils_nothing_else(connected: Connected) -> None:
     offer(connected, "strange", {"$schema": "https://example.com/dialect", "type": "object"})
     async with connected.wire() as wire:
@@ -81,7 +77,6 @@ async def test_an_authors_unknown_dialect_is_not_published_and_the_problem_says_
 
 
 @proves("base/schema-no-network")
-@IN_MEMORY
 async def test_a_reference_to_the_network_is_not_followed(connected: Connected) -> None:
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         elsewhere.setblocking(False)
@@ -97,7 +92,6 @@ async def test_a_reference_to_the_network_is_not_followed(connected: Connected) 
 
 
 @proves("base/schema-unresolved")
-@IN_MEMORY
 async def test_a_reference_that_is_not_resolved_is_not_taken_for_a_yes(connected: Connected) -> None:
     offer(connected, "remote", {"type": "object", "properties": {"a": {"$ref": "https://example.com/schema.json"}}})
     async with connected.wire() as wire:
@@ -105,16 +99,13 @@ async def test_a_reference_that_is_not_resolved_is_not_taken_for_a_yes(connected
 
 
 @proves("base/schema-bounds")
-@IN_MEMORY
 @pytest.mark.parametrize("name", ["pattern", "deep", "tree", "wide"])
 async def test_a_costly_schema_or_value_does_not_hold_the_server_up(connected: Connected, name: str) -> None:
     schema, value = COSTLY[name]
     offer(connected, name, schema)
     async with connected.wire() as wire:
-        await wire.call(name, {"a": "valid"})
-        before = time.process_time()
         await wire.call(name, {"a": value})
-        assert time.process_time() - before < 0.5  # linear ones take a hundredth of that
+        assert "isError" not in await wire.call("echo", {"text": "hi"})
 
 
 def nested(value: Any, depth: int) -> Any:
@@ -144,11 +135,11 @@ COSTLY: dict[str, tuple[Json, Any]] = {
             **NODE,
             "$defs": {"either": {"anyOf": [{**NODE, "required": ["x"]}, {**NODE, "required": ["y"]}, {"const": 1}]}},
         },
-        nested("neither", 13),
+        nested("neither", 60),
     ),
     "wide": (
-        {"type": "object", "properties": {"a": {"$ref": "#/$defs/s16"}}, "$defs": doublings(16)},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/s60"}}, "$defs": doublings(60)},
         1,
     ),
 }
-"""Schemas, and values that do not fit them: what these cost must not grow out of all proportion."""
+"""Schemas, and values that do not fit them: where the cost doubles with each level, a call never ends."""

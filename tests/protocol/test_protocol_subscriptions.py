@@ -1,4 +1,4 @@
-"""subscriptions/listen, over every transport."""
+"""subscriptions/listen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.kits.protocol.protocol_manifest import proves
-from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected
+from tests.kits.protocol.protocol_ways import STATELESS_ONLY, TRANSPORTS, Connected, over
 from tests.kits.protocol.protocol_wire import PREFIX, Json, Wire
 
 ID = f"{PREFIX}subscriptionId"
@@ -42,7 +42,7 @@ async def add(wire: Wire, kind: str, name: str) -> None:
 
 
 @proves("subscriptions/only-requested", "subscriptions/acknowledged-first", "subscriptions/subscription-id")
-@STATELESS_ONLY
+@over("memory", "http", stateless=True)
 async def test_a_listener_gets_what_it_requested_under_its_id_and_nothing_else(connected: Connected) -> None:
     async with connected.wire() as wire:
         number = await listen(wire, toolsListChanged=True)
@@ -55,7 +55,7 @@ async def test_a_listener_gets_what_it_requested_under_its_id_and_nothing_else(c
 
 
 @proves("subscriptions/acknowledged-first")
-@STATELESS_ONLY
+@over("memory", "http", stateless=True)
 async def test_the_acknowledgment_is_first_also_when_something_changes_at_once(connected: Connected) -> None:
     async with connected.wire() as wire:
         number = await wire.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
@@ -76,7 +76,7 @@ async def test_the_acknowledgment_says_what_is_honored(connected: Connected) -> 
 
 
 @proves("subscriptions/several", "subscriptions/client-cancels")
-@STATELESS_ONLY
+@over("memory", "http", stateless=True)
 async def test_several_subscriptions_are_told_apart_and_end_one_by_one(connected: Connected) -> None:
     async with connected.wire() as wire:
         first, second = await listen(wire, toolsListChanged=True), await listen(wire, toolsListChanged=True)
@@ -93,7 +93,7 @@ async def test_several_subscriptions_are_told_apart_and_end_one_by_one(connected
 
 
 @proves("subscriptions/graceful-end")
-@STATELESS_ONLY
+@over(*TRANSPORTS, stateless=True)
 async def test_a_subscription_that_the_server_ends_gets_its_result(connected: Connected) -> None:
     async with connected.wire() as wire:
         number = await listen(wire, toolsListChanged=True)
@@ -103,6 +103,8 @@ async def test_a_subscription_that_the_server_ends_gets_its_result(connected: Co
             connected.end_listeners()
         result = (await wire.answer(number))["result"]
         assert (result["resultType"], result["_meta"][ID]) == ("complete", number)
+        for cancelled in wire.notifications("notifications/cancelled"):
+            assert cancelled["params"]["requestId"] == number
 
 
 @proves("subscriptions/subscription-id")

@@ -1,4 +1,4 @@
-"""Tools over every transport and in both eras."""
+"""Tools, in both eras."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ async def test_case_counts_in_names(connected: Connected) -> None:
 
 
 @proves("tools/list")
-@over("memory")
 async def test_an_empty_list_is_a_list(connected: Connected) -> None:
     bridge, mode = Bridge(ToolRegistry()), "auto" if connected.stateless else "legacy"
     async with bridge.running(), memory.client(bridge.endpoint, mode=mode) as client:
@@ -63,7 +62,6 @@ async def test_an_empty_list_is_a_list(connected: Connected) -> None:
 
 
 @proves("tools/names-of-several-sources")
-@over("memory", backend="asyncio")
 async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path: Any) -> None:
     from mcp_bridge.app.factory import from_settings
     from mcp_bridge.settings import load
@@ -252,7 +250,6 @@ THREADS, CALLS, FLOOD = 32, 64, 80
 
 
 @proves("tools/calls-limited")
-@over("memory")
 async def test_a_flood_of_calls_does_not_run_all_at_once(connected: Connected) -> None:
     crowd, waiting = Crowd(), Waiting()
     connected.bridge.registry.register(ToolEntry("crowd", "Waits in a thread.", crowd, {"type": "object"}))
@@ -273,7 +270,6 @@ async def test_a_flood_of_calls_does_not_run_all_at_once(connected: Connected) -
 
 
 @proves("completion/limited")
-@over("memory")
 async def test_a_flood_of_completions_does_not_run_all_at_once(connected: Connected) -> None:
     crowd = Crowd()
     connected.bridge.registry.prompts.add(

@@ -14,7 +14,7 @@ import pytest
 from mcp_bridge import ToolEntry
 from tests.kits.protocol.protocol_tools import META, SECRET
 from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
-from tests.kits.protocol.protocol_wire import PATIENCE, PREFIX, Wire
+from tests.kits.protocol.protocol_wire import PATIENCE, Wire
 
 COMPLETION = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "broken", "value": ""}}
 CHANGED = "notifications/tools/list_changed"
@@ -139,25 +139,10 @@ def test_the_sdk_is_not_imported_before_something_is_served() -> None:
     assert {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}.isdisjoint(ran.stdout.split())
 
 
-@over("memory", "http", "sse", stateless=True)
+@over("memory", "http", stateless=True)
 async def test_clients_of_both_eras_are_told_of_the_same_capabilities(connected: Connected) -> None:
     async with connected.wire() as new, connected.other_era().wire() as old:
         discovered = (await new.result("server/discover"))["capabilities"]
         welcomed = old.welcome["capabilities"]
         assert discovered == welcomed
         assert not discovered.get("extensions")  # handshake clients would never hear of them
-
-
-@STATELESS_ONLY
-async def test_a_subscription_that_is_torn_down_is_answered_as_well(connected: Connected) -> None:
-    async with connected.wire() as wire:
-        number = await wire.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        await wire.heard_from("notifications/subscriptions/acknowledged")
-        if wire.transport == "stdio":
-            await wire.end()
-        else:
-            connected.end_listeners()
-        result = (await wire.answer(number))["result"]
-        assert result["_meta"][f"{PREFIX}subscriptionId"] == number
-        for cancelled in wire.notifications("notifications/cancelled"):
-            assert cancelled["params"]["requestId"] == number

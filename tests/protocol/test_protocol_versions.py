@@ -1,4 +1,4 @@
-"""How client and server agree on what they speak, over every transport."""
+"""How client and server agree on what they speak."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import pytest
 
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_server import NAME
-from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
+from tests.kits.protocol.protocol_ways import (
+    EVERY_TRANSPORT,
+    HANDSHAKE_ONLY,
+    STATELESS_ONLY,
+    TRANSPORTS,
+    Connected,
+    over,
+)
 from tests.kits.protocol.protocol_wire import CLIENT, HANDSHAKE, PREFIX, STATELESS, Json
 
 OLDER = ("2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE)
@@ -50,7 +57,7 @@ async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(co
 
 
 @proves("versions/unsupported-version")
-@STATELESS_ONLY
+@over(*TRANSPORTS, stateless=True)
 async def test_it_is_refused_as_the_first_request_too(connected: Connected) -> None:
     async with connected.wire() as wire:
         error = await wire.error("server/discover", meta={f"{PREFIX}protocolVersion": "2099-01-01"})
@@ -71,7 +78,7 @@ async def test_clients_of_both_eras_are_served_at_once(connected: Connected) -> 
 
 
 @proves("versions/initialize", "versions/same-version")
-@HANDSHAKE_ONLY
+@over("memory", "http", stateless=False)
 async def test_initialize_answers_with_the_version_that_was_asked_for(connected: Connected) -> None:
     for version in OLDER:
         welcome = await greeted(connected, version)
@@ -138,6 +145,7 @@ async def capabilities(wire: Any) -> Json:
     return found
 
 
+@EVERY_TRANSPORT
 async def test_the_official_client_hears_the_same(connected: Connected) -> None:
     async with connected.client(mode="auto" if connected.stateless else "legacy") as client:
         assert (client.protocol_version == STATELESS) == connected.stateless

@@ -11,6 +11,7 @@ import pytest
 from mcp_bridge import CallContext, ToolEntry, ToolError, ToolRegistry, ToolResult
 from mcp_bridge.contracts.errors import CallError, ToolNotFound
 from mcp_bridge.contracts.tool import ToolCall
+from tests.kits.loops import BOTH_LOOPS
 
 NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
 SECRET = "password=hunter2"
@@ -188,12 +189,14 @@ async def test_an_exit_in_a_tool_does_not_leave_the_server(raising):
     assert result.code == "internal_error"
 
 
+@BOTH_LOOPS
 async def test_a_cancellation_that_a_tool_makes_up_is_its_own_failure(raising):
     result = await dispatch(entry(raising(asyncio.CancelledError())))
     assert result.success is False
     assert result.code == "internal_error"
 
 
+@BOTH_LOOPS
 async def test_a_real_cancellation_passes():
     ended = []
 
@@ -326,13 +329,13 @@ async def test_a_sync_handler_that_waits_does_not_hold_up_the_others():
     import threading
 
     released = threading.Event()
-    registry = registry_of(entry(lambda data: released.wait(30), "wait"), entry(lambda data: released.set(), "release"))
+    registry = registry_of(entry(lambda data: released.wait(60), "wait"), entry(lambda data: released.set(), "release"))
     answers = {}
 
     async def call(name):
         answers[name] = (await registry.dispatch(ToolCall(id=name, name=name, arguments={}), CallContext())).output
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, "wait")
             tasks.start_soon(call, "release")

@@ -15,13 +15,16 @@ from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge import Text, ToolResult
-from mcp_bridge.testing import connect
-from mcp_bridge.wire.values import MAX_DEPTH, plain, text_of, to_result
-from tests.kits.wire.speaking import ERAS, answering, call, entry_of, registry_of, words
+from mcp_bridge import CallContext, Text, ToolEntry, ToolResult
+from mcp_bridge.contracts.tool import ToolCall, ToolDefinition
+from mcp_bridge.wire.results import to_mcp
+from mcp_bridge.wire.tools import to_wire
+from mcp_bridge.wire.values import MAX_DEPTH, Unreadable, plain, text_of, to_result
+from tests.kits.fuzzing import examples
+from tests.kits.wire.speaking import STATELESS, answering, registry_of, words
 
 Pair = namedtuple("Pair", "a b")
 
@@ -65,6 +68,11 @@ class Frozen(Mapping[str, int]):
 
     def __len__(self) -> int:
         return 1
+
+
+async def dispatch(entry: ToolEntry) -> ToolResult:
+    """The result of the tool `t`."""
+    return await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
 
 
 DAY = datetime.date(2026, 1, 2)
@@ -123,18 +131,15 @@ def test_values_become_what_json_has(value: Any, expected: Any) -> None:
     assert plain({"a": [value]}) == {"a": [expected]}
 
 
-@ERAS
-async def test_values_reach_the_client_as_text_and_as_structure(mode: str) -> None:
+def test_values_are_sent_as_text_and_as_structure() -> None:
     values = [(value, expected) for value, expected in VALUES if not isinstance(value, Text)]
     answer = {str(index): value for index, (value, _) in enumerate(values)}
-    async with connect(registry_of(answering(answer)), mode=mode) as client:
-        result = await call(client)
+    result = to_mcp(to_result(answer), to_wire(ToolDefinition("t", "", "m")), STATELESS)
     expected = {str(index): made for index, (_, made) in enumerate(values)}
     assert result["structuredContent"] == expected
     assert json.loads(words(result)) == expected
 
 
-@ERAS
 @pytest.mark.parametrize(
     ("answer", "schema"),
     [
@@ -148,10 +153,9 @@ async def test_values_reach_the_client_as_text_and_as_structure(mode: str) -> No
     ],
     ids=str,
 )
-async def test_an_answer_is_judged_as_what_it_becomes(answer: Any, schema: dict[str, Any], mode: str) -> None:
-    async with connect(registry_of(answering(answer, output_schema=schema)), mode=mode) as client:
-        result = await call(client)
-    assert not result["isError"], words(result)
+async def test_an_answer_is_judged_as_what_it_becomes(answer: Any, schema: dict[str, Any]) -> None:
+    result = await dispatch(answering(answer, output_schema=schema))
+    assert not result.is_error, result.error_text
 
 
 def test_text_is_verbatim_and_everything_else_compact() -> None:
@@ -216,20 +220,20 @@ UNREADABLE: list[Any] = [
 ]
 
 
-@ERAS
 @pytest.mark.parametrize("answer", UNREADABLE, ids=lambda value: type(value).__name__)
-async def test_an_answer_that_cannot_be_json_is_a_readable_failure_and_the_server_goes_on(
-    answer: Any, mode: str
-) -> None:
-    registry = registry_of(answering(answer), entry_of(lambda data: "still here", "u"))
-    async with connect(registry, mode=mode) as client:
-        result = await call(client)
-        assert words(await call(client, "u")) == "still here"
-    assert result["isError"] is True
-    assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
-    assert "The tool did run" in words(result)
-    assert "- $: " in words(result)
-    assert "planted secret" not in words(result)
+def test_an_answer_that_cannot_be_json_is_unreadable(answer: Any) -> None:
+    with pytest.raises(Unreadable) as caught:
+        to_result(answer)
+    assert "planted secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [cycle(), {"a": Rude()}], ids=["itself", "a secret"])
+async def test_an_unreadable_answer_is_a_failure_that_says_that_the_tool_did_run(answer: Any) -> None:
+    result = await dispatch(answering(answer))
+    assert (result.is_error, result.code) == (True, "invalid_output")
+    assert "The tool did run" in result.error_text
+    assert "- $: " in result.error_text
+    assert "planted secret" not in result.error_text
 
 
 def test_the_deepest_answer_that_is_allowed_passes() -> None:
@@ -258,7 +262,7 @@ KEYS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(50)
 @given(
     st.recursive(
         LEAVES,

@@ -8,35 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import (
-    Audio,
-    CallContext,
-    CallError,
-    Content,
-    EmbeddedResource,
-    Image,
-    ResourceLink,
-    Text,
-    ToolEntry,
-    ToolError,
-    ToolRegistry,
-    ToolResult,
-)
+from mcp_bridge import Audio, CallError, Content, EmbeddedResource, Image, ResourceLink, Text, ToolError, ToolResult
 from mcp_bridge.contracts import errors
-from mcp_bridge.contracts.tool import ToolCall, ToolDefinition
-from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.testing import connect
+from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.tool_use import Result, ResultStatus
 from mcp_bridge.wire.outcomes import TABLE, failure
 from mcp_bridge.wire.results import to_mcp
-from mcp_bridge.wire.tools import to_wire
+from mcp_bridge.wire.tools import WireTool, to_wire
+from mcp_bridge.wire.values import to_result
 from tests.kits.wire.speaking import (
-    ERAS,
     EVERY_VERSION,
+    NEWEST_HANDSHAKE,
     STATELESS,
+    VERSIONS,
     answering,
+    as_received,
     call,
     entry_of,
     registry_of,
@@ -48,6 +35,11 @@ BYTES = b"\x00\xff raw"
 BASE64 = base64.b64encode(BYTES).decode()
 NOTES: dict[str, Any] = {"audience": ["user"], "priority": 0.5, "lastModified": "2026-01-01T00:00:00Z"}
 PLAIN_TOOL = to_wire(ToolDefinition("t", "", "m"))
+
+
+def sent(answer: Any, version: str = STATELESS, tool: WireTool = PLAIN_TOOL) -> dict[str, Any]:
+    """The result that a client of this version gets for what a handler returns, which that version accepts."""
+    return as_received("tools/call", version, to_mcp(to_result(answer), tool, version))
 
 
 def codes(result: dict[str, Any]) -> str | None:
@@ -84,23 +76,21 @@ KINDS: list[tuple[Content, dict[str, Any], str]] = [
 ]
 
 
-@EVERY_VERSION
 @pytest.mark.parametrize(("block", "expected", "since"), KINDS, ids=lambda part: type(part).__name__)
-async def test_every_kind_of_content_reaches_every_client(
-    block: Content, expected: dict[str, Any], since: str, version: str
+def test_every_kind_of_content_is_sent_in_a_form_that_each_version_reads(
+    block: Content, expected: dict[str, Any], since: str
 ) -> None:
     noted = type(block)(**{name: getattr(block, name) for name in fields_of(block)}, annotations=NOTES, meta={"a/b": 1})
-    async with speaking(registry_of(answering(block), entry_of(lambda data: [noted], "noted")), version) as client:
-        [bare] = (await call(client))["content"]
-        [full] = (await call(client, "noted"))["content"]
-    if version >= since:
-        assert bare == expected
-        assert {key: full[key] for key in expected} == expected
-    else:
-        assert bare["type"] == "text"
-        assert "a:b" in bare["text"] or "audio content" in bare["text"]
-    assert full["annotations"] == NOTES
-    assert full.get("_meta") == ({"a/b": 1} if version >= "2025-06-18" else None)
+    for version in VERSIONS:
+        [bare], [full] = sent(block, version)["content"], sent([noted], version)["content"]
+        if version >= since:
+            assert bare == expected
+            assert {key: full[key] for key in expected} == expected
+        else:
+            assert bare["type"] == "text"
+            assert "a:b" in bare["text"] or "audio content" in bare["text"]
+        assert full["annotations"] == NOTES
+        assert full.get("_meta") == ({"a/b": 1} if version >= "2025-06-18" else None)
 
 
 def fields_of(block: Content) -> list[str]:
@@ -148,36 +138,28 @@ ODD: dict[str, tuple[Any, str]] = {
 }
 
 
-@EVERY_VERSION
 @pytest.mark.parametrize("oddity", ODD)
-async def test_an_odd_block_becomes_text_and_spoils_nothing_beside_it(oddity: str, version: str) -> None:
+def test_an_odd_block_becomes_text_and_spoils_nothing_beside_it(oddity: str) -> None:
     block, expected = ODD[oddity]
-    registry = registry_of(answering(ToolResult(content=[Text("before"), block, Text("after")])))
-    async with speaking(registry, version) as client:
-        result = await call(client)
-    first, odd, last = result["content"]
-    assert (first["text"], last["text"]) == ("before", "after")
-    assert expected in odd["text"]
-    assert "annotations" not in odd
-    assert "_meta" not in odd
+    for version in (NEWEST_HANDSHAKE, STATELESS):
+        first, odd, last = sent(ToolResult(content=[Text("before"), block, Text("after")]), version)["content"]
+        assert (first["text"], last["text"]) == ("before", "after")
+        assert expected in odd["text"]
+        assert "annotations" not in odd
+        assert "_meta" not in odd
 
 
-@EVERY_VERSION
-async def test_a_link_with_odd_parts_keeps_the_good_ones(version: str) -> None:
+def test_a_link_with_odd_parts_keeps_the_good_ones() -> None:
     link = ResourceLink("a:\ud800", "n\ud800", 3, None, 4.5, "big")  # type: ignore[arg-type]
-    async with speaking(registry_of(answering(link)), version) as client:
-        [made] = (await call(client))["content"]
-    if version < "2025-06-18":
-        assert made == {"type": "text", "text": "[resource n\ufffd: a:\ufffd]"}
-    else:
-        assert made == {"type": "resource_link", "uri": "a:\ufffd", "name": "n\ufffd", "title": "3", "mimeType": "4.5"}
+    assert sent(link, "2025-03-26")["content"] == [{"type": "text", "text": "[resource n\ufffd: a:\ufffd]"}]
+    assert sent(link)["content"] == [
+        {"type": "resource_link", "uri": "a:\ufffd", "name": "n\ufffd", "title": "3", "mimeType": "4.5"}
+    ]
 
 
 @pytest.mark.parametrize("content", ["just text", Text("just text")])
-@ERAS
-async def test_content_that_is_not_a_list_is_one_block(content: Any, mode: str) -> None:
-    async with connect(registry_of(answering(ToolResult(content=content))), mode=mode) as client:
-        assert (await call(client))["content"] == [{"type": "text", "text": "just text"}]
+def test_content_that_is_not_a_list_is_one_block(content: Any) -> None:
+    assert sent(ToolResult(content=content))["content"] == [{"type": "text", "text": "just text"}]
 
 
 @pytest.mark.parametrize(
@@ -196,40 +178,31 @@ async def test_content_that_is_not_a_list_is_one_block(content: Any, mode: str) 
         (b"", "resource", "application/octet-stream"),
     ],
 )
-@ERAS
-async def test_bytes_are_what_their_first_bytes_say(data: bytes, kind: str, mime: str, mode: str) -> None:
-    async with connect(registry_of(answering(bytearray(data))), mode=mode) as client:
-        [block] = (await call(client))["content"]
+def test_bytes_are_what_their_first_bytes_say(data: bytes, kind: str, mime: str) -> None:
+    [block] = sent(bytearray(data))["content"]
     assert block["type"] == kind
     holder = block.get("resource", block)
     assert holder["mimeType"] == mime
     assert base64.b64decode(holder.get("blob", holder.get("data"))) == data
 
 
-@EVERY_VERSION
-async def test_a_list_may_mix_content_bytes_and_data(version: str) -> None:
-    registry = registry_of(answering((Text("a"), b"GIF89a", {"n": float("nan")}, "b", None)))
-    async with speaking(registry, version) as client:
-        content = (await call(client))["content"]
+def test_a_list_may_mix_content_bytes_and_data() -> None:
+    content = sent((Text("a"), b"GIF89a", {"n": float("nan")}, "b", None))["content"]
     assert [block["type"] for block in content] == ["text", "image", "text", "text", "text"]
     assert [block["text"] for block in content if block["type"] == "text"] == ["a", '{"n":null}', "b", "null"]
 
 
-@EVERY_VERSION
-async def test_nothing_is_an_answer_without_content(version: str) -> None:
-    async with speaking(registry_of(answering(None)), version) as client:
-        result = await call(client)
-    assert (result["content"], result["isError"]) == ([], False)
+def test_nothing_is_an_answer_without_content() -> None:
+    for version in VERSIONS:
+        result = sent(None, version)
+        assert (result["content"], result.get("isError")) == ([], None)
 
 
-@ERAS
-async def test_content_with_an_output_is_shown_instead_of_it_and_the_output_stays_structured(mode: str) -> None:
-    answer = ToolResult(output={"n": 1}, content=[Text("one")], meta={"a/b": 2})
-    async with connect(registry_of(answering(answer)), mode=mode) as client:
-        result = await call(client)
+def test_content_with_an_output_is_shown_instead_of_it_and_the_output_stays_structured() -> None:
+    result = sent(ToolResult(output={"n": 1}, content=[Text("one")], meta={"a/b": 2}))
     assert words(result) == "one"
     assert result["structuredContent"] == {"n": 1}
-    assert result["_meta"]["a/b"] == 2
+    assert result["_meta"] == {"a/b": 2}
 
 
 def test_content_alone_of_a_tool_that_declares_an_object_has_no_structured_part_before_the_stateless_era() -> None:
@@ -239,30 +212,25 @@ def test_content_alone_of_a_tool_that_declares_an_object_has_no_structured_part_
     assert to_mcp(result, tool, STATELESS)["structuredContent"] is None
 
 
-@pytest.mark.parametrize("meta", [cycle(), {"a": Rude()}, "loud", 3])
-@ERAS
-async def test_meta_that_cannot_be_sent_is_left_out(meta: Any, mode: str) -> None:
-    async with connect(registry_of(answering(ToolResult(output="fine", meta=meta))), mode=mode) as client:
-        result = await call(client)
+@pytest.mark.parametrize("meta", [cycle(), {"a": Rude()}, "loud"], ids=lambda meta: type(meta).__name__)
+def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
+    result = sent(ToolResult(output="fine", meta=meta))
     assert words(result) == "fine"
-    assert set(result.get("_meta", {})) <= {"io.modelcontextprotocol/serverInfo"}
+    assert "_meta" not in result
 
 
 # Failures
 
 
-@EVERY_VERSION
 @pytest.mark.parametrize("declared", [{}, {"type": "object", "required": ["a"]}, {"type": "array"}], ids=str)
-async def test_a_failure_says_so_with_its_code_and_without_structured_content(
-    declared: dict[str, Any], version: str
-) -> None:
-    entry = answering(ToolError("no such city", code="unknown_city"), output_schema=declared)
-    async with speaking(registry_of(entry), version) as client:
-        result = await call(client)
-    assert result["isError"] is True
-    assert words(result) == "no such city"
-    assert "structuredContent" not in result
-    assert codes(result) == ("unknown_city" if version >= "2025-06-18" else None)
+def test_a_failure_says_so_with_its_code_and_without_structured_content(declared: dict[str, Any]) -> None:
+    tool = to_wire(ToolDefinition("t", "", "m", output_schema=declared))
+    for version in VERSIONS:
+        result = sent(failure(ToolError("no such city", code="unknown_city")), version, tool)
+        assert result["isError"] is True
+        assert words(result) == "no such city"
+        assert "structuredContent" not in result
+        assert codes(result) == ("unknown_city" if version >= "2025-06-18" else None)
 
 
 FAILURES: list[tuple[ToolResult, list[str]]] = [
@@ -281,18 +249,13 @@ FAILURES: list[tuple[ToolResult, list[str]]] = [
 ]
 
 
-@ERAS
 @pytest.mark.parametrize(("answer", "expected"), FAILURES)
-async def test_a_returned_failure_passes_verbatim_with_what_was_said_before(
-    answer: ToolResult, expected: list[str], mode: str
-) -> None:
-    async with connect(registry_of(answering(answer)), mode=mode) as client:
-        result = await call(client)
+def test_a_returned_failure_passes_verbatim_with_what_was_said_before(answer: ToolResult, expected: list[str]) -> None:
+    result = sent(answer)
     assert result["isError"] is True
     assert [block["text"] for block in result["content"]] == expected
 
 
-@ERAS
 @pytest.mark.parametrize(
     ("answer", "text", "code"),
     [
@@ -302,20 +265,9 @@ async def test_a_returned_failure_passes_verbatim_with_what_was_said_before(
         (Result.success({"n": 1}, metadata={"a/b": 1}), '{"n":1}', None),
     ],
 )
-async def test_a_result_of_the_tool_use_api_is_translated(
-    answer: Result, text: str, code: str | None, mode: str
-) -> None:
-    async with connect(registry_of(answering(answer)), mode=mode) as client:
-        result = await call(client)
-    assert (words(result), result["isError"], codes(result)) == (text, code is not None, code)
-
-
-@ERAS
-async def test_an_unknown_tool_is_a_json_rpc_error(mode: str) -> None:
-    async with connect(ToolRegistry(), mode=mode) as client:
-        with pytest.raises(MCPError) as caught:
-            await client.call_tool("none", {})
-    assert caught.value.error.code == -32602
+def test_a_result_of_the_tool_use_api_is_translated(answer: Result, text: str, code: str | None) -> None:
+    result = sent(answer)
+    assert (words(result), result.get("isError", False), codes(result)) == (text, code is not None, code)
 
 
 # The table
@@ -347,28 +299,9 @@ MADE: dict[type[CallError], CallError] = {
 
 
 @pytest.mark.parametrize("kind", [row.error for row in TABLE], ids=lambda kind: kind.__name__)
-@ERAS
-async def test_every_error_reaches_the_client_as_its_row_says(kind: type[CallError], mode: str) -> None:
+def test_every_error_is_a_result_with_its_text_and_code(kind: type[CallError]) -> None:
     error = MADE.get(kind) or kind("what was wrong", details=["what to do"])
-
-    # the handshake versions have no error for a missing capability: it is for the model; what is not there is
-    # found before anything is called
-    refuses = kind is errors.MissingCapability and mode != "legacy"
-
-    class Refusing(ToolRegistry):
-        async def carry_out(self, prepared: Prepared, call: ToolCall, ctx: CallContext) -> ToolResult:
-            return failure(error)
-
-    registry = Refusing()
-    registry.register(ToolEntry("t", "", lambda data: 1))
-    async with connect(registry, mode=mode) as client:
-        if refuses:
-            with pytest.raises(MCPError) as refused:
-                await client.call_tool("t", {})
-            assert refused.value.code == -32021
-            assert error.message in refused.value.message
-            return
-        result = await call(client)
+    result = sent(failure(error))
     assert result["isError"] is True
     assert codes(result) == kind.code
     assert words(result).startswith(error.text)
@@ -386,3 +319,21 @@ def test_a_result_that_contradicts_itself_is_refused_where_it_is_made() -> None:
         ToolResult(success=True, is_error=True)
     assert ToolResult().success
     assert ToolResult(is_error=True).success is False
+
+
+# The official client
+
+
+@EVERY_VERSION
+async def test_the_official_client_of_every_version_gets_content_failures_and_odd_blocks(version: str) -> None:
+    registry = registry_of(
+        answering([block for block, *_ in KINDS]),
+        entry_of(lambda data: ToolResult(content=[block for block, _ in ODD.values()]), "odd"),
+        entry_of(lambda data: failure(ToolError("no such city", code="unknown_city")), "failing"),
+    )
+    async with speaking(registry, version) as client:
+        assert len((await call(client))["content"]) == len(KINDS)
+        assert len((await call(client, "odd"))["content"]) == len(ODD)
+        failed = await call(client, "failing")
+    assert (failed["isError"], words(failed)) == (True, "no such city")
+    assert codes(failed) == ("unknown_city" if version >= "2025-06-18" else None)

@@ -6,30 +6,44 @@ import copy
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge import ToolEntry, ToolRegistry
-from mcp_bridge.contracts.tool import ToolDefinition
-from mcp_bridge.testing import connect
+from mcp_bridge import CallContext, ToolResult
+from mcp_bridge.contracts.errors import InvalidArguments
+from mcp_bridge.contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge.wire.names import client_name
+from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.schemas import always_object, takes_null, takes_object
-from mcp_bridge.wire.tools import to_wire
+from mcp_bridge.wire.tools import WireTool, to_wire
 from tests.kits.wire.speaking import (
-    ERAS,
     EVERY_VERSION,
     NEWEST_HANDSHAKE,
     NOTHING,
     STATELESS,
+    VERSIONS,
     answering,
+    as_received,
     call,
     entry_of,
-    listed,
     registry_of,
     speaking,
     words,
 )
+from tests.kits.wire.speaking import listed as client_list
 
-OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+def definition(**fields: Any) -> ToolDefinition:
+    """A tool named `t` with these fields."""
+    return ToolDefinition("t", "", "m", **fields)
+
+
+def listed(tool: WireTool, version: str) -> dict[str, Any]:
+    """The listing of a tool for a version, which that version's clients can read."""
+    [listing] = as_received("tools/list", version, {"tools": [tool.listing(version)]})["tools"]
+    return listing
+
+
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
 SHAPES: dict[str, tuple[dict[str, Any], Any]] = {
     "object": (POINT, {"x": 1}),
@@ -72,57 +86,44 @@ SHAPES: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
-@EVERY_VERSION
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_every_shape_of_answer_reaches_every_client_whole(shape: str, version: str) -> None:
+def test_every_shape_of_output_is_listed_and_sent_in_a_form_that_each_version_reads(shape: str) -> None:
     schema, answer = SHAPES[shape]
-    async with speaking(registry_of(answering(answer, output_schema=copy.deepcopy(schema))), version) as client:
-        [tool] = await listed(client)
-        result = await call(client)  # the official client checks it against the schema that was listed
-    assert not result["isError"]
-    if version < "2025-06-18":
-        assert "outputSchema" not in tool
-        assert "structuredContent" not in result
-        return
-    structured = result["structuredContent"]
-    assert answer in (structured, structured.get("result", ...) if isinstance(structured, dict) else ...)
-    if version != STATELESS:
-        assert tool["outputSchema"]["type"] == "object"
-        assert isinstance(structured, dict)
+    tool = to_wire(definition(output_schema=copy.deepcopy(schema)))
+    for version in VERSIONS:
+        listing = listed(tool, version)
+        result = as_received("tools/call", version, to_mcp(ToolResult(output=answer), tool, version))
+        if version < "2025-06-18":
+            assert "outputSchema" not in listing
+            assert "structuredContent" not in result
+            continue
+        structured = result["structuredContent"]
+        Draft202012Validator(listing["outputSchema"]).validate(structured)
+        assert answer in (structured, structured.get("result", ...) if isinstance(structured, dict) else ...)
+        if version != STATELESS:
+            assert listing["outputSchema"]["type"] == "object"
+            assert isinstance(structured, dict)
 
 
-@pytest.mark.parametrize("shape", ["array", "text", "number", "truth", "a constant", "a reference to an array"])
-async def test_only_a_client_of_the_handshake_sees_a_plain_answer_wrapped(shape: str) -> None:
-    schema, answer = SHAPES[shape]
-    registry = registry_of(answering(answer, output_schema=schema))
-    async with speaking(registry, STATELESS) as client:
-        assert (await listed(client))[0]["outputSchema"] == schema
-        assert (await call(client))["structuredContent"] == answer
-    async with speaking(registry, NEWEST_HANDSHAKE) as client:
-        assert (await call(client))["structuredContent"] == {"result": answer}
+def test_only_the_versions_with_a_handshake_wrap_a_plain_output() -> None:
+    schema, answer = SHAPES["array"]
+    tool = to_wire(definition(output_schema=schema))
+    assert tool.listing(STATELESS)["outputSchema"] == schema
+    assert to_mcp(ToolResult(output=answer), tool, STATELESS)["structuredContent"] == answer
+    assert to_mcp(ToolResult(output=answer), tool, NEWEST_HANDSHAKE)["structuredContent"] == {"result": answer}
 
 
-@ERAS
-async def test_an_answer_that_is_an_object_is_structured_without_being_declared(mode: str) -> None:
-    async with connect(registry_of(answering({"a": 1}), entry_of(lambda data: [1], "u")), mode=mode) as client:
-        assert (await call(client))["structuredContent"] == {"a": 1}
-        assert "structuredContent" not in await call(client, "u")
-
-
-@ERAS
-async def test_an_empty_schema_is_listed_as_an_object_and_takes_anything(mode: str) -> None:
-    async with connect(registry_of(entry_of(lambda data: data)), mode=mode) as client:
-        assert (await listed(client))[0]["inputSchema"] == {"type": "object"}
-        assert (await call(client, a=[1]))["structuredContent"] == {"a": [1]}
+def test_an_output_that_is_an_object_is_structured_without_being_declared() -> None:
+    tool = to_wire(definition())
+    assert to_mcp(ToolResult(output={"a": 1}), tool, STATELESS)["structuredContent"] == {"a": 1}
+    assert "structuredContent" not in to_mcp(ToolResult(output=[1]), tool, STATELESS)
 
 
 @pytest.mark.parametrize(
-    ("schema", "expected"), [(True, NOTHING), (None, NOTHING), (False, {"type": "object", "not": {}})]
+    ("schema", "expected"), [({}, NOTHING), (True, NOTHING), (None, NOTHING), (False, {"type": "object", "not": {}})]
 )
-@ERAS
-async def test_a_schema_that_is_a_truth_value_is_listed_as_an_object(schema: Any, expected: Any, mode: str) -> None:
-    async with connect(registry_of(answering(1, input_schema=schema)), mode=mode) as client:
-        assert (await listed(client))[0]["inputSchema"] == expected
+def test_an_empty_schema_or_a_truth_value_is_listed_as_an_object(schema: Any, expected: Any) -> None:
+    assert to_wire(definition(input_schema=schema)).input_schema == expected
 
 
 # Input that is not an object
@@ -141,36 +142,25 @@ SCALARS: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@ERAS
 @pytest.mark.parametrize(("schema", "value"), SCALARS, ids=lambda part: str(part)[:40])
-async def test_a_plain_input_is_the_argument_named_input_and_the_handler_gets_it_bare(
-    schema: dict[str, Any], value: Any, mode: str
+def test_a_plain_input_is_the_argument_named_input_and_the_handler_gets_it_bare(
+    schema: dict[str, Any], value: Any
 ) -> None:
-    seen: list[Any] = []
-    async with connect(registry_of(entry_of(seen.append, input_schema=schema)), mode=mode) as client:
-        listing = (await listed(client))[0]["inputSchema"]
-        assert listing["type"] == "object"
-        assert listing["required"] == ["input"]
-        assert not (await call(client, input=value))["isError"]
-    assert seen == [value]
+    tool = to_wire(definition(input_schema=schema))
+    assert tool.input_schema["type"] == "object"
+    assert tool.input_schema["required"] == ["input"]
+    assert tool.data({"input": value}) == value
 
 
-@ERAS
-async def test_a_plain_input_that_is_missing_or_has_company_is_named(mode: str) -> None:
-    registry = registry_of(entry_of(lambda number: number, input_schema={"type": "number"}))
-    async with connect(registry, mode=mode) as client:
-        missing, company, wrong = (
-            await call(client),
-            await call(client, input=1, b=2, a=3),
-            await call(client, input="x"),
-        )
-    assert "$.input: required field missing" in words(missing)
-    assert words(company).splitlines()[1:] == [
-        "- $.a: additional property not allowed",
-        "- $.b: additional property not allowed",
-    ]
-    assert "expected type number" in words(wrong)
-    assert all(result["isError"] for result in (missing, company, wrong))
+def test_a_plain_input_that_is_missing_or_has_company_is_named() -> None:
+    tool = to_wire(definition(input_schema={"type": "number"}))
+    for given, lines in (
+        ({}, ["$.input: required field missing"]),
+        ({"input": 1, "b": 2, "a": 3}, [f"$.{name}: additional property not allowed" for name in ("a", "b")]),
+    ):
+        with pytest.raises(InvalidArguments) as caught:
+            tool.data(given)
+        assert list(caught.value.details) == lines
 
 
 def test_definitions_of_a_wrapped_schema_move_to_the_root_and_references_follow() -> None:
@@ -268,32 +258,28 @@ ODD: dict[str, dict[str, Any]] = {
 }
 
 
-@EVERY_VERSION
 @pytest.mark.parametrize("oddity", ODD)
-async def test_an_odd_tool_never_spoils_the_list_and_can_be_called(oddity: str, version: str) -> None:
-    registry = registry_of(answering({"fine": True}, **ODD[oddity]), entry_of(lambda data: "good", "good"))
-    async with speaking(registry, version) as client:
-        tools = {tool["name"]: tool for tool in await listed(client)}
-        arguments = {"input": 1} if "input" in tools["t"]["inputSchema"].get("properties", {}) else {}
-        assert not (await call(client, "t", **arguments))["isError"]
-        assert words(await call(client, "good")) == "good"
-    assert set(tools) == {"t", "good"}
+async def test_an_odd_tool_never_spoils_the_list_and_can_be_called(oddity: str) -> None:
+    entry = answering({"fine": True}, **ODD[oddity])
+    tool = to_wire(entry.to_tool_definition())
+    for version in VERSIONS:
+        listed(tool, version)
+    arguments = tool.data({"input": 1} if tool.wraps_input else {})
+    result = await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), CallContext())
+    assert not result.is_error
+    as_received("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
 
 
-@EVERY_VERSION
 @pytest.mark.parametrize(
     "description", [None, 3, Rude(), "a \ud800 b", b"bytes"], ids=lambda value: type(value).__name__
 )
-async def test_a_description_that_is_no_text_is_left_out(description: Any, version: str) -> None:
-    registry = registry_of(ToolEntry("t", description, lambda data: 1))
-    async with speaking(registry, version) as client:
-        [tool] = await listed(client)
-    assert tool["description"] == ("a \ufffd b" if isinstance(description, str) else "")
+def test_a_description_that_is_no_text_is_left_out(description: Any) -> None:
+    shown = listed(to_wire(ToolDefinition("t", description, "m")), STATELESS)["description"]
+    assert shown == ("a \ufffd b" if isinstance(description, str) else "")
 
 
-async def test_what_is_good_about_an_odd_tool_is_kept() -> None:
-    entry = answering(
-        1,
+def test_what_is_good_about_an_odd_tool_is_kept() -> None:
+    good = definition(
         title="A title",
         tags=["a", "b"],
         annotations={"readOnlyHint": True, "openWorldHint": 0, "title": "Hint", "mine": 1},
@@ -304,8 +290,7 @@ async def test_what_is_good_about_an_odd_tool_is_kept() -> None:
         ],
         meta={"vendor/x": {"a": (1, 2)}},
     )
-    async with speaking(registry_of(entry), STATELESS) as client:
-        [tool] = await listed(client)
+    tool = listed(to_wire(good), STATELESS)
     assert tool["title"] == "A title"
     assert tool["annotations"] == {"readOnlyHint": True, "title": "Hint"}
     assert tool["icons"] == [
@@ -316,12 +301,13 @@ async def test_what_is_good_about_an_odd_tool_is_kept() -> None:
 
 
 @EVERY_VERSION
-async def test_a_version_is_told_only_what_it_knows(version: str) -> None:
-    definition = ToolDefinition(
-        "t", "", "m", NOTHING, POINT, ["tag"],
-        title="T", annotations={"readOnlyHint": True}, icons=[{"src": "https://a"}], meta={"a/b": 1},
+def test_a_version_is_told_only_what_it_knows(version: str) -> None:
+    tool = to_wire(
+        ToolDefinition(
+            "t", "", "m", NOTHING, POINT, ["tag"],
+            title="T", annotations={"readOnlyHint": True}, icons=[{"src": "https://a"}], meta={"a/b": 1},
+        )
     )  # fmt: skip
-    tool = to_wire(definition)
     listing = tool.listing(version)
     assert tool.listing(version) is listing
     since = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18", "_meta": "2025-06-18"}
@@ -337,28 +323,44 @@ def test_a_safe_name_stays(name: str) -> None:
     assert client_name(name) == name
 
 
-@pytest.mark.parametrize(
-    "name", ["", "fs.read", "a b", "naïve", "工具", "x" * 65, "x" * 100, "a/b", "a\n", "\ud800", "🔧"]
-)
-@ERAS
-async def test_any_other_name_becomes_a_safe_one_and_the_original_stays_in_meta(name: str, mode: str) -> None:
-    registry = ToolRegistry()
-    registry.register(ToolEntry(name, "", lambda data: name.encode("utf-8", "replace").decode()))
-    async with connect(registry, mode=mode) as client:
-        [tool] = await listed(client)
-        assert words(await call(client, tool["name"])) == name.encode("utf-8", "replace").decode()
-        if name.isprintable():  # the client itself refuses to send some of the others
-            with pytest.raises(MCPError):
-                await client.call_tool(name, {})
+@pytest.mark.parametrize("name", ["", "fs.read", "a b", "naïve", "x" * 65, "a/b", "a\n", "\ud800", "🔧"])
+def test_any_other_name_becomes_a_safe_one_and_the_original_stays_in_meta(name: str) -> None:
+    tool = listed(to_wire(ToolDefinition(name, "", "m")), STATELESS)
     assert client_name(tool["name"]) == tool["name"]
     assert 0 < len(tool["name"]) <= 64
     assert tool["_meta"]["mcp-bridge/name"] == name.replace("\ud800", "\ufffd")
 
 
-@ERAS
-async def test_names_that_come_out_alike_are_told_apart(mode: str) -> None:
+def test_names_that_come_out_alike_are_told_apart() -> None:
     names = ["a.b", "a b", "a/b", "x" * 70, "x" * 71]
-    registry = registry_of(*(entry_of(lambda data, name=name: name, name) for name in names))
-    async with connect(registry, mode=mode) as client:
-        answers = [words(await call(client, tool["name"])) for tool in await listed(client)]
-    assert sorted(answers) == sorted(names)
+    assert len({client_name(name) for name in names}) == len(names)
+
+
+# The official client
+
+
+@EVERY_VERSION
+async def test_the_official_client_of_every_version_lists_and_calls_plain_and_odd_tools(version: str) -> None:
+    seen: list[Any] = []
+    registry = registry_of(
+        answering([1, 2], output_schema={"type": "array"}),
+        entry_of(seen.append, "number", input_schema={"type": "number"}),
+        entry_of(lambda data: "odd", "a b", icons=[1], meta={"a": Rude()}, output_schema={"required": [1]}),
+        entry_of(lambda data: "good", "good", input_schema={"type": "object", "properties": [1]}),
+    )
+    async with speaking(registry, version) as client:
+        tools = await client_list(client)
+        assert len(tools) == 4
+        plain = await call(client)  # the client checks it against the schema that is listed
+        assert plain.get("structuredContent") == (
+            None if version < "2025-06-18" else [1, 2] if version == STATELESS else {"result": [1, 2]}
+        )
+        assert not (await call(client, "number", input=2.5))["isError"]
+        wrong, company = await call(client, "number", input="x"), await call(client, "number", input=1, b=2)
+        assert "expected type number" in words(wrong)
+        assert "- $.b: additional property not allowed" in words(company)
+        [odd] = [tool["name"] for tool in tools if tool["name"] not in ("t", "number", "good")]
+        assert (words(await call(client, odd)), words(await call(client, "good"))) == ("odd", "good")
+        with pytest.raises(MCPError):
+            await client.call_tool("a b", {})
+    assert seen == [2.5]

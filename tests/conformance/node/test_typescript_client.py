@@ -60,15 +60,15 @@ def converse(node: Toolchain, home: Path, transport: str, era: str, target: str)
     """Run the client once: list everything, make all CALLS."""
     calls = [{"name": name, "arguments": arguments} for name, arguments in CALLS.values()]
     asked = ["--transport", transport, "--era", era, "--target", target, "--calls", json.dumps(calls)]
-    done = run([node.node, HERE / "client.mjs", *asked], node.environment(home), 60, home)
+    done = run([node.node, HERE / "client.mjs", *asked], node.environment(home), 120, home)
     assert done.returncode == 0, done.stderr
     return decoded(done.stdout)
 
 
 @pytest.fixture(
     scope="module",
-    params=[(transport, era) for transport in TRANSPORTS for era in VERSIONS],
-    ids=lambda param: "-".join(param),
+    params=[*((transport, era) for transport in TRANSPORTS for era in ("legacy", "modern")), ("stdio", "auto")],
+    ids="-".join,
 )
 def session(request: pytest.FixtureRequest, node: Toolchain, home: Path, addresses: Addresses) -> Session:
     """One conversation for all tests of a transport and an era."""
@@ -96,71 +96,50 @@ def structured(session: Session, call: str) -> Any:
     return content["result"] if isinstance(content, dict) else content
 
 
-def test_the_protocol_version_is_the_one_of_the_era_asked_for(session: Session) -> None:
+def test_client_and_server_agree_on_version_and_capabilities(session: Session) -> None:
     assert session.report["protocolVersion"] == VERSIONS[session.era]
-
-
-def test_the_server_says_who_it_is_and_that_it_has_tools(session: Session) -> None:
     assert session.report["serverInfo"]["name"]
     assert session.report["serverInfo"]["version"]
     assert "tools" in session.report["capabilities"]
 
 
-def test_every_tool_is_listed_once_in_the_order_of_names(session: Session) -> None:
+def test_every_tool_is_listed_once_with_its_docstring_and_signature(session: Session) -> None:
     assert [tool["name"] for tool in session.report["tools"]] == ["add", "countdown", "greet", "refuse"]
-
-
-def test_descriptions_come_from_the_docstrings(session: Session) -> None:
     assert session.tool("add")["description"].startswith("Add two whole numbers.")
-    described = session.tool("add")["inputSchema"]["properties"]["a"]["description"]
-    assert described == "The first number."
-
-
-def test_input_schemas_come_from_the_signatures(session: Session) -> None:
+    assert session.tool("add")["inputSchema"]["properties"]["a"]["description"] == "The first number."
     schema = session.tool("greet")["inputSchema"]
-    assert schema["type"] == "object"
-    assert schema["required"] == ["name"]
+    assert (schema["type"], schema["required"]) == ("object", ["name"])
     assert schema["properties"]["name"]["type"] == "string"
     assert schema["properties"]["excited"]["type"] == "boolean"
+    assert list(session.tool("countdown")["inputSchema"]["properties"]) == ["steps"]  # the context is no parameter
 
 
-def test_the_context_of_a_call_is_no_parameter(session: Session) -> None:
-    assert list(session.tool("countdown")["inputSchema"]["properties"]) == ["steps"]
-
-
-def test_a_number_comes_back_as_text_and_as_itself(session: Session) -> None:
-    result = session.result("a sum")
-    assert not result.get("isError")
-    assert text(result) == "42"
+def test_results_are_text_and_structure(session: Session) -> None:
+    assert not session.result("a sum").get("isError")
+    assert text(session.result("a sum")) == "42"
     assert structured(session, "a sum") == 42
-
-
-def test_a_string_comes_back_without_quotes(session: Session) -> None:
     assert text(session.result("a greeting")) == "Hello, Ada."
     assert text(session.result("an excited greeting")) == "Hello, Ada!"
     assert structured(session, "an excited greeting") in ("Hello, Ada!", None)
 
 
-def test_progress_is_told_step_by_step_and_only_to_its_call(session: Session) -> None:
+def test_progress_is_reported_step_by_step_and_only_to_its_call(session: Session) -> None:
     outcome = session.outcome("a countdown")
     assert [(step["progress"], step["total"]) for step in outcome["progress"]] == [(1, 3), (2, 3), (3, 3)]
     assert text(outcome["result"]) == "counted 3 steps"
     assert session.outcome("a sum")["progress"] == []
 
 
-def test_a_refusal_is_a_result_with_the_words_of_its_author(session: Session) -> None:
-    result = session.result("a refusal")
-    assert result["isError"] is True
-    assert text(result) == "I refuse: not today"
-    assert "structuredContent" not in result
-
-
-@pytest.mark.parametrize("call", ["a wrong type", "a missing argument"])
-def test_bad_arguments_are_a_result_that_names_the_place(session: Session, call: str) -> None:
-    result = session.result(call)
-    assert result["isError"] is True
-    assert "$.a" in text(result)
-    assert "structuredContent" not in result
+def test_failures_of_tools_and_bad_arguments_are_results_that_say_so(session: Session) -> None:
+    for call, said in (
+        ("a refusal", "I refuse: not today"),
+        ("a wrong type", "$.a"),
+        ("a missing argument", "$.a"),
+    ):
+        result = session.result(call)
+        assert result["isError"] is True
+        assert said in text(result)
+        assert "structuredContent" not in result
 
 
 def test_an_unknown_tool_is_a_protocol_error(session: Session) -> None:

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.kits.paths import ROOT
+
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[1]
 OLDEST_NODE = (22, 19)
 """What the Inspector asks for in its `engines`."""
 
@@ -162,7 +163,7 @@ def install(node: Path, pins: Path = HERE, patience: float = INSTALL_TIMEOUT) ->
 def cache_folder() -> Path:
     """Where installed packages stay between runs."""
     named = os.environ.get("MCP_BRIDGE_NODE_CACHE")
-    return Path(named).resolve() if named else REPOSITORY / ".node"
+    return Path(named).resolve() if named else ROOT / ".node"
 
 
 def fingerprint(pins: Path) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import ast
+import itertools
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from tests.kits.paths import ROOT
+from tests.kits.protocol.protocol_ways import Way, ways
 
 HERE = Path(__file__).parent
 ERAS = {"2025-11-25": "handshake", "2026-07-28": "stateless"}
@@ -49,35 +53,33 @@ def proves(*ids: str) -> pytest.MarkDecorator:
 
 @dataclass(frozen=True)
 class Proof:
-    """A test, a requirement that it names, and the eras it runs in."""
+    """A test, a requirement that it names, and one way that it runs in."""
 
     requirement: str
     test: str
-    eras: frozenset[str]
+    way: Way
+
+    @property
+    def era(self) -> str:
+        """The era of the way."""
+        return "stateless" if self.way.stateless else "handshake"
 
 
 def proofs() -> Iterator[Proof]:
-    """What the tests of this folder prove; read from their sources, so whatever is selected to run."""
-    for file in sorted(HERE.glob("test_*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                for requirement in _named(node.decorator_list):
-                    yield Proof(requirement, f"{file.name}::{node.name}", _eras(node.decorator_list))
+    """What the tests of tests/protocol prove; read from their marks, so whatever is selected to run."""
+    for file in sorted((ROOT / "tests" / "protocol").glob("test_*.py")):
+        module = import_module(f"tests.protocol.{file.stem}")
+        for name, function in vars(module).items():
+            if name.startswith("test_") and function.__module__ == module.__name__:
+                marks = getattr(function, "pytestmark", [])
+                named = [requirement for mark in marks if mark.name == "proves" for requirement in mark.args]
+                for requirement, way in itertools.product(named, _ways(marks)):
+                    yield Proof(requirement, f"{file.name}::{name}", way)
 
 
-def _named(decorators: list[ast.expr]) -> Iterator[str]:
-    for decorator in decorators:
-        if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "proves":
-            yield from (ast.literal_eval(argument) for argument in decorator.args)
-
-
-def _eras(decorators: list[ast.expr]) -> frozenset[str]:
-    """The eras that `over(...)` and its short forms leave; both without them."""
-    chosen = frozenset(ERAS.values())
-    for decorator in decorators:
-        source = ast.unparse(decorator)
-        if source == "HANDSHAKE_ONLY" or (source.startswith("over(") and "stateless=False" in source):
-            chosen &= {"handshake"}
-        if source == "STATELESS_ONLY" or (source.startswith("over(") and "stateless=True" in source):
-            chosen &= {"stateless"}
-    return chosen
+def _ways(marks: list[pytest.Mark]) -> list[Way]:
+    """The ways that `over(...)` names; those of the fixture `way` without it."""
+    for mark in marks:
+        if mark.name == "parametrize" and mark.args[0] == "way":
+            return list(mark.args[1])
+    return ways("memory")

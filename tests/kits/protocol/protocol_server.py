@@ -21,13 +21,16 @@ from tests.kits.protocol.protocol_tools import OFFERED
 NAME = "protocol-tests"
 
 
-def make(*, state: Mapping[str, Any] | None = None, **identity: Any) -> Bridge:
-    """A bridge of its own for one server; `identity` are fields of its `Identity`, `state` of its `State`."""
+def make(*, state: Mapping[str, Any] | None = None, drain: float = 10, **identity: Any) -> Bridge:
+    """A bridge of its own for one server; `identity` are fields of its `Identity`, `state` of its `State`.
+
+    `drain` is in seconds.
+    """
     registry = ToolRegistry()
     others = {"resources": OFFERED.resources, "templates": OFFERED.templates, "prompts": OFFERED.prompts}
     registry.publish("tests", OFFERED.list(), **others)
     who = Identity(**{"name": NAME, "version": "1", **identity})
-    return Bridge(registry, identity=who, state=State(**(state or {})))
+    return Bridge(registry, identity=who, state=State(**(state or {})), drain=drain)
 
 
 def over_stdio(backend: str = "asyncio", **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Every way to a server: four transports, two eras, and both event loops where the transport runs on both."""
+"""The ways to a server: four transports, two eras, and both event loops where the transport runs on both."""
 
 from __future__ import annotations
 
@@ -41,34 +41,33 @@ class Way:
         return f"{self.transport}-{'stateless' if self.stateless else 'handshake'}-{self.backend}"
 
 
-EVERY_WAY = [
-    Way(transport, stateless, backend)
-    for transport in ("memory", "stdio", "http", "sse")
-    for stateless in (False, True)
-    for backend in ("asyncio", "trio")
-    if backend == "asyncio" or transport in ("memory", "stdio")
-]
+TRANSPORTS = ("memory", "stdio", "http", "sse")
 
 
-ALTERNATELY = (Way("stdio", False, "asyncio"), Way("stdio", True, "trio"))
-"""Processes take longest: each event loop has one of the eras, but where a test says `over("stdio")`."""
-WAYS = [way for way in EVERY_WAY if way not in ALTERNATELY]
-
-
-def over(*transports: str, stateless: bool | None = None, backend: str = "") -> pytest.MarkDecorator:
-    """A test for some of the ways: these transports (or all), one era (or both), one event loop (or both)."""
-    chosen = [
-        way
-        for way in (EVERY_WAY if transports else WAYS)
-        if (not transports or way.transport in transports)
-        and stateless in (None, way.stateless)
-        and backend in ("", way.backend)
+def ways(*transports: str, stateless: bool | None = None, both_loops: bool = False) -> list[Way]:
+    """These transports in one era or both; on trio as well with `both_loops`, where a transport runs there."""
+    return [
+        Way(transport, era, backend)
+        for transport in transports
+        for era in (False, True)
+        if stateless in (None, era)
+        for backend in ("asyncio", "trio")
+        if backend == "asyncio" or (both_loops and transport in ("memory", "stdio"))
     ]
-    return pytest.mark.parametrize("way", chosen, ids=str)
 
 
-STATELESS_ONLY = over(stateless=True)
-HANDSHAKE_ONLY = over(stateless=False)
+def over(*transports: str, stateless: bool | None = None, both_loops: bool = False) -> pytest.MarkDecorator:
+    """Run a test over these transports; without this mark it runs in memory, in both eras.
+
+    Name a transport where the code under test differs by it. `TRANSPORTS` are for the few tests that show that each
+    transport carries everything.
+    """
+    return pytest.mark.parametrize("way", ways(*transports, stateless=stateless, both_loops=both_loops), ids=str)
+
+
+EVERY_TRANSPORT = over(*TRANSPORTS)
+STATELESS_ONLY = over("memory", stateless=True)
+HANDSHAKE_ONLY = over("memory", stateless=False)
 
 
 @dataclass

@@ -14,6 +14,7 @@ import anyio
 import mcp.client.session as client_session
 import pytest
 from mcp.client import Client
+from mcp_types.methods import serialize_server_result
 
 from mcp_bridge import Offer, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
@@ -65,6 +66,14 @@ async def call(client: Client, name: str = "t", /, **arguments: Any) -> dict[str
 async def listed(client: Client) -> list[dict[str, Any]]:
     """All tools as their JSON, which must be real JSON."""
     return [as_json(tool) for tool in (await client.list_tools()).tools]
+
+
+def as_received(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
+    """A result as the SDK passes it to a client of this version: it checks the result, and drops what is null."""
+    hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if version == STATELESS else {}
+    given = {**(hints if method.endswith("/list") else {}), **result}
+    json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
+    return serialize_server_result(method, version, given)
 
 
 def as_json(model: Any) -> Any:
