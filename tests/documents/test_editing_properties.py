@@ -84,7 +84,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 @every_kind
 @given(data=st.data(), value=ENTRIES)
-@examples(60)
+@examples(25)
 def test_what_was_put_in_comes_out_without_a_trace(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
     text = data.draw(kind.texts)
     edit = _put(kind, text, value)
@@ -93,7 +93,7 @@ def test_what_was_put_in_comes_out_without_a_trace(kind: Kind, data: DataObject,
 
 @every_kind
 @given(data=st.data(), value=ENTRIES, later=ENTRIES)
-@examples(30)
+@examples(25)
 def test_an_entry_that_was_renewed_comes_out_without_a_trace(
     kind: Kind, data: DataObject, value: dict[str, Any], later: dict[str, Any]
 ) -> None:
@@ -106,7 +106,7 @@ def test_an_entry_that_was_renewed_comes_out_without_a_trace(
 
 @every_kind
 @given(data=st.data(), values=st.lists(ENTRIES, min_size=2, max_size=3))
-@examples(30)
+@examples(25)
 def test_several_entries_come_out_in_any_order_without_a_trace(
     kind: Kind, data: DataObject, values: list[dict[str, Any]]
 ) -> None:
@@ -124,7 +124,7 @@ def test_several_entries_come_out_in_any_order_without_a_trace(
 
 @every_kind
 @given(data=st.data(), value=ENTRIES)
-@examples(30)
+@examples(25)
 def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
     text = data.draw(kind.texts)
     edit = _put(kind, text, value)
@@ -136,7 +136,7 @@ def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dic
 
 @every_kind
 @given(data=st.data(), value=ENTRIES)
-@examples(30)
+@examples(25)
 def test_without_the_undo_the_entry_alone_is_taken_out(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
     text = data.draw(kind.texts)
     edit = _put(kind, text, value)
@@ -148,7 +148,7 @@ def test_without_the_undo_the_entry_alone_is_taken_out(kind: Kind, data: DataObj
 
 @every_kind
 @given(data=st.data(), value=ENTRIES, others=st.lists(ENTRIES, min_size=1, max_size=3), gone=st.booleans())
-@examples(50)
+@examples(25)
 def test_what_others_edited_in_between_survives_byte_for_byte(
     kind: Kind, data: DataObject, value: dict[str, Any], others: list[dict[str, Any]], gone: bool
 ) -> None:
@@ -168,7 +168,7 @@ def test_what_others_edited_in_between_survives_byte_for_byte(
 
 @pytest.mark.parametrize("format", ["json", "jsonc", "yaml", "toml"])
 @given(data=st.data(), listed=st.booleans())
-@examples(150)
+@examples(50)
 def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataObject, listed: bool) -> None:
     text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
     for work in (

@@ -27,7 +27,7 @@ from tests.kits.frameworks.shapes_kit import PATIENCE, said
 pytestmark = pytest.mark.usefixtures("forgotten")
 CREW = """
     from pydantic import BaseModel
-    from shapes_crewai import BaseTool
+    from tests.kits.frameworks.shapes_crewai import BaseTool
 
     class Word(BaseModel):
         word: str

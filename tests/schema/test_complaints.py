@@ -32,7 +32,7 @@ def test_a_complaint_names_the_place_and_the_reason(case: str) -> None:
     assert line.startswith(expected)
 
 
-@pytest.mark.parametrize("schema", [{}, True, {"type": "object", "properties": {"a": {"pattern": "^a+$"}}}])
+@pytest.mark.parametrize("schema", [True, {"type": "object", "properties": {"a": {"pattern": "^a+$"}}}])
 def test_a_sound_schema_has_none(schema: object) -> None:
     assert complaints(schema) == []
 
