@@ -35,6 +35,7 @@ VALUE = {"command": "/bin/x"}
         ('{"a": 1\n\0}', "NUL", 2),
         ('{"a": "\ud800"}', "surrogate", 1),
         ("[" * 100_000, "nested too deeply", None),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply", None),
         ('{"a":' * 5000 + "1" + "}" * 5000, "nested too deeply", None),
     ],
 )
