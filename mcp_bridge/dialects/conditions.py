@@ -185,7 +185,8 @@ def _is_plain(schema: Any) -> bool:
 
 
 def _is_open(schema: Any) -> bool:
-    return schema is True or (isinstance(schema, Mapping) and not constraints(schema))
+    """Whether a schema allows anything. A value that is no schema at all is read as one that does."""
+    return schema is not False and not (isinstance(schema, Mapping) and constraints(schema))
 
 
 def _names(names: Iterable[str]) -> str:

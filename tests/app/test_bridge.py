@@ -18,7 +18,8 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, NOTHING, call, entry_of, listed, words
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.wire.speaking import NOTHING, call, entry_of, listed, words
 
 PATIENCE = 60.0
 
@@ -86,12 +87,12 @@ async def test_a_bridge_without_sources_is_started_at_once() -> None:
             await bridge.started()
 
 
-@ERAS
-async def test_a_source_that_crashes_takes_only_its_own_tools(mode: str, caplog: pytest.LogCaptureFixture) -> None:
+@BOTH_LOOPS
+async def test_a_source_that_crashes_takes_only_its_own_tools(caplog: pytest.LogCaptureFixture) -> None:
     bad = Source("bad", [offer("a", "b")], RuntimeError("broken\npipe"))
     good = Source("good", [offer("c")])
     bridge = bridge_of(bad, good)
-    async with connect(bridge, mode=mode) as client:
+    async with connect(bridge) as client:
         assert bridge.registry.list_names() == ["a", "b", "c"]
         bad.go_on.set()
         await anyio.wait_all_tasks_blocked()
@@ -140,6 +141,7 @@ async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> 
         assert bridge.problems["s"] == []
 
 
+@BOTH_LOOPS
 async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_bare() -> None:
     one, two = Source("one", [offer("a")]), Source("two")
 
@@ -178,13 +180,10 @@ async def test_a_name_of_the_registrys_own_tool_is_refused_too() -> None:
             await bridge.started()
 
 
-@ERAS
-async def test_a_later_collision_keeps_what_was_published_and_is_told(
-    mode: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
     one, two = Source("one", [offer("a")]), Source("two", [offer("b")])
     bridge = bridge_of(one, two)
-    async with connect(bridge, mode=mode) as client:
+    async with connect(bridge) as client:
         assert two.publish is not None
         two.publish(offer("a", "c"))
         assert [tool["name"] for tool in await listed(client)] == ["a", "b"]
@@ -200,11 +199,8 @@ async def test_a_later_collision_keeps_what_was_published_and_is_told(
     ("selection", "names", "problems"),
     [
         ({"prefix": "my"}, ["my__fetch", "my__read"], []),
-        ({"alias": {"read": "cat"}}, ["cat", "fetch"], []),
         ({"alias": {"red": "cat"}}, ["fetch", "read"], ["alias: there is no tool 'red'"]),
         ({"include": ["r*"]}, ["read"], []),
-        ({"exclude": ["r*"]}, ["fetch"], []),
-        ({"tags": ["x"]}, ["fetch", "read"], []),
         ({"tags": ["x", "y"], "match_all_tags": True}, [], []),
     ],
     ids=str,
@@ -255,8 +251,7 @@ def settings_of(folder: Path, text: str) -> Any:
     return load(path, {})
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_settings_become_a_running_bridge(tmp_path: Path, mode: str) -> None:
+async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
     settings = settings_of(
         tmp_path,
         """
@@ -277,7 +272,7 @@ async def test_settings_become_a_running_bridge(tmp_path: Path, mode: str) -> No
     assert bridge.identity == Identity(
         name="mine", version="7", title="My tools", instructions="Be nice.", page=1, ttl_ms=60_000, private=True
     )
-    async with connect(bridge, mode=mode) as client:
+    async with connect(bridge) as client:
         page = await client.list_tools()
         assert [tool.name for tool in page.tools] == ["a__greet"]
         assert page.next_cursor is not None

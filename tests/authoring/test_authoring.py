@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import pydantic
 import pytest
@@ -134,19 +134,11 @@ def test_what_cannot_carry_an_attribute_is_wrapped() -> None:
 # The context
 
 
-def plainly(n: int, ctx: CallContext) -> str:
-    return f"{n} {ctx.request_id}"
-
-
 def first(ctx: CallContext, n: int) -> str:
     return f"{n} {ctx.request_id}"
 
 
 def optionally(n: int, ctx: Optional[CallContext] = None) -> str:  # noqa: UP045
-    return f"{n} {ctx.request_id if ctx else ''}"
-
-
-def united(n: int, ctx: Union[CallContext, None] = None) -> str:  # noqa: UP007
     return f"{n} {ctx.request_id if ctx else ''}"
 
 
@@ -176,16 +168,15 @@ async def seed_by_keyword(data: dict[str, Any], *, ctx: CallContext | None = Non
 
 @pytest.mark.parametrize(
     "function",
-    [plainly, first, optionally, united, by_keyword, as_text, awaited, seed, seed_first, seed_by_keyword],
+    [first, optionally, by_keyword, as_text, awaited, seed, seed_first, seed_by_keyword],
     ids=lambda function: function.__name__,
 )
-@ERAS
-async def test_the_context_is_handed_in_wherever_it_is_asked_for(function: Callable[..., Any], mode: str) -> None:
+async def test_the_context_is_handed_in_wherever_it_is_asked_for(function: Callable[..., Any]) -> None:
     marked: Any = tool("t")(functools.wraps(function)(lambda *args, **given: function(*args, **given)))
     entry = entry_from(marked)
     assert "ctx" not in str(entry.input_schema)
     assert "running" not in str(entry.input_schema)
-    async with connect(registry_of(entry), mode=mode) as client:
+    async with connect(registry_of(entry)) as client:
         number, request = words(await call(client, n=1)).split(" ")
     assert number == "1"
     assert request
@@ -217,13 +208,12 @@ class Counter:
         return n**0
 
 
-@ERAS
-async def test_methods_and_objects_become_tools_and_stay_callable(mode: str) -> None:
+async def test_methods_and_objects_become_tools_and_stay_callable() -> None:
     counter = Counter()
     made: list[Any] = [tool(counter.add), tool("object")(counter), tool("zero")(Counter.zero), tool(Counter.one)]
     assert made[0](1) == 1
     assert made[0].__doc__ == "Adds a number."
-    async with connect(registry_of(*map(entry_from, made)), mode=mode) as client:
+    async with connect(registry_of(*map(entry_from, made))) as client:
         answers = [words(await call(client, name, n=2)) for name in ("add", "object", "zero", "one")]
     assert answers == ["3", "5", "0", "1"]
 
@@ -232,14 +222,13 @@ def test_an_object_without_a_name_is_called_like_its_class() -> None:
     assert entry_from(tool()(Counter())).name == "Counter"
 
 
-@ERAS
-async def test_an_async_function_is_awaited(mode: str) -> None:
+async def test_an_async_function_is_awaited() -> None:
     @tool
     async def double(n: int) -> int:
         return n * 2
 
     assert await double(2) == 4
-    async with connect(registry_of(entry_from(double)), mode=mode) as client:
+    async with connect(registry_of(entry_from(double))) as client:
         assert words(await call(client, "double", n=4)) == "8"
 
 
@@ -281,8 +270,7 @@ async def test_what_clients_show_is_handed_on_and_not_shared(mode: str) -> None:
 # Schemas
 
 
-@ERAS
-async def test_the_return_type_is_the_output_schema_and_is_enforced(mode: str) -> None:
+async def test_the_return_type_is_the_output_schema_and_is_enforced() -> None:
     @tool
     def lying(n: int) -> int:
         return "no number"  # type: ignore[return-value]
@@ -291,7 +279,7 @@ async def test_the_return_type_is_the_output_schema_and_is_enforced(mode: str) -
     def other(n: int) -> int:
         return "a text"  # type: ignore[return-value]
 
-    async with connect(registry_of(entry_from(lying), entry_from(other)), mode=mode) as client:
+    async with connect(registry_of(entry_from(lying), entry_from(other))) as client:
         result, fine = await call(client, "lying", n=1), await call(client, "other", n=1)
     assert entry_from(lying).output_schema == {"type": "integer"}
     assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
@@ -299,13 +287,12 @@ async def test_the_return_type_is_the_output_schema_and_is_enforced(mode: str) -
     assert words(fine) == "a text"
 
 
-@ERAS
-async def test_models_and_optional_answers_work(mode: str) -> None:
+async def test_models_and_optional_answers_work() -> None:
     @tool
     def ask(query: Query, limit: int | None = None) -> dict[str, int] | None:
         return {"days": query.days} if limit is None else None
 
-    async with connect(registry_of(entry_from(ask)), mode=mode) as client:
+    async with connect(registry_of(entry_from(ask))) as client:
         answers = [await call(client, "ask", query={"city": "Bonn"}, **more) for more in ({}, {"limit": 1})]
         wrong = await call(client, "ask", query={"days": "x"})
     assert [answer["structuredContent"] for answer in answers] == [{"result": {"days": 1}}, {"result": None}]
@@ -313,13 +300,12 @@ async def test_models_and_optional_answers_work(mode: str) -> None:
     assert "$.query.city" in words(wrong)
 
 
-@ERAS
-async def test_positional_only_parameters_and_stars_are_filled_in(mode: str) -> None:
+async def test_positional_only_parameters_and_stars_are_filled_in() -> None:
     @tool
     def many(a: int, /, *rest: int, **more: int) -> list[int]:
         return [a, *rest, *more.values()]
 
-    async with connect(registry_of(entry_from(many)), mode=mode) as client:
+    async with connect(registry_of(entry_from(many))) as client:
         assert words(await call(client, "many", a=1, rest=[2, 3], z=4)) == "[1,2,3,4]"
 
 

@@ -1,13 +1,11 @@
 """@resource: a function becomes what is read at a URI or behind a template; the values of its variables are text."""
 
 import enum
-import functools
 import inspect
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import pydantic
 import pytest
@@ -20,7 +18,6 @@ from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.schema.infer import context_parameter
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS
 
 
 class Unit(enum.Enum):
@@ -163,7 +160,6 @@ FUNCTIONS = [
     (by_another_name, True, False),
     (awaited, False, True),
     (awaited_with_context, True, True),
-    (functools.partial(awaited_with_context), True, True),
     (Caller(), True, True),
 ]
 
@@ -180,8 +176,16 @@ def as_resource(function: Callable[..., Any]) -> Any:
     return entry_of(resource("a://b")(function))
 
 
-@pytest.mark.parametrize("made", [as_tool, as_prompt, as_resource])
-@pytest.mark.parametrize(("function", "asks", "is_async"), FUNCTIONS)
+@pytest.mark.parametrize(
+    ("made", "function", "asks", "is_async"),
+    [
+        *((as_resource, *row) for row in FUNCTIONS),
+        (as_tool, with_context, True, False),
+        (as_tool, awaited, False, True),
+        (as_prompt, with_context, True, False),
+        (as_prompt, awaited, False, True),
+    ],
+)
 async def test_a_handler_takes_a_context_and_is_awaited_exactly_as_its_function(
     made: Callable[..., Any], function: Callable[..., Any], asks: bool, is_async: bool
 ) -> None:
@@ -226,39 +230,26 @@ def test_variables_make_a_template() -> None:
 
 TEXTS: list[tuple[Any, str | list[str], Any]] = [
     (Any, "5", "5"),
-    (str, "5", "5"),
     (str, "null", "null"),
     (int, "5", 5),
-    (int, "-5", -5),
     (int, "5.0", 5),
     (float, "5", 5.0),
     (float, "1e3", 1000.0),
     (Decimal, "1.50", Decimal("1.50")),
     (bool, "true", True),
-    (bool, "False", False),
     (date, "2026-01-02", date(2026, 1, 2)),
-    (UUID, "12345678-1234-5678-1234-567812345678", UUID(int=0x12345678123456781234567812345678)),
-    (bytes, "abc", b"abc"),
     (Unit, "celsius", Unit.C),
     (Level, "2", Level.HIGH),
-    (Literal["a", 1, True], "a", "a"),
     (Literal["a", 5, True], "5", 5),
     (Literal["1", 1], "1", "1"),
-    (int | None, "5", 5),
     (int | None, "null", None),
-    (str | None, "5", "5"),
     (int | str, "5", "5"),
     (int | list[str], '["5"]', ["5"]),
     (Annotated[int, pydantic.Field(ge=5)], "5", 5),
-    (list[str], ["5", "a"], ["5", "a"]),
-    (list[int], ["5", "6"], [5, 6]),
     (list[int] | None, ["5"], [5]),
     (set[Level], ["1", "1"], {Level.LOW}),
     (tuple[int, str], ["5", "6"], (5, "6")),
-    (list[Unit], ["celsius"], [Unit.C]),
     (list[int], "[5, 6]", [5, 6]),
-    (dict[str, int], '{"a": 5}', {"a": 5}),
-    (Place, '{"city": "Bonn"}', Place(city="Bonn")),
     (list[Place], '[{"city": "Bonn", "floor": 5}]', [Place(city="Bonn", floor=5)]),
 ]
 
@@ -275,12 +266,9 @@ def test_text_becomes_what_the_parameter_is_annotated_with(annotation: Any, text
 
 
 WRONG: list[tuple[Any, str | list[str], str]] = [
-    (int, "x", "$.it: Input should be a valid integer"),
     (int, "", "$.it: Input should be a valid integer"),
     (int, "5.5", "$.it: Input should be a valid integer"),
-    (int, "007", "$.it: Input should be a valid integer"),
     (int, "9" * 5000, "$.it: Input should be a valid integer"),
-    (float, "nan", "$.it: Input should be a valid number"),
     (bool, "yes", "$.it: Input should be a valid boolean"),
     (date, "2026-13-01", "$.it: Input should be a valid date in the format YYYY-MM-DD, month value is outside"),
     (Unit, "kelvin", "$.it: Input should be 'celsius' or 'fahrenheit'"),
@@ -290,11 +278,9 @@ WRONG: list[tuple[Any, str | list[str], str]] = [
     (Annotated[str, pydantic.Field(pattern="^[a-z]+$")], "5", "$.it: String should match pattern"),
     (list[int], ["5", "x"], "$.it[1]: Input should be a valid integer"),
     (list[int], '["x"]', "$.it[0]: Input should be a valid integer"),
-    (list[int], "[5", "$.it: Input should be a valid array"),
     (list[int], "[" * 1000, "$.it: Input should be a valid array"),
     (str, ["a"], "$.it: Input should be a valid string"),
     (Place, '{"city": 5}', "$.it.city: Input should be a valid string"),
-    (Place, "{}", "$.it.city: Field required"),
 ]
 
 
@@ -339,8 +325,7 @@ def test_values_that_are_no_text_are_taken_as_they_are() -> None:
     assert refused(function, it=[5]) == ("$.it: Input should be a valid integer",)
 
 
-@ERAS
-async def test_clients_read_what_the_variables_of_a_uri_ask_for(mode: str) -> None:
+async def test_clients_read_what_the_variables_of_a_uri_ask_for() -> None:
     registry = ToolRegistry()
 
     @resource("users://{id}/in{/path*}{?unit}", mime_type="text/x-user", registry=registry)
@@ -352,7 +337,7 @@ async def test_clients_read_what_the_variables_of_a_uri_ask_for(mode: str) -> No
         """All of them."""
         return list(range(limit))
 
-    async with connect(registry, mode=mode) as client:
+    async with connect(registry) as client:
         [one], [many] = (
             (await client.list_resources()).resources,
             (await client.list_resource_templates()).resource_templates,
@@ -383,11 +368,7 @@ async def test_clients_read_what_the_variables_of_a_uri_ask_for(mode: str) -> No
 @pytest.mark.parametrize(
     "uri",
     [
-        "a://{id}/{word}",
-        "a://{id,word}",
-        "a://{+id}{.word}",
         "a://x{/id*}{?word}",
-        "a://x{;id}{&word}",
         "a://{id}/{#word}",
     ],
 )
@@ -433,13 +414,13 @@ def test_a_resource_at_one_uri_cannot_need_an_argument() -> None:
         def today(day: date) -> None: ...
 
 
-@pytest.mark.parametrize("uri", ["", "notes", "/notes", "{scheme}://a", "notes:", "1a://b", "//host"])
+@pytest.mark.parametrize("uri", ["notes", "{scheme}://a"])
 def test_text_that_is_no_uri_is_refused_with_a_hint(uri: str) -> None:
     with pytest.raises(ValueError, match=r"is no URI\. Begin with a scheme, as notes://today or users://{id} do"):
         resource(uri)
 
 
-@pytest.mark.parametrize("uri", ["a://{id", "a://id}", "a://{}", "a://{{id}}", "a://{id}}"])
+@pytest.mark.parametrize("uri", ["a://{id", "a://id}", "a://{}"])
 def test_a_lonely_brace_is_refused(uri: str) -> None:
     with pytest.raises(ValueError, match=r"is not closed|brace|names no variable|is no name of a variable"):
         resource(uri)

@@ -126,6 +126,12 @@ def test_no_condition_is_left_at_the_root_but_lists_of_names() -> None:
     assert flat["dependentRequired"] == {"a": ["b"]}
 
 
+@pytest.mark.parametrize("odd", [None, 5, "text"])
+def test_a_condition_that_is_no_schema_is_read_as_one_that_allows_anything(odd: Any) -> None:
+    flat = flattened({"type": "object", "dependentSchemas": {"a": odd}, "if": odd, "then": {"required": ["b"]}})
+    assert flat.told == "Arguments depend on each other: if anything is given, then `b` is required."
+
+
 def test_words_on_many_conditions_stay_short() -> None:
     many = {f"a{number}": {"required": [f"{key}{number}" for key in "bc"]} for number in range(100)}
     words = told(dependentSchemas=many)

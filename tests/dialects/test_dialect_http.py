@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 import httpx2
-import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -36,12 +35,6 @@ SETTINGS = """
 dialect: claude-code
 sources: [{type: python, path: tools.py}]
 """
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """HTTP runs on asyncio."""
-    return "asyncio"
 
 
 @contextlib.asynccontextmanager

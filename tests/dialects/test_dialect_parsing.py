@@ -20,18 +20,15 @@ from tests.kits.fuzzing import examples
     ("given_", "expected"),
     [
         ({"numbers": "[1, 2.5]"}, {"numbers": [1, 2.5]}),
-        ({"numbers": ["1", 2]}, {"numbers": [1, 2]}),
         ({"numbers": '["1", "2"]'}, {"numbers": [1, 2]}),
         ({"place": '{"x": 3}'}, {"place": {"x": 3}}),
         ({"place": '{"x": "3"}'}, {"place": {"x": 3}}),
         ({"place": {"x": "3"}}, {"place": {"x": 3}}),
         ({"place": "null"}, {"place": None}),
         ({"count": "7"}, {"count": 7}),
-        ({"count": " 7 "}, {"count": 7}),
         ({"count": "123456789012345678901234567890"}, {"count": 123456789012345678901234567890}),
         ({"exact": "true", "count": "1"}, {"exact": True, "count": 1}),
         ({"note": "[1]", "count": "1"}, {"note": "[1]", "count": 1}),
-        ({"either": "5", "count": "1"}, {"either": "5", "count": 1}),
     ],
 )
 def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
@@ -45,15 +42,10 @@ def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
     "value",
     [
         {"numbers": '{"x": 1}'},  # of another type
-        {"numbers": "1, 2"},
         {"numbers": "[1, 2"},
-        {"numbers": ""},
         {"count": "7.5"},
-        {"count": "seven"},
         {"count": "NaN"},
-        {"count": '"7"'},
         {"exact": "True"},
-        {"exact": "yes"},
         {"place": '{"x": 1, "x": 2}'},  # readers would differ about it
         {"place": '{"x": "\\ud800"}'},
         {"numbers": "[" * 10_000 + "]" * 10_000},
@@ -214,7 +206,7 @@ TYPED: st.SearchStrategy[tuple[dict[str, Any], Any]] = st.recursive(
 )
 
 
-@examples(150)
+@examples(50)
 @given(pair=TYPED, data=st.data())
 def test_what_was_put_into_strings_comes_out_again(pair: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     schema, value = pair
@@ -243,7 +235,7 @@ ARGUMENTS = st.dictionaries(
 )
 
 
-@examples(150)
+@examples(50)
 @given(arguments=ARGUMENTS)
 def test_an_argument_that_fits_is_never_changed_whatever_stands_beside_it(arguments: dict[str, Any]) -> None:
     made = Parsing(VALUES).parsed(arguments)

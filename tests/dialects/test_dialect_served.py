@@ -43,18 +43,16 @@ async def told(client: Client, **arguments: Any) -> Any:
     return block.text if result.is_error else json.loads(block.text)
 
 
-@ERAS
-async def test_clients_are_told_a_schema_without_references(mode: str) -> None:
-    async with connect(bridge_with(REFERRING), mode=mode) as client:
+async def test_clients_are_told_a_schema_without_references() -> None:
+    async with connect(bridge_with(REFERRING)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["home"] == ADDRESS
         assert "$ref" not in json.dumps(tool)
         assert await told(client, home={"street": "A"}) == {"home": {"street": "A"}}
 
 
-@ERAS
-async def test_clients_are_told_one_object_and_which_arguments_go_together(mode: str) -> None:
-    async with connect(bridge_with(SHAPES), mode=mode) as client:
+async def test_clients_are_told_one_object_and_which_arguments_go_together() -> None:
+    async with connect(bridge_with(SHAPES)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["required"] == ["kind"]
         assert tool["description"].startswith("Does it.\n\nArguments go together in one of these ways: (1) `kind`")
@@ -69,26 +67,23 @@ async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
         assert (refused.meta or {})["mcp-bridge/code"] == "invalid_arguments"
 
 
-@ERAS
-async def test_tools_get_what_was_in_a_string(mode: str) -> None:
-    async with connect(bridge_with(VALUES), mode=mode) as client:
+async def test_tools_get_what_was_in_a_string() -> None:
+    async with connect(bridge_with(VALUES)) as client:
         answer = await told(client, numbers="[1, 2]", place='{"x": "3"}', note="[1]")
         assert answer == {"numbers": [1, 2], "place": {"x": 3}, "note": "[1]"}
         assert "$.count" in await told(client, count="many")
 
 
-@ERAS
-async def test_without_the_setting_strings_stay_strings_and_schemas_as_they_are(mode: str) -> None:
-    async with connect(bridge_with(VALUES, Dialect()), mode=mode) as client:
+async def test_without_the_setting_strings_stay_strings_and_schemas_as_they_are() -> None:
+    async with connect(bridge_with(VALUES, Dialect())) as client:
         assert "$.numbers" in await told(client, numbers="[1, 2]")
-    async with connect(bridge_with(REFERRING, Dialect()), mode=mode) as client:
+    async with connect(bridge_with(REFERRING, Dialect())) as client:
         assert (await listed(client))["inputSchema"] == REFERRING
 
 
-@ERAS
-async def test_an_input_that_is_no_object_is_parsed_too(mode: str) -> None:
+async def test_an_input_that_is_no_object_is_parsed_too() -> None:
     schema = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
-    async with connect(bridge_with(schema), mode=mode) as client:
+    async with connect(bridge_with(schema)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["input"] == {"type": "array", "items": {"type": "integer"}}
         assert await told(client, input='[1, "2"]') == [1, 2]
@@ -191,7 +186,7 @@ def settings(tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def over_stdio(settings: Path, mode: str) -> AsyncIterator[Client]:
+async def over_stdio(settings: Path) -> AsyncIterator[Client]:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "mcp_bridge", "serve", str(settings)],
@@ -199,14 +194,12 @@ async def over_stdio(settings: Path, mode: str) -> AsyncIterator[Client]:
         cwd=settings.parent,
     )
     with anyio.fail_after(60):
-        async with Client(stdio_client(server), mode=mode) as client:
+        async with Client(stdio_client(server)) as client:
             yield client
 
 
-@ERAS
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_settings_decide_what_a_client_gets_over_stdio(settings: Path, mode: str) -> None:
-    async with over_stdio(settings, mode) as client:
+async def test_settings_decide_what_a_client_gets_over_stdio(settings: Path) -> None:
+    async with over_stdio(settings) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["lines"]["items"]["properties"]["amount"]["type"] == "integer"
         assert "$defs" not in tool["inputSchema"]

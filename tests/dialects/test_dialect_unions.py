@@ -124,6 +124,11 @@ def test_a_schema_without_a_union_stays_the_same_object() -> None:
     assert flattened(ADDRESS).schema is ADDRESS
 
 
+def test_a_union_that_no_object_fits_stays() -> None:
+    schema = {"type": "object", "anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert flattened(schema).schema is schema
+
+
 def test_a_union_stays_where_something_refers_into_it() -> None:
     schema = {
         "type": "object",

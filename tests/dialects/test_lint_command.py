@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -111,7 +112,6 @@ def test_a_client_is_suggested_by_the_beginning_of_its_name(folder: Path) -> Non
     ("name", "settings", "called"),
     [
         ("shelf.py", "", "shelf"),
-        ("shelf.yaml", "sources: [{type: python, path: tools.py}]", "shelf"),
         ("mcp-bridge.yaml", "name: Our shelf\nsources: [{type: python, path: tools.py}]", "Our-shelf"),
     ],
 )
@@ -162,6 +162,12 @@ def test_what_could_not_be_published_is_said_and_is_no_clean_answer(folder: Path
 # The key `dialect`
 
 
+@functools.cache
+def in_editors() -> jsonschema.Draft202012Validator:
+    """The schema of settings files, as editors check them."""
+    return jsonschema.Draft202012Validator(json_schema({name: source_type(name) for name in SOURCES}))
+
+
 def dialect_of(value: Any, folder: Path) -> Dialect:
     path = folder / "settings.json"
     path.write_text(json.dumps({"dialect": value}))
@@ -175,17 +181,14 @@ def dialect_of(value: Any, folder: Path) -> Dialect:
         ({}, NONE),
         ("gemini-cli", PROFILES["gemini-cli"].dialect),
         (["claude-code", "gemini-cli"], PROFILES["claude-code"].dialect | PROFILES["gemini-cli"].dialect),
-        ([], NONE),
         ({"inline_references": True}, Dialect(inline_references=True)),
         ({"flatten_unions": True, "parse_strings": True}, Dialect(flatten_unions=True, parse_strings=True)),
-        ({"clients": ["lm-studio"], "parse_strings": False}, NONE),
         ({"clients": ["lm-studio"], "write_properties": True}, Dialect(parse_strings=True, write_properties=True)),
     ],
 )
 def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(value: Any, expected: Dialect, tmp_path: Path) -> None:
     assert dialect_of(value, tmp_path) == expected
-    schema = json_schema({name: source_type(name) for name in SOURCES})
-    jsonschema.validate({"dialect": value}, schema)
+    assert in_editors().is_valid({"dialect": value})
 
 
 @pytest.mark.parametrize(
@@ -196,12 +199,9 @@ def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(value: Any, expect
         ({"parse_string": True}, "unknown key 'parse_string', did you mean 'parse_strings'"),
         ({"flatten_unions": "sometimes"}, "dialect.flatten_unions: expected true or false"),
         (3, "dialect: expected a mapping of keys to values, found the number 3"),
-        (True, "dialect: expected a mapping"),
-        ([["codex"]], "dialect"),
     ],
 )
 def test_a_dialect_that_is_none_is_refused_with_its_place(value: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said):
         dialect_of(value, tmp_path)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"dialect": value}, json_schema({name: source_type(name) for name in SOURCES}))
+    assert not in_editors().is_valid({"dialect": value})

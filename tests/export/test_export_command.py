@@ -30,11 +30,6 @@ dotted = ToolEntry("a.b", "", lambda data: data, {"type": "object"})
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "tools.py").write_text(TOOLS)
     return tmp_path

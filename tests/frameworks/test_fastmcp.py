@@ -30,11 +30,6 @@ class Place(BaseModel):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def server() -> FastMCP:
     return FastMCP("mountains")
 

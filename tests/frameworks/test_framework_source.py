@@ -27,7 +27,7 @@ from tests.kits.frameworks.shapes_kit import PATIENCE, said
 pytestmark = pytest.mark.usefixtures("forgotten")
 CREW = """
     from pydantic import BaseModel
-    from shapes_crewai import BaseTool
+    from tests.kits.frameworks.shapes_crewai import BaseTool
 
     class Word(BaseModel):
         word: str
@@ -100,7 +100,6 @@ def names(offer: Offer) -> list[str]:
         ("many = [one]", "theirs:many"),
         ("many = {'a': one}", "theirs:many"),
         ("many = ([one], one)", "theirs:many"),
-        ("class Holder: inside = one", "theirs:Holder.inside"),
         ("def make(): return one", "theirs:make"),
         ("def make(size=3, *rest, **more): return [one]", "theirs:make"),
         ("async def make(): return [one]", "theirs:make"),
@@ -136,10 +135,8 @@ async def test_of_two_tools_of_one_name_the_first_is_published(tmp_path: Path) -
         ("theirs", "write it as module:attribute"),
         ("missing:one", "No module named 'missing'"),
         ("theirs:oen", "module 'theirs' has no 'oen'. Did you mean 'one'?"),
-        ("theirs:one.inside.deep", "'one' has no 'inside'"),
         ("theirs:number", "is no tool of a framework but int. Known are tools of LangChain, LlamaIndex"),
         ("theirs:empty", "is no tool of a framework but empty (list)"),
-        ("theirs:odd[0]", "has no 'odd[0]'"),
         ("theirs:needy", "is no tool of a framework but function"),
         ("theirs:Needy", "the class theirs.Needy, which cannot be made without arguments"),
         ("theirs:wrong", "'theirs:wrong()' is no tool of a framework but int"),
@@ -246,10 +243,10 @@ async def test_a_set_that_fails_takes_only_itself_away(tmp_path: Path, what: str
 async def test_a_set_that_hangs_is_given_up(tmp_path: Path, what: str) -> None:
     box, other = Box("a", hangs=what), Box("x")
     held = module(tmp_path, box=box, other=other)
-    async with running(held, "held:box", "held:other", open_timeout=0.5) as published:
+    async with running(held, "held:box", "held:other", open_timeout=3) as published:
         offer = await published()
         assert names(offer) == ["x"]
-        assert "'held:box' was not opened and listed within 0.5 seconds" in offer.problems[0]
+        assert "'held:box' was not opened and listed within 3 seconds" in offer.problems[0]
 
 
 @pytest.mark.usefixtures("boxes")

@@ -11,7 +11,9 @@ import pytest
 from anyio import to_thread
 
 from mcp_bridge.runtime.asyncio_runner import on_asyncio
+from tests.kits.loops import BOTH_LOOPS
 
+pytestmark = BOTH_LOOPS
 PATIENCE = 60.0
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("WORD")
 

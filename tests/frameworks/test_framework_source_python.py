@@ -25,6 +25,7 @@ from tests.kits.paths import ROOT
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 HEAVY = {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}
+BOX = "from tests.kits.frameworks.shapes_boxes import Box"
 TEXT = """
     from mcp_bridge import tool
     from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool
@@ -95,7 +96,7 @@ async def test_a_set_of_tools_is_served_where_it_is_named(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("boxes")
 async def test_a_named_set_is_kept_open_and_its_changes_are_published(tmp_path: Path) -> None:
-    made = source(tmp_path, "from shapes_boxes import Box\nbox, other = Box('a'), Box('b')", ["box"])
+    made = source(tmp_path, f"{BOX}\nbox, other = Box('a'), Box('b')", ["box"])
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with anyio.fail_after(PATIENCE):
         async with send, receive, anyio.create_task_group() as tasks:
@@ -113,7 +114,7 @@ async def test_a_named_set_is_kept_open_and_its_changes_are_published(tmp_path: 
 
 @pytest.mark.usefixtures("boxes")
 async def test_where_the_only_set_cannot_be_opened_that_is_told(tmp_path: Path) -> None:
-    made = source(tmp_path, "from shapes_boxes import Box\nbox = Box('a', fails='open')", ["box"])
+    made = source(tmp_path, f"{BOX}\nbox = Box('a', fails='open')", ["box"])
     found: list[Offer] = []
     with anyio.fail_after(PATIENCE), pytest.raises(SourceError, match="'theirs:box': RuntimeError: cannot open"):
         await made.run(found.append)
@@ -124,7 +125,7 @@ async def test_where_the_only_set_cannot_be_opened_that_is_told(tmp_path: Path) 
 async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = "from shapes_boxes import Box\nbox = Box('{}')"
+    text = BOX + "\nbox = Box('{}')"
     made = source(tmp_path, text.format("a"), ["box"], watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with caplog.at_level(logging.INFO, "mcp_bridge"), anyio.fail_after(PATIENCE):
@@ -142,7 +143,8 @@ async def test_after_an_edit_the_new_set_is_open_and_the_old_one_closed(
 
 
 async def test_a_tool_that_cannot_be_published_does_not_keep_an_edit_out(tmp_path: Path) -> None:
-    text = "from shapes_llamaindex import FunctionTool\ndef turn(): ...\none = FunctionTool(turn, {})\n"
+    text = "from tests.kits.frameworks.shapes_llamaindex import FunctionTool\n"
+    text += "def turn(): ...\none = FunctionTool(turn, {})\n"
     made = source(tmp_path, text + "one.requires_context = True", watch=True)
     send, receive = anyio.create_memory_object_stream[Offer](10)
     with anyio.fail_after(PATIENCE):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
 from tests.kits.frameworks.environments import needs
 from tests.kits.frameworks.framework_clients import answered, opened
 
@@ -18,11 +16,6 @@ from mcp_types import ToolAnnotations
 from pydantic_ai.mcp import MCPToolset
 
 PIXEL = b"\x89PNG\r\n\x1a\n0000"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def test_a_server_behind_a_toolset_keeps_schemas_structure_pictures_and_errors() -> None:

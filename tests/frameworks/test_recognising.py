@@ -52,10 +52,9 @@ def turn() -> str:
 
 
 @pytest.mark.parametrize("file", [*recognising.TOOLS, *recognising.TOOLBOXES])
-@pytest.mark.parametrize("thing", STRANGERS)
-def test_a_stranger_fits_nowhere_and_is_not_asked(file: str, thing: str) -> None:
+def test_a_stranger_fits_nowhere_and_is_not_asked(file: str) -> None:
     shape: Any = import_module(f"mcp_bridge.frameworks.{file}")
-    assert shape.fits(STRANGERS[thing]) is False
+    assert [name for name, thing in STRANGERS.items() if shape.fits(thing)] == []
 
 
 def test_a_tool_is_of_its_framework() -> None:

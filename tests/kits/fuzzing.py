@@ -1,7 +1,7 @@
-"""What the fuzzing tests share: how many examples, and the corpus of what once failed (tests/kits/corpus).
+"""Fuzzing: the number of examples, and the corpus of inputs that failed once (tests/kits/corpus).
 
-Each file of the corpus is one finding: `kind` (which test replays it: message, schema or settings), `name` (what once
-happened), what was given, and what is expected. FUZZ=50 multiplies the examples by 50, for a long run by night.
+Each file of the corpus is one finding: `kind` (the test that replays it: message, schema or settings), `name` (what
+happened), the input and the expected result. FUZZ=50 multiplies the number of examples by 50, for a run overnight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 
 def examples(number: int) -> settings:
-    """So many examples, many more with FUZZ; the same ones every time in CI, where a failure has to come again."""
+    """Settings for this number of examples, times FUZZ. In CI the examples are always the same, so failures repeat."""
     return settings(
         max_examples=number * TIMES,
         derandomize="CI" in os.environ and TIMES == 1,
@@ -31,18 +31,18 @@ def examples(number: int) -> settings:
 
 
 def corpus(kind: str) -> list[Any]:
-    """The findings of a kind, as parameters of a test."""
+    """The findings of one kind, as parameters of a test."""
     found = [(path, json.loads(path.read_text())) for path in sorted(CORPUS.glob("*.json"))]
     return [pytest.param(finding, id=path.stem) for path, finding in found if finding["kind"] == kind]
 
 
 def built(text: Any) -> str:
-    """A text of the corpus: parts in a row, `{"repeat": [it, times]}`, `{"nest": [[open, close], it, depth]}`."""
+    """Text of a finding: a list is joined; `{"repeat": [text, times]}`; `{"nest": [[open, close], text, depth]}`."""
     if isinstance(text, list):
         return "".join(map(built, text))
     if isinstance(text, dict) and "repeat" in text:
-        again, times = text["repeat"]
-        return str(again * times)
+        repeated, times = text["repeat"]
+        return str(repeated * times)
     if isinstance(text, dict):
         (before, after), inside, depth = text["nest"]
         return f"{before * depth}{inside}{after * depth}"

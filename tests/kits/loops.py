@@ -3,4 +3,4 @@
 import pytest
 
 BOTH_LOOPS = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-"""For tests whose subject behaves differently by event loop: cancellation, threads, processes, time limits."""
+"""Marks tests whose subject depends on the event loop: cancellation, threads, processes, time limits."""

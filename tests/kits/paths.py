@@ -1,4 +1,4 @@
-"""Where the repository and the kits are."""
+"""Paths of the repository and of the kits."""
 
 from pathlib import Path
 

@@ -78,10 +78,7 @@ _not_an_expression.__annotations__["a"] = "CallContext ("
         (taking(Annotated[CallContext, "the call"]), "it"),
         (taking(typing.ForwardRef("CallContext")), "it"),
         (taking(int), None),
-        (taking(dict[str, CallContext]), None),
-        (type, None),
         (iter, None),
-        (print, None),
         (5, None),
     ],
 )

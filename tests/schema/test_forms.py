@@ -150,30 +150,28 @@ def on_the_wire(part: Mapping[str, Any], version: Any) -> bool:
 # -- what clients get ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_property_goes_out_as_its_author_wrote_it(kind: str) -> None:
-    asked = {**asking(it=KINDS[kind]), "required": ["it"]}
+def test_every_kind_of_property_goes_out_as_its_author_wrote_it() -> None:
+    asked = {**asking(**KINDS), "required": list(KINDS)}
     assert form_of(asked).schema == asked
 
 
 SENT: list[Any] = [
-    None, str, int, float, bool, date, datetime, AnyUrl, Size, Colour, Pace, Literal["a", "b"], list[Colour],
-    set[Size], tuple[Pace, ...], Annotated[int, Field(ge=1, lt=4)], Annotated[float, Field(gt=0, multiple_of=0.5)],
-    int | None, Contact, Booking, Options, asking(**KINDS), Contact.model_json_schema(),
+    None, float, Colour, Literal["a", "b"], tuple[Pace, ...], Annotated[int, Field(ge=1, lt=4)],
+    Annotated[float, Field(gt=0, multiple_of=0.5)], Contact, Booking, Options, asking(**KINDS),
     {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "T", "additionalProperties": False,
      **asking(it={"type": "string", "format": "phone", "examples": ["1"], "x-order": 1, "pattern": "^[0-9]+$"})},
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [v2025, v2026], ids=["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("asked", SENT, ids=repr)
-def test_a_form_holds_what_the_specification_has_and_nothing_else(asked: Any, version: Any) -> None:
+def test_a_form_holds_what_the_specification_has_and_nothing_else(asked: Any) -> None:
     schema = form_of(asked).schema
-    params = version.ElicitRequestFormParams(message="?", requestedSchema=schema)
-    assert params.requested_schema.model_dump(by_alias=True, exclude_unset=True) == schema
     assert mcp_types.ElicitRequestFormParams(message="?", requested_schema=schema).requested_schema == schema
-    for part in schema["properties"].values():
-        assert on_the_wire(part, version), part
+    for version in (v2025, v2026):
+        params = version.ElicitRequestFormParams(message="?", requestedSchema=schema)
+        assert params.requested_schema.model_dump(by_alias=True, exclude_unset=True) == schema
+        for part in schema["properties"].values():
+            assert on_the_wire(part, version), part
     assert json.loads(json.dumps(schema)) == schema
 
 
@@ -186,12 +184,8 @@ def test_nothing_asked_is_a_form_with_nothing_to_fill_in() -> None:
 
 TYPES = [
     (str, {"type": "string"}),
-    (bool, {"type": "boolean"}),
-    (date, {"type": "string", "format": "date"}),
     (datetime, {"type": "string", "format": "date-time"}),
     (Literal["b", "a"], {"type": "string", "enum": ["b", "a"]}),
-    (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
-    (Literal["only"], {"type": "string", "enum": ["only"]}),
     (Literal["a", None], {"type": "string", "enum": ["a"]}),
     (list[Literal["a", "b"]], {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}),
     (Annotated[int, Field(gt=0, lt=10)], {"type": "integer", "minimum": 1, "maximum": 9}),
@@ -254,7 +248,7 @@ def test_patterns_go_to_the_one_version_whose_forms_have_them_and_are_always_che
     assert form.check({"code": "ab"}) == ['$.code: "ab" does not match "^[A-Z]+$"']
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18"])
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18"])
 def test_older_clients_get_titles_as_names_of_an_enum_and_no_defaults_but_of_booleans(version: str) -> None:
     kinds = {name: part for name, part in KINDS.items() if part["type"] != "array"}
     form = form_of({**asking(**kinds), "required": ["titled"]})
@@ -288,8 +282,6 @@ FLAT = "A form is flat: text, numbers, booleans and choices"
 NESTED = {"type": "object", "properties": {}}
 REFUSED: list[tuple[Any, str]] = [
     (list[str], "'value' cannot be in a form: it is a list without choices. Give them: list[Literal"),
-    (list[Contact], "'value' cannot be in a form: it is a list without choices"),
-    (Literal[1, 2], "'value' cannot be in a form: its choices are numbers. Choices are text"),
     (Rank, "'value' cannot be in a form: its choices are numbers"),
     (int | str, "'value' cannot be in a form: it has anyOf"),
     (Any, "'value' cannot be in a form: its type is not said"),
@@ -299,18 +291,13 @@ REFUSED: list[tuple[Any, str]] = [
     (5, "5 cannot be asked for in a form: Unable to generate pydantic-core schema"),
     ("Contact", "'Contact' cannot be asked for in a form: it is text. Give the type itself"),
     ({"type": "string"}, "This schema cannot be a form"),
-    ({"type": "object"}, "This schema cannot be a form"),
-    ({}, "This schema cannot be a form"),
     ({"type": "object", "properties": []}, "This schema cannot be a form"),
     (asking(it=object()), "This schema cannot be a form: it is not JSON"),
-    ({"type": "object", "properties": {1: {}}}, "This schema cannot be a form: it is not JSON"),
     (asking(it=NESTED), f"'it' cannot be in a form: its type is 'object'. {FLAT}"),
     (asking(it=True), "'it' cannot be in a form: it may be anything"),
     (asking(it={}), "'it' cannot be in a form: its type is not said"),
-    (asking(it={"type": ["string", "integer"]}), "'it' cannot be in a form: its type is ['string', 'integer']"),
     (asking(it={"type": "string", "allOf": [{"minLength": 1}]}), "'it' cannot be in a form"),
     (asking(it={"type": "text"}), "#/properties/it/type: "),
-    (asking(it={"type": "string", "minLength": "1"}), "#/properties/it/minLength: "),
     (asking(it={"type": "string", "pattern": "(?=a)"}), "#/properties/it/pattern: the pattern '(?=a)' cannot be used"),
     (asking(it={"$ref": "#/$defs/it"}), "#/properties/it/$ref: Pointer '/$defs/it' does not exist"),
     ({**asking(it={"$ref": "#/$defs/it"}), "$defs": {"it": {"$ref": "#/$defs/it"}}}, "a reference that leads nowhere"),
@@ -320,7 +307,6 @@ REFUSED: list[tuple[Any, str]] = [
     (asking(it={"type": "string", "enum": ["a"], "default": "b"}), "'it' cannot be in a form: its default"),
     (asking(it={"type": "string", "enum": []}), "'it' cannot be in a form: its choices are not all text"),
     (asking(it={"type": "string", "enum": ["a", 1]}), "'it' cannot be in a form: its choices are not all text"),
-    (asking(it={"enum": [1, 2]}), "'it' cannot be in a form: its choices are not all text"),
     (asking(it={"enum": ["a", "a"]}), "'it' cannot be in a form: its choices are not told apart"),
     (asking(it={"enum": ["a"], "enumNames": ["A", "B"]}), "'it' cannot be in a form: its choices are not told apart"),
     (asking(it={"oneOf": [{"const": 1, "title": "A"}]}), "'it' cannot be in a form: its choices are not all text"),
@@ -352,18 +338,7 @@ SECRETS: list[Any] = [
     asking(it={"type": "string", "format": "password"}),
     asking(it={"type": "string", "writeOnly": True}),
     asking(it={"type": "string", "title": "Your API key"}),
-    *(
-        asking(**{name: TEXT})
-        for name in (
-            "password",
-            "newPassword2",
-            "password_confirm",
-            "api_key",
-            "API-Key",
-            "accessToken",
-            "CLIENT_SECRET",
-        )
-    ),
+    *(asking(**{name: TEXT}) for name in ("newPassword2", "API-Key", "CLIENT_SECRET")),
     asking(card_number=INTEGER),
 ]
 
@@ -388,9 +363,7 @@ ANSWERS: list[tuple[Any, Any, list[str]]] = [
     (int, {"value": 3.0}, []),
     (int, {"value": "3"}, ["$.value: expected type integer, got str"]),
     (int, {"value": True}, ["$.value: expected type integer, got bool"]),
-    (int, {}, ["$.value: required field missing"]),
     (int, None, ["$.value: required field missing"]),
-    (int, {"value": None}, ["$.value: expected type integer, got NoneType"]),
     (int, [3], ["$: expected type object, got list"]),
     (int | None, {"value": None}, []),
     (bool, {"value": 1}, ["$.value: expected type boolean, got int"]),
@@ -402,7 +375,6 @@ ANSWERS: list[tuple[Any, Any, list[str]]] = [
     (Annotated[int, Field(gt=0)], {"value": 0}, ["$.value: value 0 < minimum 1"]),
     (date, {"value": "2026-02-30"}, ["$.value: '2026-02-30' is not of the format date"]),
     (date, {"value": "2026-W01-1"}, ["$.value: '2026-W01-1' is not of the format date"]),
-    (datetime, {"value": "2026-02-03T04:05:06Z"}, []),
     (datetime, {"value": "2026-02-03T04:05"}, []),
     (datetime, {"value": "2026-02-03"}, ["$.value: '2026-02-03' is not of the format date-time"]),
     (AnyUrl, {"value": "mailto:a@b.example"}, []),
@@ -411,7 +383,6 @@ ANSWERS: list[tuple[Any, Any, list[str]]] = [
     (asking(it=KINDS["page"]), {"it": "https://b/a b"}, ["$.it: 'https://b/a b' is not of the format uri"]),
     (asking(it=KINDS["mail"]), {"it": "a.b.example"}, ["$.it: 'a.b.example' is not of the format email"]),
     (asking(it=KINDS["mail"]), {"it": "a@b.example"}, []),
-    (asking(it=KINDS["mail"]), {"it": 5}, ["$.it: expected type string, got int"]),
     (asking(it=KINDS["titled"]), {"it": "Aa"}, ["$.it: value 'Aa' not in enum ['a', 'b']"]),
     (asking(it=KINDS["legacy"]), {"it": "a"}, []),
     (Contact, {"name": "Al", "age": 17}, ["$.age: value 17 < minimum 18"]),
@@ -432,19 +403,14 @@ def test_formats_are_not_left_to_the_type() -> None:
 
 
 READ: list[tuple[Any, Any, Any]] = [
-    (str, {"value": "a"}, "a"),
     (int, {"value": 3.0}, 3),
-    (int, {"value": 2**70}, 2**70),
     (date, {"value": "2026-02-03"}, date(2026, 2, 3)),
     (datetime, {"value": "2026-02-03T04:05:06Z"}, datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)),
     (Colour, {"value": "#006400"}, Colour.DARK_GREEN),
-    (Literal["a"], {"value": "a"}, "a"),
     (list[Pace], {"value": ["fast"]}, [Pace.FAST]),
     (set[Size], {"value": ["small"]}, {Size.SMALL}),
-    (int | None, {}, None),
     (int | None, None, None),
     (Annotated[int, Field(default=7)], {}, 7),
-    (Contact, {"name": "Al", "born": None}, Contact(name="Al", born=None)),
     (Contact, {"name": "Al", "colours": ["#ff0000"]}, Contact(name="Al", born=None, colours=[Colour.RED])),
     (Options, {"deep": True}, {"deep": True, "limit": None}),
     (

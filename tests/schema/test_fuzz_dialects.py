@@ -28,7 +28,7 @@ BACK = [{"$ref": reference} for reference in ("#", "#/$defs/m", "#n", "#/$defs/%
 OBJECTS = st.dictionaries(NAMES, DATA, max_size=4)
 
 
-@examples(120)
+@examples(40)
 @given(schema=SOUND, data=st.lists(DATA, min_size=1, max_size=4))
 def test_a_schema_without_references_takes_what_the_original_takes_and_no_more_unless_that_has_no_end(
     schema: dict[str, Any], data: list[Any]
@@ -48,7 +48,7 @@ def test_a_schema_without_references_takes_what_the_original_takes_and_no_more_u
             assert not rewritten.is_valid(value)
 
 
-@examples(120)
+@examples(40)
 @given(schema=SOUND, data=st.lists(OBJECTS, min_size=1, max_size=4))
 def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_describe_it(
     schema: dict[str, Any], data: list[Any]
@@ -66,7 +66,7 @@ def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_desc
         assert rewritten.is_valid(value) or not original.is_valid(value)
 
 
-@examples(120)
+@examples(40)
 @given(schema=SOUND, value=DATA | DATA.map(json.dumps))
 def test_an_argument_that_fits_arrives_as_it_is_and_one_beside_it_that_does_not_is_parsed(
     schema: dict[str, Any], value: Any
@@ -83,7 +83,7 @@ def test_an_argument_that_fits_arrives_as_it_is_and_one_beside_it_that_does_not_
         assert Parsing(whole).parsed(fits) is fits
 
 
-@examples(80)
+@examples(40)
 @given(schema=HOSTILE, data=DATA)
 def test_no_schema_makes_a_dialect_raise(schema: Any, data: Any) -> None:
     tool = to_wire(ToolDefinition("odd", "Odd.", "tests", schema, schema))

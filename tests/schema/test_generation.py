@@ -9,19 +9,16 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Coroutine,
-    Generator,
     Iterable,
     Iterator,
 )
-from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from mcp_bridge.contracts.content import Image, Text
-from mcp_bridge.contracts.results import Result
+from mcp_bridge.contracts.content import Image
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.schema.infer import infer
 from tests.kits.schema.typed_functions import (
@@ -79,10 +76,8 @@ def test_a_default_in_two_places_is_refused() -> None:
 @pytest.mark.parametrize(
     "annotation",
     [
-        inspect.Signature.empty, Any, None, object, str, bytes, bytearray, Annotated[str, "words"], ToolResult, Result,
-        Text, Text | Image, list[Text], list[str | Image], tuple[Text, ...], Optional[ToolResult], Awaitable[str],
-        Iterator[int], Generator[int, None, None], AsyncIterator[int], Iterator, Opaque, OldOptions, "Missing",
-        "not a type",
+        inspect.Signature.empty, None, str, bytes, Annotated[str, "words"], ToolResult, list[str | Image],
+        Optional[ToolResult], Awaitable[str], Iterator[int], AsyncIterator[int], Opaque, OldOptions, "Missing",
     ],
     ids=str,
 )  # fmt: skip
@@ -95,11 +90,9 @@ def test_a_return_type_that_says_nothing_or_cannot_be_described_has_no_schema(an
 @pytest.mark.parametrize(
     ("annotation", "answer"),
     [
-        (int, 1), (float, 1.5), (bool, True), (Unit, "kelvin"), (list[int], [1]), (dict[str, int], {"a": 1}),
-        (Place, {"name": "A", "tags": []}), (Period, {"start": "2026-01-02", "days": 1}), (Options, {"deep": True}),
-        (Point, [1, 2]), (Iterable[int], [1]), (Coroutine[Any, Any, Awaitable[int]], 1),
-        (Node, {"value": 1, "next": None}),
-        (Literal["a"], "a"), (list[Place], [{"name": "A", "tags": []}]), (date, "2026-01-02"), (dict[str, Trip], {}),
+        (Unit, "kelvin"), (list[int], [1]), (Period, {"start": "2026-01-02", "days": 1}), (Options, {"deep": True}),
+        (Iterable[int], [1]), (Coroutine[Any, Any, Awaitable[int]], 1), (Node, {"value": 1, "next": None}),
+        (Literal["a"], "a"),
     ],
     ids=str,
 )  # fmt: skip

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
-from pydantic import BaseModel, Field, SecretBytes, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 from typing_extensions import TypeAliasType
 
 from mcp_bridge import tool
 from mcp_bridge.contracts.header import Header
 from mcp_bridge.schema.headers import header_complaints
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, listed, registry_of
+from tests.kits.fuzzing import examples
+from tests.kits.wire.speaking import listed, registry_of
 
 
 class Region(enum.Enum):
@@ -52,11 +53,8 @@ def schema_of(annotation: Any, **default: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("annotation", "expected"),
     [
-        (Annotated[str, Header("Region")], {"type": "string"}),
-        (Annotated[int, Header("Region")], {"type": "integer"}),
         (Annotated[bool, Header("Region")], {"type": "boolean"}),
         (Annotated[Literal["a", "b"], Header("Region")], {"type": "string", "enum": ["a", "b"]}),
-        (Annotated[Region, Header("Region")], {"type": "string", "enum": ["east", "west"]}),
         (Annotated[Level, Header("Region")], {"type": "integer", "enum": [1]}),
         (Annotated[Named, Header("Region")], {"type": "string"}),
         (
@@ -89,13 +87,12 @@ def test_an_enum_that_is_a_header_is_a_plain_parameter_elsewhere() -> None:
     assert move.tool_entry.handler({"start": "east", "end": "west"}) == "east west"  # type: ignore[attr-defined]
 
 
-@ERAS
-async def test_clients_are_told_of_headers_and_accept_them(mode: str) -> None:
+async def test_clients_are_told_of_headers_and_accept_them() -> None:
     @tool
     def query(region: Annotated[Region, Header("Region")], limit: Annotated[int, Header("Limit")] = 5) -> str:
         return f"{region.value} {limit}"
 
-    async with connect(registry_of(query.tool_entry), mode=mode) as client:  # type: ignore[attr-defined]
+    async with connect(registry_of(query.tool_entry)) as client:  # type: ignore[attr-defined]
         [shown] = await listed(client)
     assert find_invalid_x_mcp_header(shown["inputSchema"]) is None
     assert x_mcp_header_map(shown["inputSchema"]) == {("region",): "Region", ("limit",): "Limit"}
@@ -109,20 +106,16 @@ SECRET = "this is a secret"
     ("annotation", "said"),
     [
         (Annotated[float, Header("Region")], TYPE),
-        (Annotated[list[str], Header("Region")], TYPE),
         (Annotated[str | None, Header("Region")], TYPE),
         (Annotated[str | int, Header("Region")], TYPE),
-        (Annotated[Literal["a", 1], Header("Region")], TYPE),
         (Annotated[Any, Header("Region")], TYPE),
         (Annotated[Place, Header("Other")], TYPE),
         (Annotated[str, Header("")], "'' is no header name"),
-        (Annotated[str, Header("Two words")], "'Two words' is no header name"),
         (Annotated[str, Header(5)], "a header's name is text, not int"),  # type: ignore[arg-type]
         (Annotated[str, Header("Region")] | None, "a header is a parameter itself"),
         (list[Annotated[str, Header("Region")]], "a header is a parameter itself"),
         (Place, r"\$defs/Place/properties/region/x-mcp-header: a header is a parameter itself"),
         (Annotated[SecretStr, Header("Region")], SECRET),
-        (Annotated[SecretBytes, Header("Region")], SECRET),
         (Annotated[str, Field(json_schema_extra={"writeOnly": True}), Header("Region")], SECRET),
         (Annotated[str, Header("Api-Key")], "'Api-Key' is the name of a secret"),
     ],
@@ -161,13 +154,10 @@ def of(**properties: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "schema",
     [
-        None,
-        True,
         "text",
         {},
-        of(region=prop()),
-        of(region=prop(type="integer"), other=prop(type="boolean", **{"x-mcp-header": "Other"})),
-        of(place=of(region=prop())),
+        True,
+        of(region=prop(type="integer"), place=of(other=prop(type="boolean", **{"x-mcp-header": "Other"}))),
         of(region={"type": "string", "default": {"x-mcp-header": "data"}, "enum": [{"x-mcp-header": "data"}]}),
         {"properties": "text", "allOf": {"x-mcp-header": 1}, "not": 5},
         of(**{"x-mcp-header": {"type": "string"}}),
@@ -180,7 +170,7 @@ def test_a_right_schema_has_no_complaints(schema: Any) -> None:
     assert find_invalid_x_mcp_header(schema) is None
 
 
-@pytest.mark.parametrize("name", ["", " ", "a b", "a\n", "a\r\nX: 1", "ä", "a:b", "(a)", 5, None, ["a"], True])
+@pytest.mark.parametrize("name", ["", "a b", "a\r\nX: 1", "ä", "a:b", 5, ["a"]])
 def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
     schema = of(region=prop(**{"x-mcp-header": name}))
     [line] = header_complaints(schema)
@@ -188,41 +178,46 @@ def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
     assert find_invalid_x_mcp_header(schema) is not None
 
 
-@pytest.mark.parametrize("kind", ["number", "object", "array", "null", "text", ["string"], ["string", "null"], None])
+@pytest.mark.parametrize("kind", ["number", "object", ["string"], None])
 def test_a_header_is_of_one_primitive_type(kind: Any) -> None:
     schema = of(region=prop(type=kind))
     assert header_complaints(schema) == [f"#/properties/region/x-mcp-header: {TYPE}"]
     assert find_invalid_x_mcp_header(schema) is not None
 
 
-@pytest.mark.parametrize(
-    ("schema", "place"),
-    [
-        (prop(), "#"),
-        (of(all={"items": prop()}), "#/properties/all/items"),
-        (of(all={"items": of(region=prop())}), "#/properties/all/items/properties/region"),
-        (of(all={"prefixItems": [{}, prop()]}), "#/properties/all/prefixItems/1"),
-        (of(region={"anyOf": (prop(), {"type": "null"})}), "#/properties/region/anyOf/0"),
-        ({"oneOf": [of(region=prop())]}, "#/oneOf/0/properties/region"),
-        ({"allOf": [of(region=prop())]}, "#/allOf/0/properties/region"),
-        ({"not": of(region=prop())}, "#/not/properties/region"),
-        ({"if": of(region=prop())}, "#/if/properties/region"),
-        ({"then": of(region=prop())}, "#/then/properties/region"),
-        ({"else": of(region=prop())}, "#/else/properties/region"),
-        ({"patternProperties": {"^a": prop()}}, "#/patternProperties/^a"),
-        ({"additionalProperties": prop()}, "#/additionalProperties"),
-        ({"dependentSchemas": {"a": of(region=prop())}}, "#/dependentSchemas/a/properties/region"),
-        ({"$defs": {"Place": of(region=prop())}}, "#/$defs/Place/properties/region"),
-        ({"definitions": {"Place": prop()}}, "#/definitions/Place"),
-        ({"propertyNames": prop()}, "#/propertyNames"),
-        (of(text={"contentSchema": prop()}), "#/properties/text/contentSchema"),
-    ],
-)
-def test_a_header_is_reached_by_properties_alone(schema: dict[str, Any], place: str) -> None:
-    [line] = header_complaints(schema)
-    assert line.startswith(f"{place}/x-mcp-header: a header is a parameter itself or a property in it")
-    if not isinstance(schema.get("properties", {}).get("region", {}).get("anyOf"), tuple):  # JSON has no tuples
+ELSEWHERE = {
+    "x-mcp-header": {"x-mcp-header": "Region"},
+    "items/x-mcp-header": {"items": prop()},
+    "items/properties/region/x-mcp-header": {"items": of(region=prop())},
+    "prefixItems/1/x-mcp-header": {"prefixItems": [{}, prop()]},
+    "anyOf/0/x-mcp-header": {"anyOf": [prop(), {"type": "null"}]},
+    "oneOf/0/properties/region/x-mcp-header": {"oneOf": [of(region=prop())]},
+    "allOf/0/properties/region/x-mcp-header": {"allOf": [of(region=prop())]},
+    "not/properties/region/x-mcp-header": {"not": of(region=prop())},
+    "if/properties/region/x-mcp-header": {"if": of(region=prop())},
+    "then/properties/region/x-mcp-header": {"then": of(region=prop())},
+    "else/properties/region/x-mcp-header": {"else": of(region=prop())},
+    "patternProperties/^a/x-mcp-header": {"patternProperties": {"^a": prop()}},
+    "additionalProperties/x-mcp-header": {"additionalProperties": prop()},
+    "dependentSchemas/a/properties/region/x-mcp-header": {"dependentSchemas": {"a": of(region=prop())}},
+    "$defs/Place/properties/region/x-mcp-header": {"$defs": {"Place": of(region=prop())}},
+    "definitions/Place/x-mcp-header": {"definitions": {"Place": prop()}},
+    "propertyNames/x-mcp-header": {"propertyNames": prop()},
+    "contentSchema/x-mcp-header": {"contentSchema": prop()},
+}
+"""Schemas that have a header where no parameter is, by its place in them."""
+
+
+def test_a_header_is_reached_by_properties_alone() -> None:
+    for place, schema in ELSEWHERE.items():
+        [line] = header_complaints(schema)
+        assert line.startswith(f"#/{place}: a header is a parameter itself or a property in it")
         assert find_invalid_x_mcp_header(schema) is not None
+
+
+def test_schemas_in_a_tuple_are_searched_as_those_in_a_list() -> None:
+    [line] = header_complaints(of(region={"anyOf": (prop(), {"type": "null"})}))
+    assert line.startswith("#/properties/region/anyOf/0/x-mcp-header: a header is a parameter itself")
 
 
 def test_every_header_that_is_wrong_has_a_line() -> None:
@@ -243,26 +238,28 @@ def test_a_schema_that_contains_itself_is_judged_too() -> None:
 # Secrets
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def named(*names: str) -> dict[str, Any]:
+    """A schema with a header for each of these properties."""
+    return of(**{name: prop(**{"x-mcp-header": f"H{number}"}) for number, name in enumerate(names)})
+
+
+def test_a_property_whose_name_says_secret_is_refused() -> None:
+    names = [
         "password", "Password", "user_password", "userPassword", "password2", "passwd", "passphrase", "secret",
         "client-secret", "clientSecret", "CLIENT_SECRET", "token", "access_token", "refreshToken", "token_id",
         "api_key", "api-key", "apiKey", "APIKey", "apikey", "x_api_key_id", "authorization", "Authorization",
         "credential", "credentials", "private_key", "privateKeyPem", "privatekey", "access_key", "AccessKeyId",
         "secretKey", "signing_key",
-    ],
-)  # fmt: skip
-def test_a_property_whose_name_says_secret_is_refused(name: str) -> None:
-    [line] = header_complaints(of(**{name: prop()}))
-    assert f"'{name}' is the name of a secret. Headers are seen and logged on their way" in line
+    ]  # fmt: skip
+    lines = header_complaints(named(*names))
+    assert len(lines) == len(names)
+    for name, line in zip(names, lines, strict=True):
+        assert f"'{name}' is the name of a secret. Headers are seen and logged on their way" in line
 
 
-@pytest.mark.parametrize(
-    "name", ["region", "max_tokens", "tokenizer", "secretary", "key", "access", "monkey", "author", "api", "keyApi"]
-)
-def test_a_word_that_only_looks_like_a_secret_is_none(name: str) -> None:
-    assert header_complaints(of(**{name: prop()})) == []
+def test_a_word_that_only_looks_like_a_secret_is_none() -> None:
+    names = ["max_tokens", "tokenizer", "secretary", "key", "access", "monkey", "author", "api", "keyApi"]
+    assert header_complaints(named(*names)) == []
 
 
 @pytest.mark.parametrize(
@@ -309,6 +306,7 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
+@examples(40)
 @given(st.recursive(LEAF, nested, max_leaves=8))
 def test_what_clients_would_drop_is_complained_of_and_nothing_else(schema: Any) -> None:
     assert (header_complaints(schema) == []) == (find_invalid_x_mcp_header(schema) is None)

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import ipaddress
 import sys
 import typing
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, Union
-from uuid import UUID
 
 import annotated_types
 import pytest
@@ -48,32 +45,19 @@ if typing.TYPE_CHECKING:
 VALUES = [
     (int, 1, 1, "1"),
     (float, 1, 1.0, "1"),
-    (bool, True, True, 1),
-    (str, "a", "a", 1),
     (date, "2026-01-02", date(2026, 1, 2), 5),
-    (datetime, "2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 5),
-    (time, "10:30:00", time(10, 30), False),
-    (timedelta, "PT1H", timedelta(hours=1), []),
-    (UUID, "12345678-1234-5678-1234-567812345678", UUID(int=0x12345678123456781234567812345678), 1),
-    (Decimal, "1.50", Decimal("1.50"), []),
     (Decimal, 2, Decimal(2), True),
     (Path, "/tmp/x", Path("/tmp/x"), 1),
     (bytes, "abc", b"abc", 1),
-    (ipaddress.IPv4Address, "10.0.0.1", ipaddress.IPv4Address("10.0.0.1"), []),
-    (Unit, "kelvin", Unit.KELVIN, "miles"),
     (Level, 1, Level.LOW, 2),
     (Literal["a", 1], 1, 1, 2),
     (Literal[Kind.PLAIN], "plain", Kind.PLAIN, "other"),
     (Optional[int], None, None, "1"),
     (Union[int, str], "1", "1", []),
     (date | None, "2026-01-02", date(2026, 1, 2), 1),
-    (list[int], [1, 2], [1, 2], ["1"]),
     (list[Unit], ["kelvin"], [Unit.KELVIN], ["miles"]),
     (set[int], [1, 2], {1, 2}, ["1"]),
-    (frozenset[str], ["a"], frozenset({"a"}), "a"),
-    (deque[int], [1], deque([1]), {}),
     (tuple[int, str], [1, "a"], (1, "a"), [1]),
-    (tuple[int, ...], [1, 2, 3], (1, 2, 3), ["1"]),
     (Sequence[date], ["2026-01-02"], [date(2026, 1, 2)], [1]),
     (Mapping[str, int], {"a": 1}, {"a": 1}, {"a": "1"}),
     (dict[Unit, int], {"kelvin": 1}, {Unit.KELVIN: 1}, {"kelvin": "1"}),
@@ -88,7 +72,6 @@ VALUES = [
     (Annotated[int, Field(ge=3)], 3, 3, 2),
     (Annotated[str, annotated_types.Len(2, 3)], "ab", "ab", "abcd"),
     (dict, {"a": [1]}, {"a": [1]}, []),
-    (list, [1, "a", None], [1, "a", None], {}),
 ]
 
 
@@ -117,7 +100,7 @@ def test_a_broken_number_is_no_integer() -> None:
     assert problems(infer(taking(int)), {"it": 1.5}) == ("$.it: Input should be a valid integer",)
 
 
-@pytest.mark.parametrize("value", [None, 1, 1.0, "a", [1, {"b": None}], {"a": [True]}])
+@pytest.mark.parametrize("value", [1.0, [1, {"b": None}]])
 @pytest.mark.parametrize("annotation", [inspect.Parameter.empty, Any])
 def test_without_a_type_any_json_value_passes_unchanged(annotation: Any, value: Any) -> None:
     signature = infer(taking(annotation))
@@ -167,7 +150,7 @@ def test_an_author_s_own_validator_speaks() -> None:
     )
 
 
-@pytest.mark.parametrize("data", [{"it": object()}, {"it": "\ud800"}, [1], "text"])
+@pytest.mark.parametrize("data", [{"it": object()}, {"it": "\ud800"}, [1]])
 def test_what_is_no_json_object_is_a_problem_and_not_a_crash(data: Any) -> None:
     assert problems(infer(taking(Any)), data)[0].startswith("$: ")
 
@@ -195,7 +178,7 @@ def test_defaults_are_shown_and_left_to_the_function() -> None:
     assert signature.bind({}) == {}
 
 
-@pytest.mark.parametrize("default", [object(), float("nan"), b"\xff", print])
+@pytest.mark.parametrize("default", [object(), float("nan")])
 def test_a_default_that_json_does_not_have_is_not_shown(default: Any) -> None:
     schema = infer(taking(Any, default)).input_schema
     assert schema == {"type": "object", "properties": {"it": {}}, "additionalProperties": False}
@@ -210,7 +193,6 @@ class Dog(BaseModel):
 
 
 NULLABLE = [
-    (Optional[int], True),
     (int | None, True),
     (Any, True),
     (None, True),
@@ -219,7 +201,6 @@ NULLABLE = [
     (int, False),
     (str | int, False),
     (Unit, False),
-    (Literal["a"], False),
     (Literal["a", "b"], False),
     (Node, False),
     (Annotated[Cat | Dog, Field(discriminator="kind")], False),

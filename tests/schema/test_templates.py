@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,69 +37,40 @@ def can_be_matched(template: str) -> bool:
 # Templates by hand
 
 GOOD = [
-    "a://b",
     "a:{b}",
-    "a://{b}",
-    "a://{b}/{c}",
-    "a://{b,c}",
-    "a://{b}{.c}",
     "a://{b}{/c}{;d}",
-    "a://{+b}{.c}",
-    "a://{+b}/{c}",
     "a://{b}/{+c}",
-    "a://x{#b}",
-    "a://{b}{#c}",
     "a://x{/b*}",
-    "a://x{.b*}",
-    "a://x{;b*}",
     "a://{b}/in{/c*}{?d,e}",
-    "a://x{?b}{&c}",
     "a://x{&b}{?c}",
-    "a://x?y=1{&b}",
-    "a://x{?b}#y{&c}",
     "a://{b.c}/{_1}/{2}",
     "a://{b}}",
-    "x+y-1.z://{b}",
     "a://ü/{b}",
 ]
 
 BAD = [
     ("", "it is no URI. Begin with a scheme, as notes://today or users://{id} do"),
-    ("b", "it is no URI. Begin with a scheme"),
     ("a:", "it is no URI. Begin with a scheme"),
-    ("1a://{b}", "it is no URI. Begin with a scheme"),
-    ("//{b}", "it is no URI. Begin with a scheme"),
     ("{a}://b", "it is no URI. Begin with a scheme"),
-    ("a b://c", "it is no URI. Begin with a scheme"),
     ("a://b c", "there is a blank after 'a://b'. Leave it out, or write %20"),
-    ("a://{b, c}", "there is a blank after 'a://{b,'. Leave it out, or write %20"),
     ("a://{b}\n", "there is a blank after 'a://{b}'. Leave it out, or write %20"),
-    ("a: ", "there is a blank after 'a:'. Leave it out, or write %20"),
     ("a://x\u2003{b}", "there is a blank after 'a://x'. Leave it out, or write %20"),
     ("a://{b}/{c", "'{c' is not closed. Write a variable as {name}"),
     ("a://{", "'{' is not closed. Write a variable as {name}"),
     ("a://{}", "'{}' names no variable. Write one in it, as {name}"),
     ("a://x{?}", "'{?}' names no variable. Write one in it, as {?name}"),
     ("a://{b:3}", "'{b:3}': a variable cannot be cut to a length. Write 'b' without the colon"),
-    ("a://x{/b:3*}", "'{/b:3*}': a variable cannot be cut to a length. Write 'b' without the colon"),
     ("a://{b-c}", "'{b-c}': 'b-c' is no name of a variable. Use letters, digits and _"),
     ("a://{{b}}", "'{{b}': '{b' is no name of a variable. Use letters, digits and _"),
-    ("a://{=b}", "'{=b}': '=b' is no name of a variable. Use letters, digits and _"),
     ("a://{b,}", "'{b,}': '' is no name of a variable. Use letters, digits and _"),
     ("a://{b..c}", "'{b..c}': 'b..c' is no name of a variable. Use letters, digits and _"),
     ("a://{é}", "'{é}': 'é' is no name of a variable. Use letters, digits and _"),
-    ("a://{b**}", "'{b**}': 'b*' is no name of a variable. Use letters, digits and _"),
     ("a://{b*}", "'{b*}': there is no list here. Write {/b*} for the steps of a path, or leave the * out"),
-    ("a://x{?b*}", "'{?b*}': there is no list here. Write {/b*} for the steps of a path, or leave the * out"),
     ("a://{b}/{b}", "'{b}': 'b' stands in it twice. Give each a name of its own"),
-    ("a://{b}{?b}", "'{?b}': 'b' stands in it twice. Give each a name of its own"),
     ("a://x{?b}{?c,d}", "'{?c,d}': '{?b}' has begun the query. Go on with {&c,d}"),
     ("a://{b}{c}", "'{b}{c}': where 'b' ends and 'c' begins cannot be told. Put some text between them, or make"),
-    ("a://{b}{+c}", "'{b}{+c}': where 'b' ends and 'c' begins cannot be told. Put some text between them, or make"),
-    ("a://{b}{/c*}", "'{b}{/c*}': where 'b' ends and 'c' begins cannot be told. Put some text between them, or make"),
     ("a://x{/b,c*}", "'{/b,c*}': where 'b' ends and 'c' begins cannot be told. Put some text between them, or make"),
     ("a://{+b}/{+c}", "'{+c}': 'b' reaches over slashes already, and one variable of a template can. Write {c}"),
-    ("a://{+b,c}", "'{+b,c}': 'b' reaches over slashes already, and one variable of a template can. Write {c}"),
     ("a://x{/b*}{#c}", "'{#c}': 'b' reaches over slashes already, and one variable of a template can. Write {c}"),
     ("a://" + "b" * MAX_LENGTH, f"it has 8196 characters, a template has {MAX_LENGTH} at most. Write a shorter one"),
     (
@@ -161,7 +133,7 @@ def test_a_uri_has_no_complaints_exactly_when_it_has_a_scheme_and_neither_blanks
     assert (uri_complaints("a+b-1.c:" + rest) == []) is not odd
 
 
-@pytest.mark.parametrize("uri", ["", "notes", "/notes", "notes:", "1a://b", "ä://b", "://b"])
+@pytest.mark.parametrize("uri", ["", "/notes", "notes:", "1a://b"])
 def test_a_uri_needs_a_scheme(uri: str) -> None:
     assert uri_complaints(uri) == ["it is no URI. Begin with a scheme, as notes://today or users://{id} do"]
 
@@ -170,8 +142,9 @@ def test_a_uri_with_a_brace_is_told_where_it_is() -> None:
     assert uri_complaints("a://b/{c}") == ["it is no URI: there is a brace after 'a://b/'. Variables need a template"]
 
 
-@pytest.mark.parametrize("complaints", [uri_complaints, template_complaints])
-@pytest.mark.parametrize(("value", "kind"), [(None, "NoneType"), (b"a://b", "bytes"), (["a://b"], "list")])
+@pytest.mark.parametrize(
+    ("complaints", "value", "kind"), [(uri_complaints, None, "NoneType"), (template_complaints, b"a://b", "bytes")]
+)
 def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value: Any, kind: str) -> None:
     assert complaints(value) == [f"a URI is text, found {kind}"]
 
@@ -197,10 +170,7 @@ def test_a_decorator_refuses_what_cannot_be_served_and_says_which(uri: str, line
     assert str(told.value).startswith(f"@resource('{uri}'): {line}")
 
 
-@pytest.mark.parametrize(
-    "annotation",
-    [str, int, str | None, Literal["a"], bytes, dict[str, str], Annotated[str, pydantic.Field(min_length=1)]],
-)
+@pytest.mark.parametrize("annotation", [str | None, Literal["a"], dict[str, str], Annotated[str, pydantic.Field()]])
 def test_a_list_in_the_template_needs_a_parameter_that_takes_one(annotation: Any) -> None:
     with pytest.raises(TypeError, match=r"read: variable 'path' in '\{/path\*\}' is a list\. .*list\[str\], or leave"):
 
@@ -212,9 +182,7 @@ class Steps(pydantic.RootModel[list[str]]):
     """A list by another name."""
 
 
-@pytest.mark.parametrize(
-    "annotation", [Any, list[str], list[int] | None, set[str], tuple[str, ...], str | list[str], Steps]
-)
+@pytest.mark.parametrize("annotation", [Any, list[int] | None, tuple[str, ...], str | list[str], Steps])
 def test_a_list_in_the_template_fits_a_parameter_of_any_kind_of_list(annotation: Any) -> None:
     @resource("files://x{/path*}{?deep}")
     def read(path: annotation, deep: str = "") -> Any:
@@ -233,13 +201,12 @@ def test_a_list_in_the_template_may_go_where_any_keyword_goes() -> None:
     assert read.resource_entry.handler({"path": ["a"]}) == {"path": ["a"]}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("marking", [prompt, lambda **given: resource("cities://{city}", **given)])
 @pytest.mark.parametrize(
-    ("completions", "line"),
+    ("marking", "completions", "line"),
     [
-        ("city", "about: completions are 'city'. Give lists by name"),
-        (["Bonn"], "about: completions are ['Bonn']. Give lists by name"),
-        ({"city": "Bonn"}, "about: completions for 'city' are text, 'Bonn'. Give a list of texts"),
+        (prompt, "city", "about: completions are 'city'. Give lists by name"),
+        (prompt, {"city": "Bonn"}, "about: completions for 'city' are text, 'Bonn'. Give a list of texts"),
+        (partial(resource, "cities://{city}"), ["Bonn"], "about: completions are ['Bonn']. Give lists by name"),
     ],
 )
 def test_completions_that_are_text_are_refused(marking: Callable[..., Any], completions: Any, line: str) -> None:

@@ -20,7 +20,8 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.sources.python.loading import forget
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, call, listed, offer_after_edit, words
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.wire.speaking import call, listed, offer_after_edit, words
 
 PATIENCE = 60.0
 GREET = """
@@ -66,9 +67,8 @@ def no_bytecode_below(folder: Path) -> bool:
 # What a path stands for
 
 
-@ERAS
-async def test_a_file_is_served(tmp_path: Path, mode: str) -> None:
-    async with connect(from_file(write(tmp_path / "tools.py", GREET)), mode=mode) as client:
+async def test_a_file_is_served(tmp_path: Path) -> None:
+    async with connect(from_file(write(tmp_path / "tools.py", GREET))) as client:
         assert words(await call(client, "greet", name="Ann")) == "Hello Ann"
 
 
@@ -331,7 +331,7 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(
     assert offer.problems[0].startswith(f"{tmp_path}/{said}")
 
 
-@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize("fault", ["a syntax error", "an exit", "an error in a sibling"])
 async def test_a_broken_file_of_a_folder_leaves_the_others_served(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -419,6 +419,7 @@ async def edited(path: Path, text: str, seen: Callable[[], bool]) -> None:
                 return
 
 
+@BOTH_LOOPS
 async def test_an_edit_replaces_the_tools_and_a_broken_one_keeps_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

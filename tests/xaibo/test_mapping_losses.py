@@ -112,21 +112,16 @@ def test_a_tool_that_says_it_all_is_like_one_written_by_hand() -> None:
     ("part", "kind"),
     [
         ({"type": ["string", "null"]}, "string"),
-        ({"type": ["integer"]}, "integer"),
         ({"type": ["integer", "string"]}, "any"),
         ({"type": "str"}, "string"),
         ({"type": 7}, "any"),
         ({"oneOf": [{"type": "number"}, {"type": "null"}]}, "number"),
         ({"anyOf": [{"type": "number"}, {"type": "string"}]}, "any"),
-        ({"anyOf": [{"type": "number"}, True]}, "any"),
         ({"anyOf": [{"type": "number"}, {"minimum": 2}]}, "any"),
         ({"$ref": "#/nowhere"}, "any"),
-        ({"$ref": "#/properties/p"}, "any"),
         ({"const": 1}, "any"),
-        ({}, "any"),
         (True, "any"),
         (False, "any"),
-        (None, "any"),
     ],
 )
 def test_a_parameter_has_the_one_type_that_there_is(part: Any, kind: str) -> None:
@@ -145,7 +140,6 @@ def test_a_parameter_has_the_one_type_that_there_is(part: Any, kind: str) -> Non
         ({"type": "array", "items": {"enum": [1]}}, ["items"]),
         ({"enum": ["a", "1"]}, []),
         ({"enum": ["a", 1]}, ["enum"]),
-        ({"enum": [None]}, ["enum"]),
         ({"type": "string", "enum": ["a", None]}, ["enum"]),
         ({"type": "integer", "enum": [1, 2.0]}, []),
         ({"type": "integer", "enum": [1.5]}, ["enum"]),
@@ -155,7 +149,6 @@ def test_a_parameter_has_the_one_type_that_there_is(part: Any, kind: str) -> Non
         ({"type": "integer", "enum": ["1"]}, ["enum"]),
         ({"type": "object", "enum": [{}]}, ["enum"]),
         ({"type": "string", "enum": []}, ["enum"]),
-        ({"type": "string", "enum": "ab"}, ["enum"]),
         ({"type": "string", "default": None}, ["default"]),
         ({"type": "string", "default": object()}, ["default"]),
         ({"const": 1}, ["const"]),
@@ -211,7 +204,7 @@ def test_a_schema_without_end_is_read() -> None:
     assert schema_of_tool(tool_of("t", "d", loop))["properties"]["p"]["type"] == "object"
 
 
-@pytest.mark.parametrize("depth", range(100, 1400, 50))
+@pytest.mark.parametrize("depth", [100, 900, 1350])
 def test_a_default_of_any_depth_is_kept_in_the_schema(depth: int) -> None:
     deep: Any = 1
     for _ in range(depth):

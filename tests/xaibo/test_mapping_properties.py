@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.xaibo import Tool, ToolParameter
 from mcp_bridge.xaibo.schemas import arguments_of, parameters_of, schema_of, schema_of_tool, tool_of
+from tests.kits.fuzzing import examples
 
 ALIASES = ["str", "int", "float", "bool", "list", "dict", "None"]
 KINDS = ["string", "integer", "number", "boolean", "object", "array", "null"]
@@ -57,6 +58,7 @@ def schemas(draw: st.DrawFn) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **({"required": required} if required else {}), **extra}
 
 
+@examples(40)
 @given(PARAMETERS)
 def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> None:
     schema = schema_of(parameters)
@@ -66,6 +68,7 @@ def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> Non
     assert list(schema["properties"]) == list(parameters)
 
 
+@examples(40)
 @given(PARAMETERS)
 def test_every_enum_of_a_schema_has_something_to_choose(parameters: dict[str, ToolParameter]) -> None:
     for part in schema_of(parameters)["properties"].values():
@@ -73,6 +76,7 @@ def test_every_enum_of_a_schema_has_something_to_choose(parameters: dict[str, To
             jsonschema.validate(member, part)
 
 
+@examples(40)
 @given(PARAMETERS)
 def test_there_and_back_is_the_same_schema(parameters: dict[str, ToolParameter]) -> None:
     schema = schema_of(parameters)
@@ -82,6 +86,7 @@ def test_there_and_back_is_the_same_schema(parameters: dict[str, ToolParameter])
     assert schema_of_tool(tool_of("t", "d", schema)) == schema
 
 
+@examples(40)
 @given(schemas())
 def test_what_is_lost_is_reported_and_the_schema_kept(schema: dict[str, Any]) -> None:
     parameters, losses = parameters_of(schema)
@@ -99,6 +104,7 @@ def test_what_is_lost_is_reported_and_the_schema_kept(schema: dict[str, Any]) ->
     assert all(line.startswith("$.") and ": " in line and "\n" not in repr(line) for line in losses)
 
 
+@examples(40)
 @given(PARAMETERS)
 def test_a_tool_of_ours_comes_back_as_it_was(parameters: dict[str, ToolParameter]) -> None:
     tool = Tool(name="t", description="d", parameters=parameters)
@@ -107,6 +113,7 @@ def test_a_tool_of_ours_comes_back_as_it_was(parameters: dict[str, ToolParameter
     assert schema_of_tool(again) == schema_of_tool(tool)
 
 
+@examples(40)
 @given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=4))
 def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParameter], given: dict[str, Any]) -> None:
     made = arguments_of(parameters, given)
@@ -117,6 +124,7 @@ def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParam
             assert made[name] in (parameters[name].enum or [])
 
 
+@examples(40)
 @given(PARAMETERS)
 def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: dict[str, ToolParameter]) -> None:
     for name, part in schema_of(parameters)["properties"].items():
@@ -124,6 +132,7 @@ def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: 
             assert arguments_of(parameters, {name: member})[name] in (parameters[name].enum or [])
 
 
+@examples(40)
 @given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=3))
 def test_the_bridge_validates_as_the_reference_does(
     parameters: dict[str, ToolParameter], given: dict[str, Any]

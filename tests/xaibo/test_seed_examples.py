@@ -31,12 +31,6 @@ ERRORS = "class ToolError("
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """The document's provider sleeps with asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture
 async def weather() -> Any:
     """The document's provider."""
     return (await run(example(WEATHER)))["WeatherToolProvider"]({"api_key": "k"})

@@ -77,7 +77,6 @@ async def test_content_of_ours_stays_content() -> None:
     "answer",
     [
         {"success": False, "error": "no"},
-        SimpleNamespace(success=False, result=None, error="no"),
         SimpleNamespace(success=False, result=None, error={"message": "no"}),
         SimpleNamespace(success=False, result=None, error=ValueError("no")),
     ],
@@ -87,7 +86,7 @@ def test_a_result_is_known_by_its_shape(answer: Any) -> None:
     assert (result.success, result.error_text, result.tool_call_id) == (False, "no", "7")
 
 
-@pytest.mark.parametrize("answer", [None, "x", {"success": True, "temperature": 1}, {"success": 1}, [1], {"a": 1}])
+@pytest.mark.parametrize("answer", [None, {"success": True, "temperature": 1}, {"success": 1}])
 def test_what_is_no_result_is_the_output(answer: Any) -> None:
     assert to_result(answer) == ToolResult(success=True, output=answer)
 
@@ -116,11 +115,9 @@ def test_a_result_of_ours_passes_and_gets_the_id_of_its_call() -> None:
     "given",
     [
         xaibo.ToolResult(success=True, result={"a": [1]}),
-        xaibo.ToolResult(success=True),
         xaibo.ToolResult(success=True, result="a", error="remark"),
         xaibo.ToolResult(success=True, result=[PICTURE]),
         xaibo.ToolResult(success=False, error="no", result=2),
-        xaibo.ToolResult(success=False, error="no"),
     ],
 )
 def test_a_result_comes_back_as_it_was(given: xaibo.ToolResult) -> None:
@@ -142,8 +139,6 @@ def test_what_xaibo_has_no_word_for_is_said_as_well_as_it_can_be() -> None:
         (xaibo.ToolNotFoundError("the text"), False, "tool_not_found"),
         (xaibo.ToolNotFoundError("the text"), True, "tool_error"),
         (xaibo.ToolParameterError("the text"), True, "invalid_arguments"),
-        (xaibo.ToolExecutionError("the text"), True, "tool_error"),
-        (xaibo.ToolError("the text"), True, "tool_error"),
         (type("ToolParameterError", (Exception,), {})("the text"), True, "invalid_arguments"),
         (type("CityError", (xaibo.ToolParameterError,), {})("the text"), True, "invalid_arguments"),
     ],
@@ -168,6 +163,6 @@ def test_an_error_without_text_is_told_by_its_kind(kind: type[Exception], text: 
     assert result.error == text
 
 
-@pytest.mark.parametrize("error", [ValueError("secret"), KeyError("x"), KeyboardInterrupt(), ToolError("ours")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ToolError("ours")])
 def test_any_other_error_is_the_pipelines(error: BaseException) -> None:
     assert raised(error, "t", True) is None

@@ -198,7 +198,6 @@ async def test_a_collector_in_yaml_loses_only_what_fails_and_the_last_of_a_name_
     [
         ("id: a\nmodules: [", r"a\.yaml:2: "),
         ("id: a\nmodules: sesame-open", r"a\.yaml: modules: Input should be a valid list$"),
-        ("id: a", r"a\.yaml: modules: Field required"),
         ("id: a\nmodules: [{id: x, module: parts.One, scope: sesame}]", r"a\.yaml: modules\.0\.scope: Input should be"),
         ("id: a\nmodules: []", r"none of its modules provides tools \(list_tools and execute_tool\)$"),
         (

@@ -1,4 +1,4 @@
-"""The house rules that can be counted: sizes, docstrings, who imports whom."""
+"""Rules of the architecture that can be counted: size budgets, docstrings, imports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FILES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for p
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def sizes() -> dict[str, int]:
-    """The lines of each function, from its `def` to its end."""
+def count_lines() -> dict[str, int]:
+    """The number of lines of each function, from its `def` to its last line."""
     return {
         f"{file}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
         for file, tree in FILES.items()
@@ -25,8 +25,8 @@ def sizes() -> dict[str, int]:
     }
 
 
-def undocumented(file: str, node: ast.AST, path: str = "") -> Iterator[str]:
-    """Public functions and classes, and public methods of public classes, that say nothing about themselves."""
+def find_undocumented(file: str, node: ast.AST, path: str = "") -> Iterator[str]:
+    """Public functions and classes, and public methods of public classes, without a docstring."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, Function | ast.ClassDef) or child.name.startswith("_"):
             continue
@@ -34,40 +34,40 @@ def undocumented(file: str, node: ast.AST, path: str = "") -> Iterator[str]:
         if not ast.get_docstring(child) and "overload" not in decorators:
             yield f"{file}:{child.lineno} {path}{child.name}"
         if isinstance(child, ast.ClassDef):
-            yield from undocumented(file, child, f"{path}{child.name}.")
+            yield from find_undocumented(file, child, f"{path}{child.name}.")
 
 
-def test_functions_fit_on_a_screen() -> None:
-    found = sizes()
-    large = {name: lines for name, lines in found.items() if lines > 30}
-    huge = {name: lines for name, lines in found.items() if lines > 50}
-    assert len(found) > 200
-    assert len(large) <= len(found) * 0.10, large
-    assert len(huge) <= len(found) * 0.02, huge
+def test_functions_stay_within_their_line_budget() -> None:
+    functions = count_lines()
+    large = {name: lines for name, lines in functions.items() if lines > 30}
+    huge = {name: lines for name, lines in functions.items() if lines > 50}
+    assert len(functions) > 200
+    assert len(large) <= len(functions) * 0.10, large
+    assert len(huge) <= len(functions) * 0.02, huge
 
 
-def test_files_are_read_in_a_sitting() -> None:
-    lines = {file: len((PACKAGE / file).read_text().splitlines()) for file in FILES}
-    assert {file: count for file, count in lines.items() if count > 400} == {}
-    large = {file: count for file, count in lines.items() if count > 300}
-    assert len(large) <= len(lines) * 0.10, large
+def test_files_stay_within_their_line_budget() -> None:
+    files = {file: len((PACKAGE / file).read_text().splitlines()) for file in FILES}
+    large = {file: lines for file, lines in files.items() if lines > 300}
+    assert {file: lines for file, lines in large.items() if lines > 400} == {}
+    assert len(large) <= len(files) * 0.10, large
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [file for file, tree in FILES.items() if not ast.get_docstring(tree) and tree.body] == []
 
 
-def test_everything_public_says_what_it_does() -> None:
-    assert [line for file, tree in FILES.items() for line in undocumented(file, tree)] == []
+def test_everything_public_has_a_docstring() -> None:
+    assert [line for file, tree in FILES.items() for line in find_undocumented(file, tree)] == []
 
 
-def test_rooms_import_only_from_floors_below() -> None:
+def test_imports_follow_the_layers() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
-    ran = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_core_looks_for_no_undeclared_member_on_a_source() -> None:
+def test_the_core_uses_only_declared_members_of_a_source() -> None:
     probes = [
         f"{file}:{node.lineno} {node.args[1].value}"
         for file, tree in FILES.items()
