@@ -13,6 +13,7 @@ from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.amplifier.clocks import unhurried
 from mcp_bridge.amplifier.testing import EventRecorder
+from tests.kits.loops import BOTH_LOOPS
 
 
 class Odd(Exception):
@@ -72,6 +73,7 @@ async def hangs(event: str, data: dict[str, Any]) -> None:
     await anyio.sleep_forever()
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() -> None:
     hooks, recorder = HookRegistry(timeout=0.05), EventRecorder()
     for event in ("tool:pre", "tool:post"):
@@ -83,6 +85,7 @@ async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() ->
     assert [event for event, _ in recorder.events] == ["tool:post"]
 
 
+@BOTH_LOOPS
 async def test_every_handler_has_its_own_time() -> None:
     hooks = HookRegistry(timeout=0.5)
 
@@ -105,6 +108,7 @@ async def test_a_synchronous_handler_that_is_slow_takes_no_time_from_the_next() 
     assert (await hooks.emit("tool:pre")).action == "continue"
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_answers_when_its_time_is_over_is_heard_and_harms_no_other() -> None:
     hooks = HookRegistry(timeout=0.05)
 
@@ -125,6 +129,7 @@ async def test_a_handler_that_answers_when_its_time_is_over_is_heard_and_harms_n
     await anyio.lowlevel.checkpoint()
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_raises_when_its_time_is_over_has_failed() -> None:
     hooks = HookRegistry(timeout=0.05)
 
@@ -138,6 +143,7 @@ async def test_a_handler_that_raises_when_its_time_is_over_has_failed() -> None:
     assert (await hooks.emit("tool:pre")).action == "deny"
 
 
+@BOTH_LOOPS
 async def test_there_may_be_no_limit() -> None:
     hooks = HookRegistry(timeout=None)
     hooks.register("x", hangs)
@@ -147,6 +153,7 @@ async def test_there_may_be_no_limit() -> None:
 
 
 @pytest.mark.parametrize("event", ["tool:pre", "tool:post"])
+@BOTH_LOOPS
 async def test_the_callers_cancellation_passes(event: str) -> None:
     hooks, after = HookRegistry(), EventRecorder()
     hooks.register(event, hangs)
@@ -157,6 +164,7 @@ async def test_the_callers_cancellation_passes(event: str) -> None:
     assert after.events == []
 
 
+@BOTH_LOOPS
 async def test_a_handler_may_use_scopes_and_tasks_of_its_own() -> None:
     hooks = HookRegistry(timeout=30)
 
@@ -196,6 +204,7 @@ async def test_a_cancellation_by_asyncio_passes() -> None:
         await asyncio.wait_for(hooks.emit("tool:pre"), 0.05)
 
 
+@BOTH_LOOPS
 async def test_what_is_not_awaited_to_its_end_is_no_failure_of_a_handler(caplog: pytest.LogCaptureFixture) -> None:
     hooks = HookRegistry(timeout=None)
 
@@ -210,6 +219,7 @@ async def test_what_is_not_awaited_to_its_end_is_no_failure_of_a_handler(caplog:
     assert caplog.messages == []
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -> None:
     registry = ToolRegistry()
 
@@ -228,6 +238,7 @@ async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -
         assert (await hooks.emit("tool:pre")).action == "deny"
 
 
+@BOTH_LOOPS
 async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> None:
     hooks, finished = HookRegistry(timeout=0.05), list[str]()
 
@@ -244,6 +255,7 @@ async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> Non
     assert finished == ["commit"]
 
 
+@BOTH_LOOPS
 async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() -> None:
     hooks, released = HookRegistry(timeout=0.1), anyio.Event()
 

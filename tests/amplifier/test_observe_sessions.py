@@ -15,12 +15,11 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.third_party import copied
 from mcp_bridge.settings import load
 from mcp_bridge.sources.python import PythonSource
-from tests.kits.amplifier.amplifier_plans import PATIENCE, Served
-from tests.kits.amplifier.observe_kit import ERAS, LEGACY, STATUS, Observed, lines, read
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
+from tests.kits.amplifier.observe_kit import LEGACY, STATUS, Observed, lines, read
+from tests.kits.loops import BOTH_LOOPS
 
-pytestmark = pytest.mark.usefixtures("forgotten")
-EVERY_ERA = pytest.mark.parametrize("mode", ERAS)
-BOTH_HOSTS = pytest.mark.usefixtures("host")
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
 
 GOOD = "def mount(c, d): return MockTool('good')"
 SLOW = {
@@ -51,7 +50,7 @@ def plain_tool(folder: Path) -> PythonSource:
 
 
 @pytest.mark.parametrize("what", SLOW)
-@BOTH_HOSTS
+@BOTH_LOOPS
 async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_path: Path) -> None:
     served = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, mount_timeout=0.2)
     with anyio.fail_after(PATIENCE):
@@ -64,8 +63,6 @@ async def test_a_module_that_is_never_mounted_holds_up_no_other(what: str, tmp_p
 
 
 @pytest.mark.parametrize("what", SLOW)
-@EVERY_ERA
-@BOTH_HOSTS
 async def test_a_hook_module_that_is_never_in_place_has_everything_denied(mode: str, what: str, tmp_path: Path) -> None:
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
@@ -87,6 +84,7 @@ async def test_a_hook_module_that_fails_to_get_ready_has_everything_denied(tmp_p
         assert "the hooks of 'unready' are not in place" in (await client.call_tool("good", {})).content[0].text
 
 
+@BOTH_LOOPS
 async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> None:
     class Resolver:
         async def resolve(self, module_id: str, source_hint: Any = None) -> Any:
@@ -126,7 +124,6 @@ def mount(coordinator, config):
 """
 
 
-@EVERY_ERA
 @BOTH_HOSTS
 async def test_modules_hear_how_their_session_begins_and_what_came_of_it(mode: str, tmp_path: Path) -> None:
     heard = tmp_path / "heard"

@@ -151,7 +151,6 @@ async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
     assert [(line["decision"], line["how"]) for line in lines(tmp_path / "audit")] == [(choice, "terminal")]
 
 
-@EVERY_ERA
 async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, folder: Path) -> None:
     desk, results = Desk(folder), []
     house = house_with(MemoryStore(), desk=desk)
@@ -167,7 +166,6 @@ async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, fol
     assert sorted(result.is_error for result in results) == [False, False, True]
 
 
-@EVERY_ERA
 async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> None:
     desk, asked = Desk(folder), Someone(ALWAYS)
     house = house_with(MemoryStore(), desk=desk)

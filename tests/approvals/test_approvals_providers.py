@@ -118,7 +118,6 @@ async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp
         assert texts(result) == ["Tool 'bash' was denied: A person at the client declined this."]
 
 
-@EVERY_ERA
 async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_path: Path, forgotten: None) -> None:
     person, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
     policy = Policy(options=OPTIONS, remembered=Remembered(store), audit=Audit(audit))
@@ -159,7 +158,6 @@ async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Pat
     assert [line["how"] for line in lines(audit)] == ["timeout"]
 
 
-@EVERY_ERA
 async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
     async with connect(bridge_in(tmp_path), mode=mode) as client:
         said = texts(await run(client))

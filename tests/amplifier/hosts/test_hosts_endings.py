@@ -15,10 +15,19 @@ import mcp_bridge
 from tests.kits.hosts.hosts_kit import TOOL, package
 from tests.kits.paths import ROOT
 
-RUNS = 20
+RUNS = 2
 LAST_MOMENT = """
 
+import os
 import amplifier_core
+
+
+class Finalized:
+    def __del__(self, write=os.write):
+        write(2, b"finalized\\n")
+
+
+kept = Finalized()
 
 
 async def last(coordinator):
@@ -42,7 +51,10 @@ async def mount(coordinator, config=None):
 
     return end
 """
-"""A module that has amplifier-core itself emit when everything ends: right after that an interpreter may crash."""
+"""A module that makes amplifier-core itself emit when everything ends, and shows whether the interpreter is finalized.
+
+An interpreter that is finalized right after an emit may crash: one run in two on Python 3.11.
+"""
 
 
 @pytest.fixture
@@ -71,7 +83,7 @@ def test_no_command_crashes_at_its_end(args: list[str], plan: Path) -> None:
     with ThreadPoolExecutor(max_workers=2) as pool:
         runs = list(pool.map(ended, range(RUNS)))
     assert [code for code, _ in runs] == [0] * RUNS, runs[-1]
-    assert not [said for _, said in runs if "PyGILState" in said or "Fatal Python error" in said]
+    assert not [said for _, said in runs if "PyGILState" in said or "Fatal Python error" in said or "finalized" in said]
 
 
 def test_pytest_runs_beside_amplifier_core_without_its_plugin(tmp_path: Path) -> None:
