@@ -47,8 +47,15 @@ def raising(error: BaseException, *, waits: bool) -> Any:
     return handler
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["at once", "later"])
-@pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
+AT_ONCE = [ValueError("no"), SystemExit(1), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [*((error, True) for error in FAILURES), *((error, False) for error in AT_ONCE)],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "later" if value else "at once",
+)
+@BOTH_LOOPS
 async def test_a_handler_that_raises_denies_a_call_and_is_left_out_elsewhere(error: BaseException, waits: bool) -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
     for event in ("tool:pre", "tool:post"):

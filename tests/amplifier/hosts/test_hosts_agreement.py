@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge.amplifier import HookRegistry
 from mcp_bridge.amplifier.core import CoreCoordinator, CoreHooks
 
-ROUNDS = 60
+ROUNDS = 25
 
 
 @pytest.fixture
