@@ -210,7 +210,7 @@ async def test_cleanups_are_done_while_the_session_is_being_cancelled_and_none_f
     coordinator.register_cleanup(anyio.sleep_forever)
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await coordinator.cleanup(timeout=0.05)
+        await coordinator.cleanup(timeout=0.5)
     assert order == ["cleaned"]
 
 

@@ -94,10 +94,10 @@ async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() ->
 
 @BOTH_LOOPS
 async def test_every_handler_has_its_own_time() -> None:
-    hooks = HookRegistry(timeout=0.5)
+    hooks = HookRegistry(timeout=3)
 
     async def takes_long(event: str, data: dict[str, Any]) -> None:
-        await anyio.sleep(0.2)
+        await anyio.sleep(0.9)
 
     for _ in range(4):
         hooks.register("tool:pre", takes_long)
@@ -105,19 +105,19 @@ async def test_every_handler_has_its_own_time() -> None:
 
 
 async def test_a_synchronous_handler_that_is_slow_takes_no_time_from_the_next() -> None:
-    hooks = HookRegistry(timeout=0.2)
+    hooks = HookRegistry(timeout=2)
 
     async def waits(event: str, data: dict[str, Any]) -> None:
         await anyio.sleep(0.02)
 
-    hooks.register("tool:pre", lambda event, data: time.sleep(0.3))
+    hooks.register("tool:pre", lambda event, data: time.sleep(2.1))
     hooks.register("tool:pre", waits)
     assert (await hooks.emit("tool:pre")).action == "continue"
 
 
 @BOTH_LOOPS
 async def test_a_handler_that_answers_when_its_time_is_over_is_heard_and_harms_no_other() -> None:
-    hooks = HookRegistry(timeout=0.05)
+    hooks = HookRegistry(timeout=1)
 
     async def stubborn(event: str, data: dict[str, Any]) -> HookResult:
         try:
@@ -241,7 +241,7 @@ async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -
             pass
 
     hooks.register("tool:pre", asks_until_it_knows)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert (await hooks.emit("tool:pre")).action == "deny"
 
 
@@ -264,7 +264,7 @@ async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> Non
 
 @BOTH_LOOPS
 async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() -> None:
-    hooks, released = HookRegistry(timeout=0.1), anyio.Event()
+    hooks, released = HookRegistry(timeout=2), anyio.Event()
 
     async def asks() -> None:
         with unhurried():
@@ -280,4 +280,4 @@ async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() ->
         assert (await hooks.emit("tool:pre")).action == "continue"
         await anyio.lowlevel.checkpoint()
         released.set()
-        await anyio.sleep(0.3)
+        await anyio.sleep(2.2)

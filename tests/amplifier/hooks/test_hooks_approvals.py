@@ -189,7 +189,7 @@ async def test_a_person_is_asked_about_each_call_that_a_call_makes(mode: str) ->
 
 @EVERY_ERA
 async def test_deadlines_stop_and_places_are_free_while_a_person_is_asked(mode: str) -> None:
-    house = House(timeout=2, concurrency=1, queue=0)
+    house = House(timeout=4, concurrency=1, queue=0)
     house.on("tool:pre", lambda data: ask() if data["tool_name"] == "outer" or data["tool_input"].get("n") else None)
     asked: list[Any] = []
 
@@ -201,7 +201,7 @@ async def test_deadlines_stop_and_places_are_free_while_a_person_is_asked(mode: 
     async def person(context: Any, params: Any) -> Any:
         asked.append(params)
         assert texts(await client.call_tool("say", {"text": "beside"})) == ["said beside"]
-        await anyio.sleep(2.2)
+        await anyio.sleep(4.2)
         return types.ElicitResult(action="accept", content={"value": "Allow"})
 
     async with visited(house, mode, person) as client:
@@ -220,7 +220,7 @@ async def test_a_call_that_is_given_up_while_a_person_is_asked_does_not_run(mode
     async with visited(house, mode, person) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 2})
-            with anyio.fail_after(15):
+            with anyio.fail_after(60):
                 await asked.wait()
             tasks.cancel_scope.cancel()
         assert (await client.list_tools()).tools

@@ -175,7 +175,7 @@ async def test_settings_serve_modules_that_import_amplifier_core(
         "hooks: [{module: hooks-manners, source: amplifier-module-hooks-manners}]\n"
     )
     bridge = from_settings(load(tmp_path / "plan.yaml", {}))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with connect(bridge) as client:
             assert (await client.call_tool("greet", {"who": "me"})).content[0].text == "Hello, you!"
             assert "not them" in (await client.call_tool("greet", {"who": "enemy"})).content[0].text
