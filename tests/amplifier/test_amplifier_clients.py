@@ -184,7 +184,7 @@ async def test_a_session_that_nobody_calls_ends_and_its_client_gets_a_new_one(tm
     async with two(noting, "legacy") as (one, other):
         await noted(one, "a")
         await noted(other, "b")
-        await noting.until_ended(2)
+        await noting.until_ended(1)
         assert await noted(other, "c") == ["c"]
 
 

@@ -51,6 +51,7 @@ def test_an_address_says_which_repository_which_commit_and_where_in_it(
         ("git+https://host:port/a", "has no host"),
         ("git+https://[::1/a", "cannot be read"),
         ("git+https://host/a?token=x", "has a query"),
+        ("git+https://host/a?", "has a query"),
         ("git+https://host\\@other/a", "backslashes"),
         ("git+https://host/a\n", "control characters"),
         ("git+https://host", "has no whole path"),
@@ -73,6 +74,7 @@ def test_an_address_says_which_repository_which_commit_and_where_in_it(
         ("git+https://host/a#subdirectory=.git", "has '#"),
         ("git+https://host/a#subdirectory=C:/x", "has '#"),
         ("git+https://host/a#subdir=x", "has '#subdir=x'"),
+        ("git+https://host/a#x", "has '#x'"),
     ],
 )
 def test_an_address_that_could_mean_more_than_a_repository_is_refused(uri: str, said: str) -> None:
@@ -84,6 +86,7 @@ def test_an_address_that_could_mean_more_than_a_repository_is_refused(uri: str, 
     "uri",
     [
         "git+https://me:passw0rd@host/a",
+        "git+https://passw0rd@host/a",
         "git+https://:passw0rd@host/a@main",
         "git+ssh://me:passw0rd@host/a",
         "git+file://passw0rd@/a",
