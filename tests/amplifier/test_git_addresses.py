@@ -66,6 +66,7 @@ def test_an_address_says_which_repository_which_commit_and_where_in_it(
         ("git+https://host/a@--upload-pack=x", "'--upload-pack=x'"),
         ("git+https://host/a@main:other", "'main:other'"),
         ("git+https://host/a@+main", r"'\+main'"),
+        ("git+https://host/a@HEAD~1", "'HEAD~1'"),
         ("git+https://host/a@a..b", r"'a\.\.b'"),
         ("git+https://host/a@x/", "'x/'"),
         ("git+https://host/a@refs/heads/*", r"'refs/heads/\*'"),
