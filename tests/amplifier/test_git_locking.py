@@ -348,6 +348,7 @@ def test_what_no_settings_use_any_more_goes_and_what_others_use_stays(
     assert list(fewer.lock.modules) == [uri]
 
 
+@pytest.mark.timeout(600)  # several runs of pip
 async def test_what_a_module_needs_is_installed_beside_it_reported_if_missing_and_found_after_all_else(
     tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +371,7 @@ async def test_what_a_module_needs_is_installed_beside_it_reported_if_missing_an
     assert json.__file__ != str(Path(site, "json.py"))
 
 
+@pytest.mark.timeout(600)  # several runs of pip
 async def test_what_a_module_needs_stays_in_the_version_that_was_locked(
     tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
