@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.hooks.hooks_kit import STATELESS
 
 
 @pytest.fixture
-def host(host: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The host that plans are served on."""
+def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The host that plans are served on: the native one, and amplifier-core too in tests marked `BOTH_HOSTS`."""
+    host = str(getattr(request, "param", "native"))
     monkeypatch.setattr(Served, "host", host)
     return host
+
+
+@pytest.fixture
+def mode() -> str:
+    """The era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
+    return STATELESS

@@ -16,7 +16,8 @@ from mcp_bridge.amplifier.source.entries import Calls
 from mcp_bridge.contracts import tool as contracts
 from mcp_bridge.contracts.content import Audio, Image, Text
 from mcp_bridge.contracts.errors import ToolError
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.loops import BOTH_LOOPS
 
 TOOLS = """
 import asyncio, datetime, math
@@ -104,8 +105,7 @@ async def mount(coordinator, config):
     coordinator.mount("tools", SyncRaises("sync_raises", Failure("s3cret")))
 """
 
-pytestmark = pytest.mark.usefixtures("forgotten")
-BOTH_HOSTS = pytest.mark.usefixtures("host")
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
 
 SEEN: dict[str, tuple[bool, list[str], Any]] = {
     "first": (False, ['{"a":1}'], {"a": 1}),
@@ -130,11 +130,10 @@ SEEN: dict[str, tuple[bool, list[str], Any]] = {
 ODD = {"b": "/w==", "at": "2026-01-02T00:00:00", "set": [1], "nan": None, "inf": [None]}
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 @BOTH_HOSTS
-async def test_clients_get_what_tools_answer_in_every_form(mode: str, tmp_path: Path) -> None:
-    served = Served(tmp_path, {f"answers_{mode}": TOOLS})
-    async with served.client(mode=mode) as client:
+async def test_clients_get_what_tools_answer_in_every_form(tmp_path: Path) -> None:
+    served = Served(tmp_path, {"answers_all": TOOLS})
+    async with served.client() as client:
         assert served.problems == []
         for name, (is_error, texts, structured) in SEEN.items():
             result = await client.call_tool(name, {})
@@ -143,7 +142,6 @@ async def test_clients_get_what_tools_answer_in_every_form(mode: str, tmp_path: 
             assert (name, result.structured_content) == (name, structured)
 
 
-@BOTH_HOSTS
 async def test_what_json_cannot_say_is_carried_all_the_same(tmp_path: Path) -> None:
     async with Served(tmp_path, {"answers_odd": TOOLS}).client() as client:
         for name in ("odd", "odd_plain"):
@@ -154,7 +152,7 @@ async def test_what_json_cannot_say_is_carried_all_the_same(tmp_path: Path) -> N
         assert '"at":"2026-01-02T00:00:00"' in failed.content[1].text
 
 
-@BOTH_HOSTS
+@BOTH_LOOPS
 async def test_a_synchronous_execute_runs_in_a_thread_and_holds_up_nobody(tmp_path: Path) -> None:
     async with Served(tmp_path, {"answers_sync": TOOLS}).client() as client:
         result = await client.call_tool("sync", {})
@@ -169,7 +167,6 @@ def test_an_execute_of_another_language_is_called_on_the_loop_which_it_may_need(
     assert Calls("len", python, served).handler.__name__ == "_execute_in_thread"
 
 
-@BOTH_HOSTS
 async def test_of_what_a_tool_raises_a_client_gets_a_reference_alone(tmp_path: Path) -> None:
     async with Served(tmp_path, {"answers_raising": TOOLS}).client() as client:
         for name in ("raises", "ends", "sync_raises"):
@@ -319,7 +316,6 @@ def test_a_hook_may_change_whether_a_result_is_a_failure() -> None:
     assert (broken.is_error, broken.error_text) == (True, "withheld")
 
 
-@BOTH_HOSTS
 async def test_an_error_that_a_tool_raises_on_purpose_is_told(tmp_path: Path) -> None:
     text = "from mcp_bridge.contracts.errors import ToolError\n" + TOOLS.replace('Failure("s3cret")', 'ToolError("no")')
     assert ToolError("no").text == "no"

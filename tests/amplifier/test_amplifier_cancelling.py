@@ -14,6 +14,7 @@ import pytest
 from mcp_bridge.amplifier import HookResult, ModuleCoordinator, ModuleLoader
 from mcp_bridge.amplifier.testing import MockContextManager, TestCoordinator
 from tests.kits.amplifier.amplifier_modules import written
+from tests.kits.loops import BOTH_LOOPS
 
 HANGS = """
 import anyio
@@ -90,6 +91,7 @@ WAYS = [contributes, cancels, shows, remembers, collects, mounts, gets_ready, re
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@BOTH_LOOPS
 async def test_a_cancellation_passes_through_a_module_that_hangs(
     way: Callable[[Any, Path], Awaitable[None]],
     tmp_path: Path,

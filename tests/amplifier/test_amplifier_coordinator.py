@@ -11,6 +11,7 @@ import pytest
 
 from mcp_bridge.amplifier import HookRegistry, ModuleCoordinator, MountCollision
 from mcp_bridge.amplifier.testing import EventRecorder, MockTool
+from tests.kits.loops import BOTH_LOOPS
 
 
 def counting() -> tuple[ModuleCoordinator, list[list[str]]]:
@@ -197,6 +198,7 @@ async def test_a_cleanup_may_register_another() -> None:
     assert order == ["another"]
 
 
+@BOTH_LOOPS
 async def test_cleanups_are_done_while_the_session_is_being_cancelled_and_none_for_ever() -> None:
     coordinator, order = ModuleCoordinator(), []
 
@@ -208,7 +210,7 @@ async def test_cleanups_are_done_while_the_session_is_being_cancelled_and_none_f
     coordinator.register_cleanup(anyio.sleep_forever)
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await coordinator.cleanup(timeout=0.05)
+        await coordinator.cleanup(timeout=0.5)
     assert order == ["cleaned"]
 
 

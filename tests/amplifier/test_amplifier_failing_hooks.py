@@ -13,6 +13,7 @@ from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.amplifier.clocks import unhurried
 from mcp_bridge.amplifier.testing import EventRecorder
+from tests.kits.loops import BOTH_LOOPS
 
 
 class Odd(Exception):
@@ -46,8 +47,15 @@ def raising(error: BaseException, *, waits: bool) -> Any:
     return handler
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["at once", "later"])
-@pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
+AT_ONCE = [ValueError("no"), SystemExit(1), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [*((error, True) for error in FAILURES), *((error, False) for error in AT_ONCE)],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "later" if value else "at once",
+)
+@BOTH_LOOPS
 async def test_a_handler_that_raises_denies_a_call_and_is_left_out_elsewhere(error: BaseException, waits: bool) -> None:
     hooks, recorder = HookRegistry(), EventRecorder()
     for event in ("tool:pre", "tool:post"):
@@ -72,6 +80,7 @@ async def hangs(event: str, data: dict[str, Any]) -> None:
     await anyio.sleep_forever()
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() -> None:
     hooks, recorder = HookRegistry(timeout=0.05), EventRecorder()
     for event in ("tool:pre", "tool:post"):
@@ -83,11 +92,12 @@ async def test_a_handler_that_hangs_denies_a_call_and_is_left_out_elsewhere() ->
     assert [event for event, _ in recorder.events] == ["tool:post"]
 
 
+@BOTH_LOOPS
 async def test_every_handler_has_its_own_time() -> None:
-    hooks = HookRegistry(timeout=0.5)
+    hooks = HookRegistry(timeout=3)
 
     async def takes_long(event: str, data: dict[str, Any]) -> None:
-        await anyio.sleep(0.2)
+        await anyio.sleep(0.9)
 
     for _ in range(4):
         hooks.register("tool:pre", takes_long)
@@ -95,18 +105,19 @@ async def test_every_handler_has_its_own_time() -> None:
 
 
 async def test_a_synchronous_handler_that_is_slow_takes_no_time_from_the_next() -> None:
-    hooks = HookRegistry(timeout=0.2)
+    hooks = HookRegistry(timeout=2)
 
     async def waits(event: str, data: dict[str, Any]) -> None:
         await anyio.sleep(0.02)
 
-    hooks.register("tool:pre", lambda event, data: time.sleep(0.3))
+    hooks.register("tool:pre", lambda event, data: time.sleep(2.1))
     hooks.register("tool:pre", waits)
     assert (await hooks.emit("tool:pre")).action == "continue"
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_answers_when_its_time_is_over_is_heard_and_harms_no_other() -> None:
-    hooks = HookRegistry(timeout=0.05)
+    hooks = HookRegistry(timeout=1)
 
     async def stubborn(event: str, data: dict[str, Any]) -> HookResult:
         try:
@@ -125,6 +136,7 @@ async def test_a_handler_that_answers_when_its_time_is_over_is_heard_and_harms_n
     await anyio.lowlevel.checkpoint()
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_raises_when_its_time_is_over_has_failed() -> None:
     hooks = HookRegistry(timeout=0.05)
 
@@ -138,6 +150,7 @@ async def test_a_handler_that_raises_when_its_time_is_over_has_failed() -> None:
     assert (await hooks.emit("tool:pre")).action == "deny"
 
 
+@BOTH_LOOPS
 async def test_there_may_be_no_limit() -> None:
     hooks = HookRegistry(timeout=None)
     hooks.register("x", hangs)
@@ -147,6 +160,7 @@ async def test_there_may_be_no_limit() -> None:
 
 
 @pytest.mark.parametrize("event", ["tool:pre", "tool:post"])
+@BOTH_LOOPS
 async def test_the_callers_cancellation_passes(event: str) -> None:
     hooks, after = HookRegistry(), EventRecorder()
     hooks.register(event, hangs)
@@ -157,6 +171,7 @@ async def test_the_callers_cancellation_passes(event: str) -> None:
     assert after.events == []
 
 
+@BOTH_LOOPS
 async def test_a_handler_may_use_scopes_and_tasks_of_its_own() -> None:
     hooks = HookRegistry(timeout=30)
 
@@ -196,6 +211,7 @@ async def test_a_cancellation_by_asyncio_passes() -> None:
         await asyncio.wait_for(hooks.emit("tool:pre"), 0.05)
 
 
+@BOTH_LOOPS
 async def test_what_is_not_awaited_to_its_end_is_no_failure_of_a_handler(caplog: pytest.LogCaptureFixture) -> None:
     hooks = HookRegistry(timeout=None)
 
@@ -210,6 +226,7 @@ async def test_what_is_not_awaited_to_its_end_is_no_failure_of_a_handler(caplog:
     assert caplog.messages == []
 
 
+@BOTH_LOOPS
 async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -> None:
     registry = ToolRegistry()
 
@@ -224,10 +241,11 @@ async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -
             pass
 
     hooks.register("tool:pre", asks_until_it_knows)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert (await hooks.emit("tool:pre")).action == "deny"
 
 
+@BOTH_LOOPS
 async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> None:
     hooks, finished = HookRegistry(timeout=0.05), list[str]()
 
@@ -244,8 +262,9 @@ async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> Non
     assert finished == ["commit"]
 
 
+@BOTH_LOOPS
 async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() -> None:
-    hooks, released = HookRegistry(timeout=0.1), anyio.Event()
+    hooks, released = HookRegistry(timeout=2), anyio.Event()
 
     async def asks() -> None:
         with unhurried():
@@ -261,4 +280,4 @@ async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() ->
         assert (await hooks.emit("tool:pre")).action == "continue"
         await anyio.lowlevel.checkpoint()
         released.set()
-        await anyio.sleep(0.3)
+        await anyio.sleep(2.2)

@@ -129,8 +129,10 @@ def loading(resolver: Any) -> ModuleLoader:
     return ModuleLoader(coordinator)
 
 
-@pytest.mark.parametrize("source", [Source, Later, Text])
-@pytest.mark.parametrize("kind", RESOLVERS)
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [*((kind, Source) for kind in RESOLVERS), (OfDocument, Later), (Async, Later), (OfDocument, Text)],
+)
 async def test_every_resolver_and_every_source_will_do(
     kind: type[Resolver], source: type[Source], module: Path
 ) -> None:
@@ -163,9 +165,13 @@ class TheirNotFound(Exception):
 TheirNotFound.__name__ = "ModuleNotFoundError"
 
 
-@pytest.mark.parametrize("kind", RESOLVERS)
 @pytest.mark.parametrize(
-    "error", [ModuleNotFoundError("gone"), __builtins__["ModuleNotFoundError"]("gone"), TheirNotFound("gone")]
+    ("error", "kind"),
+    [
+        (ModuleNotFoundError("gone"), OfDocument),
+        (__builtins__["ModuleNotFoundError"]("gone"), Awaited),
+        (TheirNotFound("gone"), Async),
+    ],
 )
 async def test_not_found_is_not_found_whoever_says_it(error: Exception, kind: type[Resolver]) -> None:
     with pytest.raises(ModuleNotFoundError, match="gone"):

@@ -23,6 +23,7 @@ from mcp_bridge.amplifier import (
     ThinkingBlock,
     ToolResult,
 )
+from tests.kits.fuzzing import examples
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,7 @@ def test_an_output_that_contains_itself_is_cut_off() -> None:
     assert '"..."' in ToolResult(output=output).get_serialized_output()
 
 
+@examples(50)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates() | st.decimals(),

@@ -14,10 +14,10 @@ from mcp_bridge.amplifier.session import Session, is_provider, is_tool
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool
 from mcp_bridge.contracts.errors import SourceError
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.loops import BOTH_LOOPS
 
-pytestmark = pytest.mark.usefixtures("forgotten")
-BOTH_HOSTS = pytest.mark.usefixtures("host")
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
 EVENTS = ("session:start", "session:end", "module:load_failed", "module:on_session_ready_failed")
 
 
@@ -74,15 +74,22 @@ MOUNTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "tools"), MOUNTS.values(), ids=MOUNTS.keys())
-@BOTH_HOSTS
-async def test_a_mount_may_answer_in_many_ways(text: str, tools: list[str], tmp_path: Path) -> None:
+ON_CORE = ["a tool under another key", "nothing, with a direct write", "nothing, with a hook", "nothing, with state"]
+"""What amplifier-core's coordinator keeps in its own way."""
+
+
+@pytest.mark.parametrize(
+    ("what", "host"),
+    [*((what, "native") for what in MOUNTS), *((what, "core") for what in ON_CORE)],
+    indirect=["host"],
+)
+async def test_a_mount_may_answer_in_many_ways(what: str, tmp_path: Path) -> None:
+    text, tools = MOUNTS[what]
     async with Begun(tmp_path, {"mine": text}) as session:
         assert (list(session.tools()), session.problems) == (tools, [])
 
 
-@pytest.mark.parametrize("answer", ["None", "{'name': 'x'}", "5", "[MockTool('t')]"])
-@BOTH_HOSTS
+@pytest.mark.parametrize("answer", ["None", "{'name': 'x'}", "[MockTool('t')]"])
 async def test_who_mounts_nothing_is_reported(answer: str, tmp_path: Path) -> None:
     async with Begun(tmp_path, {"idle": f"async def mount(c, d): return {answer}"}) as session:
         assert session.problems == ["idle: it mounted nothing. Look at its configuration, and at the log"]
@@ -143,7 +150,6 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN.keys())
-@BOTH_HOSTS
 async def test_a_module_that_fails_is_a_problem_and_the_others_serve(text: str, said: str, tmp_path: Path) -> None:
     begun = Begun(tmp_path, {"broken": text, "good": "def mount(c, d): return MockTool('good')"})
     async with begun as session:
@@ -212,7 +218,7 @@ async def test_a_session_says_when_it_starts_and_when_it_ends(tmp_path: Path) ->
     assert begun.coordinator.config["ended"] == [1]
 
 
-@BOTH_HOSTS
+@BOTH_LOOPS
 async def test_a_hook_that_hangs_at_the_end_keeps_nobody_from_cleaning_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,13 +226,14 @@ async def test_a_hook_that_hangs_at_the_end_keeps_nobody_from_cleaning_up(
     text = "import anyio\ndef mount(c, d):\n    c.hooks.register('session:end', lambda e, d: anyio.sleep_forever())\n"
     begun = Begun(tmp_path, {"mine": f"{text}    return lambda: c.config['ended'].append(1)"})
     begun.coordinator.config["ended"] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with begun:
             pass
     assert begun.coordinator.config["ended"] == [1]
 
 
 @BOTH_HOSTS
+@BOTH_LOOPS
 async def test_the_end_comes_also_when_the_bridge_is_cancelled(tmp_path: Path) -> None:
     text = "import anyio\ndef mount(c, d):\n    async def end():\n        await anyio.sleep(0)\n        c.ended = 1\n"
     text += "    return end"
@@ -242,7 +249,6 @@ async def test_the_end_comes_also_when_the_bridge_is_cancelled(tmp_path: Path) -
     assert served.coordinator.ended
 
 
-@BOTH_HOSTS
 async def test_a_plan_that_mounts_nothing_at_all_ends_the_source(tmp_path: Path) -> None:
     served = Served(tmp_path, {"idle": "def mount(c, d): pass", "bad": "1 / 0"})
     with pytest.raises(SourceError) as caught:

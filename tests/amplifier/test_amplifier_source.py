@@ -18,10 +18,9 @@ from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import MODULE, written
-from tests.kits.amplifier.amplifier_plans import PATIENCE, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
 
-pytestmark = pytest.mark.usefixtures("forgotten")
-BOTH_HOSTS = pytest.mark.usefixtures("host")
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
 
 NAMES = """
 class Tool:
@@ -69,7 +68,6 @@ async def test_clients_see_the_names_that_tools_give_themselves_and_their_schema
             assert (await client.call_tool(name, {"any": 1})).structured_content == {"any": 1}
 
 
-@BOTH_HOSTS
 async def test_two_keys_with_tools_of_one_name_are_a_problem_and_the_first_is_published(tmp_path: Path) -> None:
     modules = {
         name: f"def mount(c, d): c.mount('tools', MockTool('same', '{name}'), name='{name}')" for name in ("one", "two")

@@ -20,12 +20,11 @@ from mcp_bridge.app.factory import from_settings
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import PATIENCE
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
 from tests.kits.amplifier.observe_kit import ERAS, LEGACY, Observed, lines, named, read
 
-pytestmark = pytest.mark.usefixtures("forgotten")
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
 EVERY_ERA = pytest.mark.parametrize("mode", ERAS)
-BOTH_HOSTS = pytest.mark.usefixtures("host")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00")
 
 TOOLS = """
@@ -65,7 +64,6 @@ async def say(client: Client, text: Any, **options: Any) -> Any:
     return await client.call_tool("say", {"text": text}, **options)
 
 
-@EVERY_ERA
 @BOTH_HOSTS
 async def test_what_happens_is_written_as_the_hooks_before_have_left_it(mode: str, tmp_path: Path) -> None:
     path = tmp_path / "logs" / "events.jsonl"

@@ -12,12 +12,12 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from mcp_bridge.amplifier.source import contributions
 from mcp_bridge.amplifier.source.sessions import Keeping
-from tests.kits.amplifier.amplifier_plans import PATIENCE
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
 from tests.kits.amplifier.observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
+from tests.kits.loops import BOTH_LOOPS
 
-pytestmark = pytest.mark.usefixtures("forgotten")
+pytestmark = pytest.mark.usefixtures("forgotten", "host")
 EVERY_ERA = pytest.mark.parametrize("mode", ERAS)
-BOTH_HOSTS = pytest.mark.usefixtures("host")
 
 TOOL = """
 async def mount(coordinator, config):
@@ -55,7 +55,6 @@ PLAN = {
 }
 
 
-@EVERY_ERA
 @BOTH_HOSTS
 async def test_the_status_tells_what_is_mounted_what_has_failed_and_who_hears_what(
     mode: str, host: str, tmp_path: Path
@@ -87,7 +86,6 @@ async def test_the_status_tells_what_is_mounted_what_has_failed_and_who_hears_wh
     assert session["stats"] == {"calls": 0, "errors": 0}
 
 
-@EVERY_ERA
 async def test_both_are_listed_as_json_and_what_is_counted_grows(mode: str, tmp_path: Path) -> None:
     failing = "def mount(c, d):\n    async def no(i): raise ValueError\n    t = MockTool('no')\n    t.execute = no\n"
     modules = {"tool": TOOL, "no": failing + "    return t"}
@@ -127,7 +125,6 @@ async def mount(coordinator, config):
 """
 
 
-@EVERY_ERA
 @BOTH_HOSTS
 async def test_contributions_are_collected_when_they_are_read_and_what_fails_is_named(
     mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -150,6 +147,7 @@ async def test_contributions_are_collected_when_they_are_read_and_what_fails_is_
     assert "the contribution of 'broken' to 'notes' is left out" in caplog.text
 
 
+@BOTH_LOOPS
 async def test_a_contributor_that_hangs_keeps_no_other_from_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +166,6 @@ async def mount(c, d):
 
 
 @EVERY_ERA
-@BOTH_HOSTS
 async def test_two_clients_never_see_each_others_contributions_or_status(mode: str, tmp_path: Path) -> None:
     async with Observed(tmp_path, {"gives": GIVES}).clients(mode) as clients:
         seen = []

@@ -20,7 +20,7 @@ from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import PATIENCE
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -109,6 +109,7 @@ def listing(*folders: Path, asked: list[int] | None = None) -> Roots:
     return list_roots
 
 
+@BOTH_HOSTS
 def test_a_command_started_in_the_root_folder_writes_below_the_settings_alone(folder: Path, host: str) -> None:
     path, outside = settings(folder, host=host), folder.parent / "outside.txt"
     written = call(path, Path("/"), "write_file", "file_path=inside.txt", "content=hi")
@@ -128,6 +129,7 @@ def test_a_command_started_in_the_root_folder_writes_below_the_settings_alone(fo
         ("./cwd", "settings/cwd"),
     ],
 )
+@BOTH_HOSTS
 async def test_modules_work_in_the_folder_of_the_setting(
     working_dir: str | None, expected: str, folder: Path, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_file_is_no_working_dir(folder: Path) -> None:
         load(settings(folder, "files.py"), {})
 
 
+@BOTH_HOSTS
 async def test_each_client_works_in_its_first_root_and_is_asked_once(tmp_path: Path, folder: Path, host: str) -> None:
     mine, yours, asked = tmp_path / "my work", tmp_path / "yours", []
     mine.mkdir()

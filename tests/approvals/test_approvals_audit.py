@@ -171,7 +171,6 @@ def entry_that_needs() -> ToolEntry:
     return ToolEntry("needy", "Asks.", needy, {"type": "object"})
 
 
-@EVERY_ERA
 async def test_nothing_that_others_name_makes_a_line(
     mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

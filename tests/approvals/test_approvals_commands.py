@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ import pytest
 from mcp_bridge.approvals import folders
 from mcp_bridge.approvals.approver import Asked, News
 from mcp_bridge.approvals.decisions import HURRIED
+from mcp_bridge.cli import logs
 from mcp_bridge.cli.answering import Terminal
+from mcp_bridge.cli.app import app
+from mcp_bridge.cli.exits import errors_for_people
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Guest, Way, live  # isort: skip - approvals_kit says where
+from tests.kits.survival.survival_kit import PATIENCE, Guest, Way, live  # isort: skip - approvals_kit says where
 
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
-EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=str)
-STDIO, STDIO_STATELESS = (next(way for way in WAYS if way == Way("stdio", stateless)) for stateless in (False, True))
+STDIO, STDIO_STATELESS, HTTP_STATELESS = Way("stdio", False), Way("stdio", True), Way("http", True)
 PERSON = Guest(can={"elicitation": {"form": {}}})
 KEYS = {"keys": ["a key of thirty-two bytes or more, for tests"]}
 GATE = """
@@ -49,6 +51,7 @@ async def mount(coordinator, config):
     return coordinator.hooks.register("tool:pre", before)
 """
 FILE = "mcp-bridge.json"
+RunHere = Callable[..., tuple[int, str]]
 CODE = "mcp-bridge/code"
 
 
@@ -141,7 +144,23 @@ def run(*args: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
-@EVERY_WAY
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
+    """Run a command in this process, in `tmp_path`: its exit code, and what is on stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(logs, "configure", lambda level, file=None: None)
+
+    def run_here(*args: str) -> tuple[int, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as raised, errors_for_people():
+            app(list(args))
+        return int(raised.value.code or 0), capsys.readouterr().err
+
+    return run_here
+
+
+@pytest.mark.parametrize("way", [STDIO, HTTP_STATELESS], ids=str)
 def test_a_person_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_path: Path, sockets: str) -> None:
     with live(way, tmp_path, settings=settings_in(tmp_path, sockets)) as server:
         assert code_of(server.result("repeat", text="before")) == "approval_declined"
@@ -302,15 +321,16 @@ def next_question(server: Any) -> Any:
         ({}, ["list", "none.yaml"], "none.yaml"),
     ],
 )
-def test_what_cannot_be_done_is_said(approvals: Any, args: list[str], said: str, tmp_path: Path, sockets: str) -> None:
+def test_what_cannot_be_done_is_said(
+    approvals: Any, args: list[str], said: str, tmp_path: Path, sockets: str, run_here: RunHere
+) -> None:
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets, **approvals)))
-    done = run(*args, folder=tmp_path)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    code, err = run_here("approvals", *args)
+    assert code == 2
+    assert said in err
 
 
-def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sockets: str) -> None:
+def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sockets: str, run_here: RunHere) -> None:
     import anyio
 
     from mcp_bridge.approvals.decisions import Subject
@@ -318,14 +338,14 @@ def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sock
     from mcp_bridge.stores.sqlite import SqliteStore
 
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
-    assert run("revoke", "abc", folder=tmp_path).returncode == 3
+    assert run_here("approvals", "revoke", "abc")[0] == 3
     kept = Remembered(SqliteStore(tmp_path / "kept.sqlite3"), bridge="mcp-bridge")
     for n in range(3):
         anyio.run(kept.keep, Subject.of("repeat", {"n": n}, "?"), "always")
-    assert "3 ids begin with ''" in run("revoke", "", folder=tmp_path).stderr
+    assert "3 ids begin with ''" in run_here("approvals", "revoke", "")[1]
     assert len(anyio.run(kept.list)) == 3
-    assert run("revoke", "--all", FILE, folder=tmp_path).stderr == "3 decisions revoked\n"
-    assert run("revoke", "--all", folder=tmp_path).returncode == 0
+    assert run_here("approvals", "revoke", "--all", FILE) == (0, "3 decisions revoked\n")
+    assert run_here("approvals", "revoke", "--all")[0] == 0
 
 
 def test_state_in_a_file_outlives_the_bridge(tmp_path: Path, sockets: str) -> None:
@@ -355,16 +375,16 @@ def test_state_in_a_file_outlives_the_bridge(tmp_path: Path, sockets: str) -> No
     ],
 )
 def test_settings_that_cannot_be_are_refused_with_their_line(
-    approvals: Any, said: str, tmp_path: Path, sockets: str
+    approvals: Any, said: str, tmp_path: Path, sockets: str, run_here: RunHere
 ) -> None:
     given = json.dumps(settings_in(tmp_path, sockets, **{"expires": "30d", **approvals}), indent=1)
     (tmp_path / FILE).write_text(given)
-    done = subprocess.run([*COMMAND, "validate", FILE], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    code, err = run_here("validate", FILE)
     key = next(iter(approvals))
     line = next(number for number, text in enumerate(given.splitlines(), 1) if f'"{key}"' in text)
-    assert done.returncode == 2
-    assert f"{FILE}:{line}: " in done.stderr
-    assert said in done.stderr
+    assert code == 2
+    assert f"{FILE}:{line}: " in err
+    assert said in err
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -384,7 +404,7 @@ def test_sockets_are_where_the_system_has_them_for_the_user_or_in_the_state(
 @pytest.mark.parametrize("command", [["approvals", "list"], ["validate"]])
 @pytest.mark.parametrize("kind", ["damaged", "another"])
 def test_a_file_that_is_no_store_is_said_at_the_start(
-    command: list[str], kind: str, tmp_path: Path, sockets: str
+    command: list[str], kind: str, tmp_path: Path, sockets: str, run_here: RunHere
 ) -> None:
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
     if kind == "damaged":
@@ -393,18 +413,17 @@ def test_a_file_that_is_no_store_is_said_at_the_start(
         with contextlib.closing(sqlite3.connect(tmp_path / "kept.sqlite3")) as database:
             database.execute("CREATE TABLE mine (a)")
     before = (tmp_path / "kept.sqlite3").read_bytes()
-    done = subprocess.run([*COMMAND, *command, FILE], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 2
-    assert "kept.sqlite3 is no store of mcp-bridge" in done.stderr
-    assert "Move it away" in done.stderr
+    code, err = run_here(*command, FILE)
+    assert code == 2
+    assert "kept.sqlite3 is no store of mcp-bridge" in err
+    assert "Move it away" in err
     assert (tmp_path / "kept.sqlite3").read_bytes() == before
 
 
-def test_listing_and_validating_open_no_socket(tmp_path: Path, sockets: str) -> None:
+def test_listing_and_validating_open_no_socket(tmp_path: Path, sockets: str, run_here: RunHere) -> None:
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
     for command in ("list", "validate"):
-        done = subprocess.run([*COMMAND, command, FILE], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode == 0, done.stderr
+        assert run_here(command, FILE)[0] == 0
     assert not Path(sockets).exists()
 
 

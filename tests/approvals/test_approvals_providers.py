@@ -26,7 +26,7 @@ from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
 
 from tests.kits.questions.asking_kit import accept, code_of, said, talking  # isort: skip - approvals_kit says where
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, texts  # isort: skip - approvals_kit says where
+from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, texts  # isort: skip - approvals_kit says where
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
 SHELL = """
@@ -118,7 +118,6 @@ async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp
         assert texts(result) == ["Tool 'bash' was denied: A person at the client declined this."]
 
 
-@EVERY_ERA
 async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_path: Path, forgotten: None) -> None:
     person, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
     policy = Policy(options=OPTIONS, remembered=Remembered(store), audit=Audit(audit))
@@ -133,33 +132,31 @@ async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_pa
 @EVERY_ERA
 async def test_the_time_of_a_person_is_not_that_of_the_hook(mode: str, tmp_path: Path, forgotten: None) -> None:
     async def slow() -> Any:
-        await anyio.sleep(1.5)
+        await anyio.sleep(3.2)
         return types.ElicitResult(action="accept", content={"value": ONCE})
 
-    bridge = bridge_in(tmp_path, hook_timeout=1.0)
+    bridge = bridge_in(tmp_path, hook_timeout=3.0)
     async with connect(bridge, mode=mode, elicitation_callback=Someone(slow)) as client:
         assert texts(await run(client)) == ["ran ls"]
 
 
-@EVERY_ERA
-@pytest.mark.parametrize("default", ["deny", "continue"])
+@pytest.mark.parametrize(("mode", "default"), [("legacy", "deny"), (STATELESS, "continue")])
 async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Path, forgotten: None) -> None:
     audit = tmp_path / "audit"
 
     async def never() -> Any:
-        with anyio.move_on_after(2):
+        with anyio.move_on_after(4.5):
             await anyio.sleep_forever()
         return types.ElicitResult(action="cancel")
 
     policy = Policy(options=OPTIONS, audit=Audit(audit))
-    bridge = bridge_in(tmp_path, policy=policy, default_timeout=0.5, default_action=default)
+    bridge = bridge_in(tmp_path, policy=policy, default_timeout=3.0, default_action=default)
     async with connect(bridge, mode=mode, elicitation_callback=Someone(never)) as client:
         result = await run(client)
     assert result.is_error is (default == "deny")
     assert [line["how"] for line in lines(audit)] == ["timeout"]
 
 
-@EVERY_ERA
 async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
     async with connect(bridge_in(tmp_path), mode=mode) as client:
         said = texts(await run(client))

@@ -52,7 +52,6 @@ async def test_what_is_always_allowed_is_asked_once_for_the_same_arguments(mode:
     assert (len(person.asked), len(house.ran)) == (3, 7)
 
 
-@EVERY_ERA
 async def test_what_is_revoked_is_asked_again(mode: str) -> None:
     store = MemoryStore()
     house, person = house_with(store), Someone(ALWAYS, DENY)
@@ -85,7 +84,6 @@ async def test_a_session_of_the_handshake_era_is_its_connection() -> None:
     assert len(person.asked) == 2
 
 
-@EVERY_ERA
 @pytest.mark.parametrize("choice", [ONCE, DENY])
 async def test_nothing_else_is_remembered(mode: str, choice: str) -> None:
     store = Counting()
@@ -96,7 +94,6 @@ async def test_nothing_else_is_remembered(mode: str, choice: str) -> None:
     assert (len(person.asked), store.sets) == (2, [])
 
 
-@EVERY_ERA
 async def test_options_are_those_that_hold(mode: str) -> None:
     with_store, without = house_with(MemoryStore()), house_with()
     person = Someone(DENY)
@@ -113,7 +110,6 @@ async def test_a_client_without_a_session_is_not_offered_one() -> None:
     assert [offered(asked) for asked in person.asked] == [[ONCE, ALWAYS, DENY]]
 
 
-@EVERY_ERA
 async def test_a_hook_that_gives_options_is_given_no_others(mode: str) -> None:
     house, person = house_with(MemoryStore(), hooks=False), Someone("Allow")
     house.on("tool:pre", ask(approval_options=["Allow", "Deny"]))
@@ -123,7 +119,6 @@ async def test_a_hook_that_gives_options_is_given_no_others(mode: str) -> None:
     assert [offered(asked) for asked in person.asked] == [["Allow", "Deny"]] * 2
 
 
-@EVERY_ERA
 @pytest.mark.parametrize(("choice", "asked"), [("allow ALWAYS", 1), ("Allow for session", 1), ("Yes", 2)])
 async def test_a_hooks_own_words_for_longer_are_understood(mode: str, choice: str, asked: int) -> None:
     house, person = house_with(MemoryStore(), hooks=False), Someone(choice)
@@ -134,7 +129,6 @@ async def test_a_hooks_own_words_for_longer_are_understood(mode: str, choice: st
     assert len(person.asked) == asked
 
 
-@EVERY_ERA
 async def test_a_hooks_always_is_once_where_nothing_is_remembered(mode: str) -> None:
     house, person = house_with(hooks=False), Someone("Allow always")
     house.on("tool:pre", ask(approval_options=["Allow always", "No"]))
@@ -144,7 +138,6 @@ async def test_a_hooks_always_is_once_where_nothing_is_remembered(mode: str) -> 
     assert len(person.asked) == 2
 
 
-@EVERY_ERA
 async def test_another_question_about_the_same_call_is_asked(mode: str) -> None:
     house, person = house_with(MemoryStore(), hooks=False), Someone(ALWAYS)
     prompts = iter(["Add?", "Add?", "Add, though it is Sunday?"])
@@ -167,7 +160,6 @@ async def test_what_may_be_passed_on_always_is_that_answer(mode: str) -> None:
     assert len(person.asked) == 2
 
 
-@EVERY_ERA
 async def test_a_store_that_fails_costs_a_question_and_no_call(mode: str) -> None:
     class Broken(MemoryStore):
         async def get(self, key: str) -> bytes | None:
@@ -262,7 +254,6 @@ def test_other_arguments_have_another_hash(one: Any, other: Any) -> None:
     assert digest(one) != digest(other)
 
 
-@EVERY_ERA
 async def test_what_is_remembered_counts_only_where_it_could_be_chosen_again(mode: str) -> None:
     house, options = house_with(MemoryStore(), hooks=False), [ONCE, ALWAYS, DENY]
     house.on("tool:pre", lambda data: ask(approval_options=list(options)))
@@ -294,7 +285,6 @@ async def test_a_prompt_that_has_come_to_something_else_is_asked_about_again(mod
     assert len(person.asked) == 2
 
 
-@EVERY_ERA
 async def test_where_only_options_that_remember_are_set_and_nothing_is_remembered_a_person_can_still_allow(
     mode: str,
 ) -> None:

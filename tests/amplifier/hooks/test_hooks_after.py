@@ -63,15 +63,13 @@ async def test_every_name_of_the_result_has_it(mode: str) -> None:
     assert (heard["tool_name"], heard["tool_input"]) == ("t", {})
 
 
-@EVERY_ERA
-@pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize(
-    "changed",
+    ("key", "changed"),
     [
-        {"success": True, "output": {"sum": 4}, "error": None},
-        {"success": True, "output": {"sum": 4}},
-        {"tool_call_id": "x", "output": {"sum": 4}, "is_error": False},
-        {"sum": 4},
+        ("result", {"success": True, "output": {"sum": 4}, "error": None}),
+        ("tool_result", {"success": True, "output": {"sum": 4}}),
+        ("tool_response", {"tool_call_id": "x", "output": {"sum": 4}, "is_error": False}),
+        ("result", {"sum": 4}),
     ],
 )
 async def test_a_result_that_was_changed_under_any_name_is_taken_whole_or_bare(
@@ -83,7 +81,6 @@ async def test_a_result_that_was_changed_under_any_name_is_taken_whole_or_bare(
     assert (result.structured_content, texts(result)) == ({"sum": 4}, ['{"sum":4}'])
 
 
-@EVERY_ERA
 async def test_a_result_that_comes_back_as_it_was_is_none_that_was_changed(mode: str) -> None:
     house = house_of([Text("a"), Image(b"\x89PNG\r\n\x1a\n", "image/png")])
     house.on("tool:post", lambda data: HookResult(action="modify", data=data))
@@ -104,9 +101,10 @@ async def test_a_changed_result_that_no_longer_fits_loses_its_structured_part(mo
     assert [block["text"] for block in result["content"]] == ['{"sum":"[masked]"}', "It was masked."]
 
 
-@EVERY_ERA
-@pytest.mark.parametrize("first", KEYS)
-@pytest.mark.parametrize("second", KEYS)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("result", "tool_result"), ("tool_result", "tool_response"), ("tool_response", "result")],
+)
 async def test_hooks_that_know_the_result_by_different_names_see_each_others_changes(
     mode: str, first: str, second: str
 ) -> None:
@@ -139,7 +137,6 @@ class Model(BaseModel):
     text: str
 
 
-@EVERY_ERA
 @pytest.mark.parametrize(
     ("answer", "schema"),
     [
@@ -166,7 +163,6 @@ async def test_what_a_hook_takes_out_of_an_answer_is_nowhere_in_it(mode: str, an
     assert "***" in result.model_dump_json()
 
 
-@EVERY_ERA
 @pytest.mark.parametrize("failed", [False, True])
 async def test_an_output_that_is_replaced_takes_content_and_error_that_may_say_the_same_with_it(
     mode: str, failed: bool
@@ -179,7 +175,6 @@ async def test_an_output_that_is_replaced_takes_content_and_error_that_may_say_t
     assert (texts(result), bool(result.is_error)) == (["[gone]"], failed)
 
 
-@EVERY_ERA
 async def test_content_that_no_hook_touches_stays_beside_content_that_one_changes(mode: str) -> None:
     picture = Image(b"\x89PNG\r\n\x1a\n", "image/png", annotations={"priority": 0.5})
     house = house_of([picture, Text(SECRET)])
@@ -190,7 +185,6 @@ async def test_content_that_no_hook_touches_stays_beside_content_that_one_change
     assert result.content[1].text == "***"
 
 
-@EVERY_ERA
 async def test_a_hook_may_make_a_failure_of_an_answer_and_an_answer_of_a_failure(mode: str) -> None:
     house = house_of("fine")
     house.on("tool:post", modify(result={"success": False, "output": None, "error": {"message": "not fine"}}))
@@ -205,7 +199,6 @@ async def test_a_hook_may_make_a_failure_of_an_answer_and_an_answer_of_a_failure
     assert (bool(result.is_error), texts(result), house.of("tool:error")) == (False, ["mended"], [])
 
 
-@EVERY_ERA
 @pytest.mark.parametrize("odd", [{"success": True, "content": [7, {"type": "?"}]}, {1, 2}, object(), float("nan")])
 async def test_an_odd_change_is_told_somehow_and_breaks_nothing(mode: str, odd: Any) -> None:
     house = house_of("fine")
@@ -215,7 +208,6 @@ async def test_an_odd_change_is_told_somehow_and_breaks_nothing(mode: str, odd: 
         assert (await client.call_tool("t", {})).content is not None
 
 
-@EVERY_ERA
 async def test_an_answer_that_a_hook_denies_is_withheld(mode: str) -> None:
     house = house_of(SECRET)
     house.on("tool:post", deny("too much"))
@@ -227,7 +219,6 @@ async def test_an_answer_that_a_hook_denies_is_withheld(mode: str) -> None:
     assert SECRET not in str(house.of("tool:error"))
 
 
-@EVERY_ERA
 async def test_an_answer_is_withheld_where_a_hook_crashes_after_the_call(mode: str) -> None:
     house = house_of(SECRET)
     house.on("tool:post", lambda data: 1 / 0)
@@ -247,7 +238,6 @@ async def test_a_person_may_be_asked_about_an_answer(mode: str, choice: str, cod
     assert (SECRET in str(result)) is (code is None)
 
 
-@EVERY_ERA
 @pytest.mark.parametrize("answer", [ToolError("no such place", code="nowhere"), ToolResult(success=False, error="no")])
 async def test_failures_are_told_in_addition_and_only_what_was_returned_is_a_result(mode: str, answer: Any) -> None:
     house = house_of(answer)
@@ -262,7 +252,6 @@ async def test_failures_are_told_in_addition_and_only_what_was_returned_is_a_res
     assert heard["error"]["type"] == ("tool_error" if returned else "nowhere")
 
 
-@EVERY_ERA
 @pytest.mark.parametrize("raised", [RuntimeError(SECRET), SystemExit(SECRET), ExceptionGroup("g", [OSError(SECRET)])])
 async def test_of_what_nobody_expected_hooks_hear_what_the_client_gets(mode: str, raised: BaseException) -> None:
     house = house_of(raised)
@@ -274,7 +263,6 @@ async def test_of_what_nobody_expected_hooks_hear_what_the_client_gets(mode: str
     assert SECRET not in str(heard)
 
 
-@EVERY_ERA
 async def test_a_tool_that_is_too_slow_is_an_error_for_hooks(mode: str) -> None:
     house = House(timeout=0.05)
 
@@ -310,7 +298,7 @@ async def test_a_call_that_is_given_up_is_cancelled_and_no_hook_hears_of_its_end
         house.on(event)
     async with visited(house, mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "waits", {})
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             await begun.wait()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
@@ -324,7 +312,6 @@ def _of_itself() -> dict[str, Any]:
     return made
 
 
-@EVERY_ERA
 async def test_an_answer_that_a_hook_has_made_unreadable_is_withheld_and_says_why(mode: str) -> None:
     house = house_of({"sum": 3})
     house.on("tool:post", modify(tool_result=_of_itself()))

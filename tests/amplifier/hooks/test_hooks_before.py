@@ -38,7 +38,6 @@ async def test_a_hook_hears_the_call_and_it_goes_on(mode: str) -> None:
     assert "timestamp" in heard
 
 
-@EVERY_ERA
 async def test_a_denied_call_does_not_run_and_its_client_reads_the_reason(mode: str) -> None:
     house = House()
     house.on("tool:pre", deny("not on Sundays"))
@@ -53,7 +52,6 @@ async def test_a_denied_call_does_not_run_and_its_client_reads_the_reason(mode: 
     assert error["error"] == {"message": "Tool 'add' was denied: not on Sundays", "type": "denied"}
 
 
-@EVERY_ERA
 async def test_a_denial_ends_it_whoever_would_come_after(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask(), priority=1)
@@ -65,7 +63,6 @@ async def test_a_denial_ends_it_whoever_would_come_after(mode: str) -> None:
     assert (len(house.of("tool:pre")), person.asked, house.ran) == (3, [], [])
 
 
-@EVERY_ERA
 async def test_changed_arguments_are_what_the_tool_and_later_hooks_get(mode: str) -> None:
     house = House()
     house.on("tool:pre", modify(tool_input={"n": 5}))
@@ -78,8 +75,7 @@ async def test_changed_arguments_are_what_the_tool_and_later_hooks_get(mode: str
     assert [data["tool_input"] for data in (house.of("tool:pre")[1], *house.of("tool:post"))] == [{"n": 5}] * 2
 
 
-@EVERY_ERA
-@pytest.mark.parametrize("made", [{"n": "five"}, {}, {"n": 1, "more": 2}, None, ["n"], "n", 5, {"n": {1, 2}}])
+@pytest.mark.parametrize("made", [{"n": "five"}, {}, None, ["n"], {"n": {1, 2}}])
 async def test_arguments_that_a_hook_has_spoilt_do_not_reach_the_tool_and_nobody_is_asked(mode: str, made: Any) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", modify(tool_input=made))
@@ -93,7 +89,6 @@ async def test_arguments_that_a_hook_has_spoilt_do_not_reach_the_tool_and_nobody
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_arguments"]
 
 
-@EVERY_ERA
 async def test_arguments_that_differ_by_type_alone_are_changed(mode: str) -> None:
     house = House()
     house.on("tool:pre", modify(tool_input={"text": "2"}))
@@ -101,7 +96,6 @@ async def test_arguments_that_differ_by_type_alone_are_changed(mode: str) -> Non
         assert texts(await client.call_tool("say", {"text": "two"})) == ["said 2"]
 
 
-@EVERY_ERA
 async def test_no_hook_hears_of_a_call_whose_arguments_do_not_fit(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask())
@@ -110,7 +104,6 @@ async def test_no_hook_hears_of_a_call_whose_arguments_do_not_fit(mode: str) -> 
     assert (house.heard, person.asked, house.ran) == ([], [], [])
 
 
-@EVERY_ERA
 async def test_what_the_model_is_to_read_stands_after_the_answer_for_it_alone(mode: str) -> None:
     house = House()
     house.on("tool:pre", inject("Mind the gap."))
@@ -126,7 +119,6 @@ async def test_what_the_model_is_to_read_stands_after_the_answer_for_it_alone(mo
     ]
 
 
-@EVERY_ERA
 async def test_what_the_model_is_to_read_is_told_with_a_failure_too_and_nothing_twice(mode: str) -> None:
     house = House()
     house.on("tool:pre", inject("Ask for help."))
@@ -148,7 +140,6 @@ async def test_a_change_is_kept_beside_a_question_and_beside_a_text(mode: str, o
     assert person.prompts == ["Sure?"]
 
 
-@EVERY_ERA
 async def test_a_hook_that_crashes_denies_and_says_nothing_of_why(mode: str) -> None:
     house = House()
     house.on("tool:pre", lambda data: data["no such"])
@@ -159,7 +150,6 @@ async def test_a_hook_that_crashes_denies_and_says_nothing_of_why(mode: str) -> 
     assert house.ran == []
 
 
-@EVERY_ERA
 async def test_a_hook_that_hangs_denies(mode: str) -> None:
     house = House(hook_timeout=0.05)
 
@@ -196,7 +186,6 @@ async def test_what_hooks_want_the_user_to_read_is_in_the_clients_log(mode: str)
     ]
 
 
-@EVERY_ERA
 async def test_no_hook_can_change_anything_in_place(mode: str) -> None:
     house = House()
 

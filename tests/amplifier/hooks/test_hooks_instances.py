@@ -46,7 +46,7 @@ async def asked_at(talk: Talk) -> Any:
 
 async def by_default(caplog: pytest.LogCaptureFixture) -> None:
     """Wait until an approval has had its time."""
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         while "by default" not in caplog.text:  # noqa: ASYNC110 - nobody says when
             await anyio.sleep(0.01)
 

@@ -12,17 +12,18 @@ from tests.kits.hooks.hooked_sources import written
 from tests.kits.hooks.hooks_kit import Json
 
 from tests.kits.survival.isolation_live import eventually  # isort: skip - hooks_kit says where
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Guest, Way, live  # isort: skip - hooks_kit says where
+from tests.kits.survival.survival_kit import PATIENCE, Guest, Way, live  # isort: skip - hooks_kit says where
 
 CODE = "mcp-bridge/code"
 PERSON = Guest(can={"elicitation": {"form": {}}})
-EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=str)
-STATELESS = pytest.mark.parametrize("way", [way for way in WAYS if way.stateless], ids=str)
+STDIO, HTTP = Way("stdio", False), Way("http", True)
+BOTH = [STDIO, HTTP]
+"""A way for each transport and each era."""
 
 
-def settings_in(folder: Path, host: str = "native", **more: Any) -> Json:
+def settings_in(folder: Path, host: str = "native", hook_timeout: str = "60s", **more: Any) -> Json:
     """Settings for a live server with every kind of source, under hooks."""
-    return {**json.loads(written(folder, host=host).read_text()), **more}
+    return {**json.loads(written(folder, host=host, hook_timeout=hook_timeout).read_text()), **more}
 
 
 def code_of(result: Json) -> str | None:
@@ -31,9 +32,9 @@ def code_of(result: Json) -> str | None:
     return code
 
 
-@EVERY_WAY
+@pytest.mark.parametrize(("way", "host"), [(STDIO, "native"), (HTTP, "core")], ids=str, indirect=["host"])
 def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, tmp_path: Path) -> None:
-    with live(way, tmp_path, settings=settings_in(tmp_path, host)) as server, server.neighbour(PATIENCE):
+    with live(way, tmp_path, settings=settings_in(tmp_path, host, "5s")) as server, server.neighbour(PATIENCE):
         for name in ("of_file", "of_worker", "of_module"):
             assert server.result(name, word="alias")["structuredContent"] == {"word": "real"}
             assert server.result(name, word="secret")["structuredContent"] == {"word": "***"}
@@ -44,15 +45,22 @@ def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, 
         server.says("hooks crash")
 
 
-@EVERY_WAY
+@pytest.mark.parametrize("way", BOTH, ids=str)
 def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: Path) -> None:
     with live(way, tmp_path, settings=settings_in(tmp_path)) as server:
         assert code_of(server.result("of_file", word="asked")) == "approval_declined"
         server.says("tool 'of_file': denied by default, because nobody could be asked")
 
 
-@STATELESS
-@pytest.mark.parametrize(("choice", "code"), [("Allow once", None), ("Deny", "approval_declined")])
+@pytest.mark.parametrize(
+    ("way", "choice", "code", "host"),
+    [
+        (Way("stdio", True), "Allow once", None, "core"),
+        (HTTP, "Deny", "approval_declined", "native"),
+    ],
+    ids=str,
+    indirect=["host"],
+)
 def test_an_approval_that_one_process_asks_for_another_is_given(
     way: Way, choice: str, code: str | None, host: str, tmp_path: Path
 ) -> None:
@@ -70,9 +78,8 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
         assert again["error"]["data"] == {"reason": "invalid_request_state"}
 
 
-def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(host: str, tmp_path: Path) -> None:
-    way = next(way for way in WAYS if way.transport == "stdio" and not way.stateless)
-    with live(way, tmp_path, settings=settings_in(tmp_path, host), guest=PERSON) as server:
+def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: Path) -> None:
+    with live(STDIO, tmp_path, settings=settings_in(tmp_path, "core"), guest=PERSON) as server:
         waiting = server.call("of_worker", word="asked")
         asked = eventually(lambda: [each for each in server.heard if each.get("method") == "elicitation/create"])
         assert asked[0]["params"]["message"] == "of_worker?"

@@ -63,7 +63,6 @@ async def test_a_prompt_may_be_denied(mode: str) -> None:
     assert caught.value.error.data == {"name": "review", "code": "denied"}
 
 
-@EVERY_ERA
 async def test_a_hook_that_crashes_denies_a_prompt(mode: str) -> None:
     house = house_of()
     house.on("prompt:submit", lambda data: 1 / 0)
@@ -72,7 +71,6 @@ async def test_a_hook_that_crashes_denies_a_prompt(mode: str) -> None:
             await got(client)
 
 
-@EVERY_ERA
 async def test_a_text_that_is_changed_takes_the_place_of_all_messages(mode: str) -> None:
     house = house_of()
     house.on("prompt:submit", modify(prompt="[gone]"))
@@ -80,7 +78,6 @@ async def test_a_text_that_is_changed_takes_the_place_of_all_messages(mode: str)
         assert await got(client) == [("user", "[gone]")]
 
 
-@EVERY_ERA
 async def test_messages_that_are_changed_are_the_prompt(mode: str) -> None:
     def change(data: dict[str, Any]) -> Any:
         first, *others = data["messages"]
@@ -92,7 +89,6 @@ async def test_messages_that_are_changed_are_the_prompt(mode: str) -> None:
         assert await got(client) == [("user", "***"), *SAID[1:]]
 
 
-@EVERY_ERA
 @pytest.mark.parametrize("odd", [[7, {"role": "system", "content": [1]}, {}], [], {"a": 1}, "text"])
 async def test_odd_changes_of_messages_are_told_somehow(mode: str, odd: Any) -> None:
     house = house_of()
@@ -105,7 +101,6 @@ async def test_odd_changes_of_messages_are_told_somehow(mode: str, odd: Any) -> 
         assert said == SAID
 
 
-@EVERY_ERA
 @pytest.mark.parametrize(("role", "told"), [("system", "user"), ("user", "user"), ("assistant", "assistant")])
 async def test_what_hooks_inject_is_a_message_more(mode: str, role: str, told: str) -> None:
     house = house_of()
@@ -135,7 +130,6 @@ async def test_a_person_may_be_asked_about_a_prompt(mode: str, choice: str, allo
     assert house.heard[1][1]["prompt_name"] == "review"
 
 
-@EVERY_ERA
 async def test_a_prompt_that_fails_is_not_submitted(mode: str) -> None:
     house = house_of(fails=True)
     house.on("prompt:submit")
@@ -145,7 +139,6 @@ async def test_a_prompt_that_fails_is_not_submitted(mode: str) -> None:
     assert house.of("prompt:submit") == []
 
 
-@EVERY_ERA
 async def test_events_of_tools_and_of_prompts_are_apart(mode: str) -> None:
     house = house_of()
     for event in ("tool:pre", "tool:post", "prompt:submit"):

@@ -12,9 +12,13 @@ from mcp_bridge.app.factory import from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 from tests.kits.hooks.hooked_sources import OF_ALL, TOOLS, written
-from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, code_of, texts
+from tests.kits.hooks.hooks_kit import EVERY_ERA, STATELESS, Someone, code_of, texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
+ERAS_AND_HOSTS = pytest.mark.parametrize(
+    ("mode", "host"), [("legacy", "core"), (STATELESS, "native")], indirect=["host"]
+)
+"""Each era once and each host once: what differs by one does not depend on the other."""
 
 
 def bridge_in(folder: Path, **more: Any) -> Any:
@@ -22,7 +26,7 @@ def bridge_in(folder: Path, **more: Any) -> Any:
     return from_settings(load(written(folder, **more), {}))
 
 
-@EVERY_ERA
+@ERAS_AND_HOSTS
 async def test_the_tools_of_every_source_are_under_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         for name in OF_ALL:
@@ -41,7 +45,7 @@ async def test_the_tools_of_every_source_are_under_the_hooks(mode: str, host: st
             assert code_of(await say("crash")) == "denied"
 
 
-@EVERY_ERA
+@ERAS_AND_HOSTS
 async def test_a_person_is_asked_about_the_tools_of_every_source(mode: str, host: str, tmp_path: Path) -> None:
     for choice, code in (("Allow once", None), ("Deny", "approval_declined")):
         person = Someone(choice)
@@ -52,14 +56,12 @@ async def test_a_person_is_asked_about_the_tools_of_every_source(mode: str, host
         assert person.prompts == ["of_chain?", *steps, *(f"{name}?" for name in OF_ALL[1:])]
 
 
-@EVERY_ERA
 async def test_arguments_that_a_hook_spoils_reach_no_tool_with_a_schema(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file", "of_worker", "of_module"):
             assert code_of(await client.call_tool(name, {"word": "spoilt"})) == "invalid_arguments"
 
 
-@EVERY_ERA
 async def test_calls_that_a_call_makes_are_governed_from_a_worker_too(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file_calls", "of_worker_calls"):
@@ -67,14 +69,13 @@ async def test_calls_that_a_call_makes_are_governed_from_a_worker_too(mode: str,
             assert code_of(await client.call_tool(name, {"word": "forbidden"})) == "denied"
 
 
-@EVERY_ERA
 async def test_resources_and_prompts_are_not_under_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(bridge_in(tmp_path, host=host), mode=mode) as client:
         assert (await client.read_resource("note://one")).contents[0].text == "a secret note"
         assert "a secret greeting" in str(await client.get_prompt("greeting", {}))
 
 
-@EVERY_ERA
+@ERAS_AND_HOSTS
 async def test_hooks_of_a_source_of_which_some_tools_are_in_workers_govern_all_the_same(
     mode: str, host: str, tmp_path: Path
 ) -> None:
@@ -85,7 +86,6 @@ async def test_hooks_of_a_source_of_which_some_tools_are_in_workers_govern_all_t
             assert (await client.call_tool(name, {"word": "secret"})).structured_content == {"word": "***"}
 
 
-@EVERY_ERA
 async def test_nothing_runs_while_a_hook_module_is_missing(mode: str, host: str, tmp_path: Path) -> None:
     (tmp_path / "broken_hooks.py").write_text("raise RuntimeError('not today')\n")
     (tmp_path / "own.py").write_text("from mcp_bridge import tool\n\n@tool\ndef own() -> str:\n    return 'ran'\n")

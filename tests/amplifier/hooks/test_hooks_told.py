@@ -43,7 +43,6 @@ async def test_whoever_hears_of_approvals_knows_what_is_asked_and_what_came_of_i
         assert data["tool_call_id"]
 
 
-@EVERY_ERA
 async def test_nobody_hears_of_approvals_where_nobody_is_to_be_asked(mode: str) -> None:
     house = House()
     for name in ("tool:pre", *APPROVALS):
@@ -53,7 +52,6 @@ async def test_nobody_hears_of_approvals_where_nobody_is_to_be_asked(mode: str) 
     assert told(house) == []
 
 
-@EVERY_ERA
 async def test_a_default_is_an_answer_too(mode: str) -> None:
     for default, outcome in (("allow", "approval:granted"), ("deny", "approval:denied")):
         house = House()
@@ -65,7 +63,6 @@ async def test_a_default_is_an_answer_too(mode: str) -> None:
         assert told(house) == ["approval:required", outcome]
 
 
-@EVERY_ERA
 async def test_those_who_hear_of_an_approval_do_not_decide_it_but_may_add_words(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask(approval_options=OPTIONS))
@@ -105,7 +102,6 @@ async def test_what_the_user_is_told_is_an_event(mode: str, event: str, decision
     assert heard == ["Mind it.", "And this."]
 
 
-@EVERY_ERA
 async def test_failures_have_the_result_under_all_its_names_whatever_has_failed(mode: str) -> None:
     house = House(tools={"hang": ToolLimits(timeout=0.2)})
 

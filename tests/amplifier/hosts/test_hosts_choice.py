@@ -22,6 +22,7 @@ from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 from tests.kits.hosts.hosts_kit import HOOK, TOOL, package
+from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 MISSING = "not installed. Run: pip install 'mcp-tool-bridge[amplifier]'"
@@ -71,7 +72,6 @@ def test_every_file_of_a_package_counts_and_nothing_is_imported(tmp_path: Path) 
     [
         ("amplifier.toml", '[module]\ntransport = "grpc"\n', True),
         ("amplifier.toml", '[module]\ntype = "tool"\n', False),
-        ("amplifier.toml", "[other]\n", False),
         ("amplifier.toml", "module = 1\n", False),
         ("amplifier.toml", "[module", False),
         ("module.wasm", "", True),
@@ -118,6 +118,7 @@ def one_of_each(tmp_path: Path) -> dict[str, Any]:
     return {"tools": ["native", {"module": "tool-greet", "source": "amplifier-module-tool-greet"}, "nowhere"]}
 
 
+@BOTH_LOOPS
 async def test_the_settings_decide_else_what_the_modules_import(
     one_of_each: dict[str, Any], tmp_path: Path, anyio_backend: str
 ) -> None:
@@ -163,10 +164,8 @@ def test_the_command_names_the_extra_where_it_is_missing(host: str, code: int, t
     assert ("1 tool" in done.stdout + done.stderr) is (host == "auto")
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_settings_serve_modules_that_import_amplifier_core(
-    mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     package(tmp_path, "tool-greet", TOOL)
@@ -176,8 +175,8 @@ async def test_settings_serve_modules_that_import_amplifier_core(
         "hooks: [{module: hooks-manners, source: amplifier-module-hooks-manners}]\n"
     )
     bridge = from_settings(load(tmp_path / "plan.yaml", {}))
-    with anyio.fail_after(30):
-        async with connect(bridge, mode=mode) as client:
+    with anyio.fail_after(60):
+        async with connect(bridge) as client:
             assert (await client.call_tool("greet", {"who": "me"})).content[0].text == "Hello, you!"
             assert "not them" in (await client.call_tool("greet", {"who": "enemy"})).content[0].text
             failed = await client.call_tool("greet", {"who": "nobody"})

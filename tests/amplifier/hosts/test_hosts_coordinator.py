@@ -23,7 +23,7 @@ def anyio_backend() -> str:
 
 def coordinator(**config: Any) -> CoreCoordinator:
     """A coordinator without a session."""
-    return CoreCoordinator(config, CoreHooks(timeout=5.0))
+    return CoreCoordinator(config, CoreHooks(timeout=60.0))
 
 
 async def test_mounting_is_done_at_the_call_and_may_be_awaited() -> None:

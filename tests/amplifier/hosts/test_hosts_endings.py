@@ -6,7 +6,6 @@ import ast
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,20 @@ import mcp_bridge
 from tests.kits.hosts.hosts_kit import TOOL, package
 from tests.kits.paths import ROOT
 
-RUNS = 20
 LAST_MOMENT = """
 
+import os
+import sys
+
 import amplifier_core
+
+
+class Finalized:
+    def __del__(self, write=os.write):
+        write(2, b"finalized\\n")
+
+
+sys.finalized = Finalized()
 
 
 async def last(coordinator):
@@ -42,7 +51,10 @@ async def mount(coordinator, config=None):
 
     return end
 """
-"""A module that has amplifier-core itself emit when everything ends: right after that an interpreter may crash."""
+"""A module that makes amplifier-core itself emit when everything ends, and shows whether the interpreter is finalized.
+
+An interpreter that is finalized right after an emit may crash: one run in two on Python 3.11.
+"""
 
 
 @pytest.fixture
@@ -54,24 +66,19 @@ def plan(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "args",
     [["call", "greet", "who=you", "--file"], ["validate"], ["serve"]],
     ids=["call", "validate", "serve until EOF"],
 )
 def test_no_command_crashes_at_its_end(args: list[str], plan: Path) -> None:
-    def ended(_: int) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "mcp_bridge", *args, plan.name],
-            cwd=plan.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        return done.returncode, done.stderr
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        runs = list(pool.map(ended, range(RUNS)))
-    assert [code for code, _ in runs] == [0] * RUNS, runs[-1]
-    assert not [said for _, said in runs if "PyGILState" in said or "Fatal Python error" in said]
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_bridge", *args, plan.name],
+        cwd=plan.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not [line for line in done.stderr.splitlines() if "PyGILState" in line or "Fatal Python error" in line]
+    assert "finalized" not in done.stderr
 
 
 def test_pytest_runs_beside_amplifier_core_without_its_plugin(tmp_path: Path) -> None:

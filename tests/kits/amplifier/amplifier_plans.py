@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from mcp.client import Client
 
 from mcp_bridge import ToolRegistry
@@ -21,6 +22,8 @@ from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
 
 PATIENCE = 60.0
+BOTH_HOSTS = pytest.mark.parametrize("host", ["native", "core"], indirect=True)
+"""For tests whose subject differs by what modules are mounted on; they use the fixture `host`."""
 HEADS = {
     "native": """
 from types import SimpleNamespace

@@ -121,7 +121,7 @@ class Hosted:
         assert problems == []
         self.ended: list[Any] = []
         config = {**plan, "ended": self.ended}
-        self.session: Session = session_on(host, config, Resolver(folder), [folder], lambda: None, timeout=5.0)
+        self.session: Session = session_on(host, config, Resolver(folder), [folder], lambda: None, timeout=60.0)
 
     @property
     def coordinator(self) -> Any:

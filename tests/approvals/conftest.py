@@ -1,0 +1,13 @@
+"""What every test of approvals may use."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kits.hooks.hooks_kit import STATELESS
+
+
+@pytest.fixture
+def mode() -> str:
+    """The era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
+    return STATELESS
