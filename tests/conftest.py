@@ -63,12 +63,6 @@ def _is_core_on_trio(item: pytest.Item) -> bool:
     return (params.get("host"), params.get("anyio_backend")) == ("core", "trio")
 
 
-@pytest.fixture(params=["native", "core"])
-def host(request: pytest.FixtureRequest) -> str:
-    """The host that mounts the modules; a test that uses this fixture runs on both hosts."""
-    return str(request.param)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def state_of_tests() -> Iterator[None]:
     """Store the state of bridges in a temporary folder. Its path is short because sockets have a limit."""
