@@ -98,8 +98,8 @@ def test_a_server_that_says_nothing_of_resources_is_not_asked(tmp_path: Path) ->
 
 def test_ends_of_sources_are_told_from_what_others_say() -> None:
     said = (
-        "2026-01-01 ERROR mcp_bridge.app.bridge: source 'it's' ended: why: 1\n"
-        "2026-01-01 ERROR mcp_bridge.app.bridge: source 'x': a problem\n"
+        "2026-01-01 ERROR mcp_bridge.bridge: source 'it's' ended: why: 1\n"
+        "2026-01-01 ERROR mcp_bridge.bridge: source 'x': a problem\n"
         "source 'y' ended: not in the log\n"
     )
     assert [(one.check, one.detail) for one in of_sources(said)] == [("source 'it's'", "it has ended: why: 1")]
