@@ -1,0 +1,91 @@
+"""Commands in forks of one process that has imported what they need: importing it takes most of their time.
+
+A program on the PATH of a test hands its standard streams, arguments, folder and environment to that process over a
+socket, and exits as the fork does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.kits.paths import ROOT
+
+MODULE = "mcp_bridge"
+CLIENT = """
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(sys.argv[1])
+    order = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [len(order).to_bytes(4)], [0, 1, 2])
+    server.sendall(order)
+    sys.exit(int(server.recv(16) or b"1"))
+"""
+
+
+@contextlib.contextmanager
+def forked_commands(folder: Path) -> Iterator[list[str]]:
+    """Run the process for the block. The command that it yields takes `mcp_bridge` or a script, and arguments."""
+    client, path = folder / "client.py", folder / "socket"
+    client.write_text(CLIENT, encoding="utf-8")
+    command = [sys.executable, "-m", "tests.kits.docs.forked_commands", str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # as a client has them
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield [sys.executable, "-I", "-S", str(client), str(path)]
+        finally:
+            process.terminate()
+
+
+def main() -> None:
+    """Serve orders one after the other. In a fork this returns once its command has run."""
+    for name in ("mcp.client", "mcp_bridge.cli.app", "mcp_bridge.server", "mcp_bridge.testing", "rich.table"):
+        importlib.import_module(name)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(sys.argv[1])
+        server.listen()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        print("ready", flush=True)
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                head, streams, _, _ = socket.recv_fds(connection, 4, 3)
+                order = connection.makefile("rb").read(int.from_bytes(head))
+                child = os.fork()
+                if not child:
+                    break
+                for stream in streams:
+                    os.close(stream)
+                _, status = os.waitpid(child, 0)
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"%d" % os.waitstatus_to_exitcode(status))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    arguments, folder, environ = json.loads(order)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.argv = arguments
+    if arguments[0] == MODULE:
+        sys.path[0] = folder
+        runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(arguments[0]).parent)
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
