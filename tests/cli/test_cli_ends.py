@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from mcp_bridge.cli import app
-from tests.kits.cli.cli_running import LIST, TOOLS, Inside, Started, calls, requests, run, started
+from tests.kits.cli.cli_running import LIST, TOOLS, Inside, Started, calls, requests, run_alone, started
 
 
 def quiet(command: Started) -> None:
@@ -97,20 +97,20 @@ def test_ctrl_c_ends_doctor_without_waiting_for_the_server(tmp_path: Path) -> No
 
 
 def test_a_thread_that_never_ends_does_not_keep_a_server_at_the_end_of_input(tmp_path: Path) -> None:
-    done = run("serve", TOOLS, cwd=tmp_path, stdin=requests(calls("leaves_a_thread"), LIST))
+    done = run_alone("serve", TOOLS, cwd=tmp_path, stdin=requests(calls("leaves_a_thread"), LIST))
     assert done.code == 0
     assert '"left"' in done.out
     assert len(done.out.splitlines()) == 2
 
 
 def test_a_thread_that_never_ends_does_not_keep_a_call(tmp_path: Path) -> None:
-    done = run("call", "leaves_a_thread", "-f", TOOLS, cwd=tmp_path)
+    done = run_alone("call", "leaves_a_thread", "-f", TOOLS, cwd=tmp_path)
     assert (done.code, done.out, done.err) == (0, "left\n", "")
 
 
 def test_a_call_that_takes_too_long_ends_though_its_thread_does_not(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(f"limits: {{timeout: 200ms}}\nsources: [{{type: python, path: '{TOOLS}'}}]\n")
-    done = run("call", "blocks", "-f", "x.yaml", cwd=tmp_path)
+    done = run_alone("call", "blocks", "-f", "x.yaml", cwd=tmp_path)
     assert (done.code, done.out) == (1, "")
     assert "did not answer within 0.2 seconds" in done.err
 

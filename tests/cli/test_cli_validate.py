@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.kits.cli.cli_running import TOOLS, Inside, run
+from tests.kits.cli.cli_running import TOOLS, Inside, run_alone
 from tests.kits.paths import ROOT
 
 GOOD = "from mcp_bridge import tool\n\n@tool\ndef fine() -> int:\n    return 1\n"
@@ -203,6 +203,6 @@ def test_help_is_data_and_usage_errors_are_not(
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
-    done = run("validate", TOOLS, "--json", cwd=tmp_path)
+    done = run_alone("validate", TOOLS, "--json", cwd=tmp_path)
     assert done.code == 0
     assert done.json["ok"] is True

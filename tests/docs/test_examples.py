@@ -12,6 +12,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
+from tests.kits.forked_commands import forked_command
 from tests.kits.paths import ROOT
 
 EXPECTED = {
@@ -44,10 +45,10 @@ def test_every_example_has_an_expectation() -> None:
 
 
 @pytest.mark.parametrize(("name", "tools"), EXPECTED.items())
-async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path, forked: list[str]) -> None:
+async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path) -> None:
     server = StdioServerParameters(
-        command=forked[0],
-        args=[*forked[1:], "mcp_bridge", "serve", str(ROOT / "config" / name)],
+        command=forked_command()[0],
+        args=[*forked_command()[1:], "mcp_bridge", "serve", str(ROOT / "config" / name)],
         env={**get_default_environment(), **{key: value for key, value in os.environ.items() if "COV" in key}},
         cwd=tmp_path,
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.forked_commands import forked_command
 from tests.kits.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -59,11 +60,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, forked: list[str]) -> dict[str, str]:
+def environment(tmp_path: Path) -> dict[str, str]:
     """A PATH on which `mcp-bridge` is the one of this checkout."""
     script = tmp_path / "bin" / "mcp-bridge"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {shlex.join(forked)} mcp_bridge "$@"\n', encoding="utf-8")
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(forked_command())} mcp_bridge "$@"\n', encoding="utf-8")
     script.chmod(0o755)
     return {**os.environ, "PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
 
@@ -73,10 +74,12 @@ def test_the_readmes_tool_file_has_about_ten_lines() -> None:
 
 
 @pytest.mark.parametrize("snippet", snippets("python"), ids=str)
-def test_python_runs(snippet: Snippet, folder: Path, forked: list[str]) -> None:
+def test_python_runs(snippet: Snippet, folder: Path) -> None:
     source = folder / "snippet.py"
     source.write_text(snippet.body, encoding="utf-8")
-    done = subprocess.run([*forked, str(source)], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(
+        [*forked_command(), str(source)], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -7,22 +7,26 @@ socket, and exits as the fork does.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import json
 import os
 import runpy
-import signal
+import select
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.kits.paths import ROOT
 
 MODULE = "mcp_bridge"
+_PROCESSES: list[subprocess.Popen[str]] = []
+"""Kept, as their standard input is: its end is theirs."""
 CLIENT = """
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
@@ -34,33 +38,34 @@ with socket.socket(socket.AF_UNIX) as server:
 """
 
 
-@contextlib.contextmanager
-def forked_commands(folder: Path) -> Iterator[list[str]]:
-    """Run the process for the block. The command that it yields takes `mcp_bridge` or a script, and arguments."""
+@functools.cache
+def forked_command() -> list[str]:
+    """A command that runs `mcp_bridge`, or a script, with arguments. The process that it is forked from starts once."""
+    folder = Path(tempfile.mkdtemp(prefix="fc"))
     client, path = folder / "client.py", folder / "socket"
     client.write_text(CLIENT, encoding="utf-8")
-    command = [sys.executable, "-m", "tests.kits.docs.forked_commands", str(path)]
+    command = [sys.executable, "-m", "tests.kits.forked_commands", str(path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # as a client has them
-    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield [sys.executable, "-I", "-S", str(client), str(path)]
-        finally:
-            process.terminate()
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    _PROCESSES.append(process)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return [sys.executable, "-I", "-S", str(client), str(path)]
 
 
 def main() -> None:
-    """Serve orders one after the other. In a fork this returns once its command has run."""
+    """Run orders, one after the other, until standard input ends."""
     for name in ("mcp.client", "mcp_bridge.cli.app", "mcp_bridge.server", "mcp_bridge.testing", "rich.table"):
         importlib.import_module(name)
     gc.freeze()  # what is there is not copied by collections in forks
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(sys.argv[1])
         server.listen()
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         print("ready", flush=True)
         while True:
+            if sys.stdin in select.select([server, sys.stdin], [], [])[0]:
+                shutil.rmtree(Path(sys.argv[1]).parent)
+                return
             connection, _ = server.accept()
             with connection:
                 head, streams, _, _ = socket.recv_fds(connection, 4, 3)
@@ -76,7 +81,6 @@ def main() -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     arguments, folder, environ = json.loads(order)
     os.chdir(folder)
     os.environ.clear()
