@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx2
@@ -34,7 +34,7 @@ def test_ctrl_c_ends_stdio_quietly(tmp_path: Path) -> None:
 def test_ctrl_c_ends_http_quietly(tmp_path: Path) -> None:
     with started("serve", TOOLS, "--http", "0", cwd=tmp_path) as command:
         url = command.until("Serving").split()[4]
-        with httpx2.Client(timeout=20) as client:
+        with httpx2.Client(timeout=100) as client:
             assert client.get(url.replace("/mcp", "/health")).status_code == 200
             command.interrupt()
             quiet(command)
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_a_call_with_130_and_no_traceback(tmp_path: Path, tool: str)
 def test_a_tool_that_will_not_be_cancelled_ends_at_the_second_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
         "import anyio\nfrom mcp_bridge import tool\n\n@tool\nasync def stubborn() -> str:\n    print('begun')\n"
-        "    with anyio.CancelScope(shield=True):\n        await anyio.sleep(100)\n    return ''\n"
+        "    with anyio.CancelScope(shield=True):\n        await anyio.sleep(3600)\n    return ''\n"
     )
     with started("call", "stubborn", cwd=tmp_path) as command:
         command.until("begun")
@@ -82,18 +82,15 @@ def test_a_tool_that_will_not_be_cancelled_ends_at_the_second_ctrl_c(tmp_path: P
 
 
 def test_ctrl_c_ends_doctor_without_waiting_for_the_server(tmp_path: Path) -> None:
-    source = "import sys, time; sys.stdin.readline(); open('begun', 'w'); time.sleep(100)"
     begun = tmp_path / "begun"
-    source = source.replace("'begun'", repr(str(begun)))
-    with started("doctor", "--command", f'{sys.executable} -c "{source}"', "--timeout", "50", cwd=tmp_path) as command:
-        deadline = time.monotonic() + 30
-        while not begun.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        command.interrupt()
-        before = time.monotonic()
-        done = command.end()
+    os.mkfifo(begun)
+    source = f"import sys, time; sys.stdin.readline(); open({str(begun)!r}, 'w').close(); time.sleep(3600)"
+    command = f'{sys.executable} -c "{source}"'
+    with started("doctor", "--command", command, "--timeout", "3600", cwd=tmp_path) as doctor:
+        begun.read_text()  # waits for the server
+        doctor.interrupt()
+        done = doctor.end()
     assert (done.code, done.out, done.err) == (130, "", "")
-    assert time.monotonic() - before < 10
 
 
 def test_a_thread_that_never_ends_does_not_keep_a_server_at_the_end_of_input(tmp_path: Path) -> None:

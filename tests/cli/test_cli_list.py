@@ -77,7 +77,6 @@ def test_titles_and_annotations_are_in_json_where_a_tool_has_them(inside: Inside
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--tag", "kind"], ["echo", "loud"]),
         (["--tag", "first", "--tag", "bad"], ["breaks", "echo", "refuses"]),
         (["--tag", "kind", "--tag", "first", "--all-tags"], ["echo"]),
         (["--tag", "kind", "--tag", "bad", "--all-tags"], []),
