@@ -23,14 +23,10 @@ CALL = ("call", "-f", TOOLS)
     [
         ("text=hello there", "text", "hello there"),
         ("text=5", "text", "5"),
-        ("text=", "text", ""),
         ("text=a=b", "text", "a=b"),
         ("number=1.5", "number", 1.5),
-        ("number=-2", "number", -2),
         ("flag=true", "flag", True),
-        ('items=[1, "a"]', "items", [1, "a"]),
         ('thing={"a": null}', "thing", {"a": None}),
-        ("thing=null", "thing", None),
         ("thing=not JSON", "thing", "not JSON"),
     ],
 )
@@ -60,7 +56,6 @@ def test_standard_input_gives_arguments_and_an_empty_object_is_no_absence(tmp_pa
     ("given", "where", "found", "advice"),
     [
         (["text"], "arguments: ", "'text' is not key=value", "Write key=value"),
-        (["=x"], "arguments: ", "'=x' is not key=value", "Write key=value"),
         (["--arguments", "{a"], "--arguments: ", "not JSON", "read standard input"),
         (["text=x", "--arguments", "{}"], "arguments: ", "found both --arguments and 'text=x'", "or all of them"),
     ],

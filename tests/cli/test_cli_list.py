@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.cli.cli_running import COMMAND, TOOLS, Inside, run
+from tests.kits.cli.cli_running import COMMAND, TOOLS, Inside, run, run_alone
 
 ALL = [
     "blocks",
@@ -77,7 +77,6 @@ def test_titles_and_annotations_are_in_json_where_a_tool_has_them(inside: Inside
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--tag", "kind"], ["echo", "loud"]),
         (["--tag", "first", "--tag", "bad"], ["breaks", "echo", "refuses"]),
         (["--tag", "kind", "--tag", "first", "--all-tags"], ["echo"]),
         (["--tag", "kind", "--tag", "bad", "--all-tags"], []),
@@ -119,5 +118,5 @@ def test_an_encoding_without_the_letter_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
         'from mcp_bridge import ToolEntry\na = ToolEntry("a", "", lambda data: "ü", {})\n', encoding="utf-8"
     )
-    done = run("call", "a", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    done = run_alone("call", "a", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
     assert (done.code, done.out) == (0, "\\xfc\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.kits.cli.cli_running import TOOLS, Inside, run
+from tests.kits.cli.cli_running import TOOLS, Inside, run_alone
 from tests.kits.paths import ROOT
 
 GOOD = "from mcp_bridge import tool\n\n@tool\ndef fine() -> int:\n    return 1\n"
@@ -37,7 +37,6 @@ def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
     [
         ("\n\nimport nothing_of_this_name\n", 3, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("def f(:\n", 1, "SyntaxError"),
-        ("a = 1\nb = a / 0\n", 2, "ZeroDivisionError"),
         ("\nraise SystemExit(4)\n", 2, "SystemExit: 4"),
     ],
 )
@@ -93,15 +92,11 @@ def test_a_file_without_tools_says_what_to_do(inside: Inside, tmp_path: Path) ->
     ("suffix", "content", "line", "problem"),
     [
         ("yaml", "sources:\n  - {type: python, pth: tools.py}\n", 2, "sources[0].pth: unknown key 'pth', did you mean"),
-        ("yaml", "name: x\nlimit: {}\n", 2, "limit: unknown key 'limit', did you mean 'limits'?"),
-        ("yaml", "name: x\nlimits:\n  timeout: -3\n", 3, "limits.timeout: expected more than 0, found the number -3"),
         ("yaml", "name: [\n", 2, ""),
-        ("yaml", "sources:\n  - {type: pythn, path: x}\n", 2, "sources[0].type: unknown source type 'pythn'. Known"),
         ("yaml", "sources:\n  - {type: python, path: '${UNSET_X}'}\n", 2, "environment variable UNSET_X is not set"),
         ("json", '{\n"sources": 3}', 2, "sources: expected a list, found"),
         ("toml", 'name = "x"\n[http]\nport = 99999\n', 3, "http.port: expected 65535 or less, found the number 99999"),
         ("yaml", "sources:\n  - {type: python}\n", 2, "give either path or module"),
-        ("yaml", "sources:\n  - {type: python, path: a.py}\n  - {type: python, path: a.py}\n", 3, "named 'a'. Give"),
     ],
 )
 def test_an_error_of_the_settings_is_told_with_file_and_line(
@@ -120,16 +115,18 @@ def test_an_error_of_the_settings_is_told_with_file_and_line(
     assert as_json.json["errors"][0].startswith(f"{file}:{line}: ")
 
 
-@pytest.mark.parametrize("command", [["list"], ["validate"], ["call", "x", "-f"], ["serve"]])
 @pytest.mark.parametrize(
-    ("name", "problem"),
+    ("command", "name", "problem"),
     [
-        ("missing.py", "no such file or folder. Check the path"),
-        ("missing", "no such file or folder. Check the path"),
-        ("missing.yaml", "no such file. Create it"),
-        ("notes.txt", "nothing here can be served. Serve a .py file"),
-        ("folder.yaml", "found a directory, expected a file"),
-        ("n" * 300 + ".py", "no such file or folder. Check the path"),
+        (["list"], "missing.py", "no such file or folder. Check the path"),
+        (["list"], "missing", "no such file or folder. Check the path"),
+        (["list"], "missing.yaml", "no such file. Create it"),
+        (["list"], "notes.txt", "nothing here can be served. Serve a .py file"),
+        (["list"], "folder.yaml", "found a directory, expected a file"),
+        (["list"], "n" * 300 + ".py", "no such file or folder. Check the path"),
+        (["validate"], "missing.py", "no such file or folder. Check the path"),
+        (["call", "x", "-f"], "missing.py", "no such file or folder. Check the path"),
+        (["serve"], "missing.py", "no such file or folder. Check the path"),
     ],
 )
 def test_a_path_that_cannot_be_served_is_a_usage_error(
@@ -203,6 +200,6 @@ def test_help_is_data_and_usage_errors_are_not(
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
-    done = run("validate", TOOLS, "--json", cwd=tmp_path)
+    done = run_alone("validate", TOOLS, "--json", cwd=tmp_path)
     assert done.code == 0
     assert done.json["ok"] is True

@@ -47,32 +47,17 @@ def written(folder: Path, *tools: str, more: str = "") -> Path:
     return path
 
 
-def test_modules_that_are_in_place_are_counted(inside: Inside, tmp_path: Path) -> None:
-    done = inside("doctor", written(tmp_path, "good"))
-    assert done.code == 0, done.err
-    assert done.err.splitlines()[-1] == "ok   modules of 'mine': 1 module of 1 mounted and ready"
-
-
-def test_modules_that_are_not_in_place_are_findings_and_each_is_told_once(inside: Inside, tmp_path: Path) -> None:
-    done = inside("doctor", written(tmp_path, "good", "bad", "unready"), "--json")
-    assert (done.code, done.json["ok"]) == (1, False)
-    _, _, whole, *failed = done.json["checks"]
-    assert (whole["check"], whole["ok"]) == ("modules of 'mine'", True)
-    assert whole["detail"] == "1 module of 3 mounted and ready"
-    assert [(one["check"], one["ok"]) for one in failed] == [
-        ("module 'bad' of 'mine'", False),
-        ("module 'unready' of 'mine'", False),
-    ]
-    assert "ZeroDivisionError" in failed[0]["detail"]
-    assert failed[1]["detail"] == "on_session_ready failed: ValueError: why"
-    assert all(one["advice"] for one in failed)
-
-
-def test_a_source_that_has_ended_is_a_finding_though_others_go_on(inside: Inside, tmp_path: Path) -> None:
-    done = inside("doctor", written(tmp_path, "bad", more="  - {type: python, path: plain.py}\n"))
+def test_modules_and_sources_that_are_not_in_place_are_findings_and_each_is_told_once(
+    inside: Inside, tmp_path: Path
+) -> None:
+    gone = "  - {type: amplifier, name: gone, plan: {tools: [{module: bad, source: bad.py}]}}\n"
+    done = inside("doctor", written(tmp_path, "good", "bad", "unready", more=gone))
     assert done.code == 1
-    assert done.err.count("FAIL source 'mine': it has ended: bad: module 'bad' cannot be imported") == 1
-    assert "1 tool" in done.err
+    assert "ok   modules of 'mine': 1 module of 3 mounted and ready" in done.err.splitlines()
+    assert done.err.count("FAIL module 'bad' of 'mine': ") == 1
+    assert "ZeroDivisionError" in done.err
+    assert done.err.count("FAIL module 'unready' of 'mine': on_session_ready failed: ValueError: why") == 1
+    assert done.err.count("FAIL source 'gone': it has ended: bad: module 'bad' cannot be imported") == 1
 
 
 def test_validate_names_what_is_not_in_place_too(inside: Inside, tmp_path: Path) -> None:
@@ -82,7 +67,7 @@ def test_validate_names_what_is_not_in_place_too(inside: Inside, tmp_path: Path)
     assert "source 'mine': unready: on_session_ready failed: ValueError: why" in done.err
 
 
-@pytest.mark.parametrize("text", ["7", "'no JSON'", "'[]'", "'{}'", "json.dumps({'source': 'x', 'session': None})"])
+@pytest.mark.parametrize("text", ["'no JSON'", "'[]'", "json.dumps({'source': 'x', 'session': None})"])
 def test_a_stranger_that_says_odd_things_at_such_an_address_is_no_finding(
     inside: Inside, tmp_path: Path, text: str
 ) -> None:
@@ -98,8 +83,8 @@ def test_a_server_that_says_nothing_of_resources_is_not_asked(tmp_path: Path) ->
 
 def test_ends_of_sources_are_told_from_what_others_say() -> None:
     said = (
-        "2026-01-01 ERROR mcp_bridge.app.bridge: source 'it's' ended: why: 1\n"
-        "2026-01-01 ERROR mcp_bridge.app.bridge: source 'x': a problem\n"
+        "2026-01-01 ERROR mcp_bridge.bridge: source 'it's' ended: why: 1\n"
+        "2026-01-01 ERROR mcp_bridge.bridge: source 'x': a problem\n"
         "source 'y' ended: not in the log\n"
     )
     assert [(one.check, one.detail) for one in of_sources(said)] == [("source 'it's'", "it has ended: why: 1")]

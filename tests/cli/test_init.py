@@ -143,13 +143,13 @@ def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [("My Tools", "my-tools"), ("日本", "my-tools"), ("-x-", "x"), ("a.b_c", "a-b_c"), ("/", "my-tools")],
+    [("My Tools", "my-tools"), ("日本", "my-tools"), ("-x-", "x"), ("a.b_c", "a-b_c")],
 )
 def test_the_servers_name_is_made_of_the_folders(folder: str, name: str) -> None:
     assert project_name(Path("/somewhere", folder)) == name
 
 
-@pytest.mark.parametrize("folder", ["2026", "null", "1e3", "yes"])
+@pytest.mark.parametrize("folder", ["2026", "null"])
 def test_settings_are_sound_whatever_the_folder_is_called(tmp_path: Path, folder: str) -> None:
     assert inside(tmp_path, "init", folder).code == 0
     assert load(tmp_path / folder / "mcp-bridge.yaml", {}).name == folder

@@ -161,10 +161,7 @@ def test_a_plan_that_is_the_whole_file_is_locked_too(
     assert (done.code, "plan.yaml:1: git[0]: expected text" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_the_whole_way_from_settings_to_a_client(
-    mode: str, settings: Path, repository: Repository, tmp_path: Path
-) -> None:
+async def test_the_whole_way_from_settings_to_a_client(settings: Path, repository: Repository, tmp_path: Path) -> None:
     wheel(tmp_path / "wheels", "needed_words", "1.5", {"needed_words.py": "HELLO = 'good day'"})
     needy = "import needed_words\n" + says("one", "first").replace('"first"', "needed_words.HELLO")
     declared = '[project]\nname = "one"\nversion = "1"\ndependencies = ["needed-words>=1"]\n'
@@ -182,7 +179,7 @@ async def test_the_whole_way_from_settings_to_a_client(
         env={**get_default_environment(), "PYTHONPATH": str(ROOT), "PATH": "/nowhere"},
         cwd=tmp_path,
     )
-    with anyio.fail_after(90):
-        async with Client(stdio_client(server), mode=mode) as client:
+    with anyio.fail_after(100):
+        async with Client(stdio_client(server)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["one"]
             assert (await client.call_tool("one", {})).content[0].text == "good day"

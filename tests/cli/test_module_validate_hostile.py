@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.kits.cli.cli_running import PATIENCE, Done, Inside, run
+from tests.kits.cli.examining import Module, examine
 from tests.kits.cli.validated_modules import HEAD, TOOL, project, source
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the hostile modules are POSIX's")
@@ -45,22 +46,12 @@ def told(done: Done, item: str) -> str:
     ("place", "does", "item", "found"),
     [
         ("import", "os._exit(0)", "structure.import", "exit code 0"),
-        ("import", "sys.exit('bye')", "structure.import", "SystemExit"),
-        ("import", "import ctypes; ctypes.string_at(0)", "structure.import", "SIGSEGV"),
-        ("mount", "os._exit(3)", "mount.works", "exit code 3"),
-        ("mount", "sys.exit()", "mount.works", "SystemExit"),
-        ("mount", "raise KeyboardInterrupt", "mount.works", "KeyboardInterrupt"),
         ("mount", "os.kill(os.getpid(), 9)", "mount.works", "SIGKILL"),
         ("call", "os._exit(3)", "tool.errors", "exit code 3"),
-        ("call", "sys.exit()", "tool.errors", "SystemExit"),
         ("call", "import ctypes; ctypes.string_at(0)", "tool.errors", "SIGSEGV"),
         ("call", "os.killpg(0, 9)", "tool.errors", "SIGKILL"),
-        ("call", "raise asyncio.CancelledError", "tool.errors", "CancelledError"),
-        ("call", "raise BaseExceptionGroup('all', [KeyboardInterrupt()])", "tool.errors", "BaseExceptionGroup"),
-        ("call", "(lambda f: f(f))(lambda f: f(f))", "tool.errors", "RecursionError"),
         ("call", GARBLES, "tool.errors", "nobody understands"),
         ("call", GARBLES.replace("{}", '{"say": "found", "item": []}'), "tool.errors", "nobody understands"),
-        ("call", GARBLES.replace("{}", "[]"), "tool.errors", "nobody understands"),
         ("call", "os.closerange(0, 100)", "tool.errors", "it "),
     ],
 )
@@ -73,10 +64,33 @@ def test_whatever_ends_the_process_is_one_failing_item(
     assert found in told(done, item)
 
 
+def test_whatever_is_raised_is_one_failing_item(tmp_path: Path) -> None:
+    rows = {
+        "an exit at import": ("import", "sys.exit('bye')", "structure.import", "SystemExit"),
+        "an exit when mounted": ("mount", "sys.exit()", "mount.works", "SystemExit"),
+        "an interrupt": ("mount", "raise KeyboardInterrupt", "mount.works", "KeyboardInterrupt"),
+        "an exit in a call": ("call", "sys.exit()", "tool.errors", "SystemExit"),
+        "a cancellation": ("call", "raise asyncio.CancelledError", "tool.errors", "CancelledError"),
+        "a group": ("call", "raise BaseExceptionGroup('', [KeyboardInterrupt()])", "tool.errors", "BaseExceptionGroup"),
+        "a recursion": ("call", "(lambda f: f(f))(lambda f: f(f))", "tool.errors", "RecursionError"),
+    }
+    modules = {
+        name: Module(path=project(tmp_path / name, placed(place, does))) for name, (place, does, *_) in rows.items()
+    }
+    results = examine(modules, tmp_path)
+    assert {name: result.wrong[0] for name, result in results.items()} == {name: [row[2]] for name, row in rows.items()}
+    for name, (_, _, item, found) in rows.items():
+        assert found in results[name].item(item).found
+
+
 @pytest.mark.parametrize(
-    ("place", "item"), [("import", "structure.import"), ("mount", "mount.works"), ("call", "tool.time")]
+    ("place", "item", "wait"),
+    [
+        ("import", "structure.import", "time.sleep(3600)"),
+        ("mount", "mount.works", "threading.Event().wait()"),
+        ("call", "tool.time", "time.sleep(3600)"),
+    ],
 )
-@pytest.mark.parametrize("wait", ["time.sleep(3600)", "threading.Event().wait()"])
 def test_what_blocks_for_ever_is_one_failing_item(
     inside: Inside, tmp_path: Path, place: str, item: str, wait: str
 ) -> None:
@@ -86,15 +100,14 @@ def test_what_blocks_for_ever_is_one_failing_item(
 
 
 @pytest.mark.parametrize(
-    "prints",
+    ("place", "prints"),
     [
-        "print('hello')",
-        "os.write(1, b'hello')",
-        "subprocess.run(['echo', 'hello'])",
-        "sys.__stdout__.write('hello')",
+        ("import", "print('hello')"),
+        ("mount", "os.write(1, b'hello')"),
+        ("call", "subprocess.run(['echo', 'hello'])"),
+        ("call", "sys.__stdout__.write('hello')"),
     ],
 )
-@pytest.mark.parametrize("place", ["import", "mount", "call"])
 def test_whatever_is_printed_is_found(inside: Inside, tmp_path: Path, prints: str, place: str) -> None:
     done = check(inside, tmp_path, placed(place, prints))
     assert (done.json["failed"], done.json["warned"]) == (["stdout"], []), done.out

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.cli.cli_running import TOOLS
-
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
 
 
@@ -17,7 +15,7 @@ def imported(*args: str, cwd: Path) -> set[str]:
     """The top-level packages that a command imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "mcp_bridge", *args],
-        cwd=cwd, capture_output=True, text=True, timeout=60,
+        cwd=cwd, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
@@ -37,10 +35,8 @@ def folder(tmp_path: Path) -> Path:
     ("args", "besides"),
     [
         (["--help"], {"pydantic", "anyio", "rich", "ruamel", "jsonschema_rs"}),
-        (["--version"], {"pydantic", "anyio", "rich", "ruamel", "jsonschema_rs"}),
         (["list"], {"ruamel", "watchfiles", "uvloop"}),
         (["validate"], {"rich", "ruamel", "watchfiles", "uvloop"}),
-        (["validate", str(TOOLS)], {"rich", "ruamel"}),
         (["call", "a"], {"rich", "ruamel", "watchfiles"}),
         (["validate", "x.yaml"], {"rich", "watchfiles"}),
     ],
@@ -62,5 +58,5 @@ def test_importing_the_package_imports_nothing_but_itself(tmp_path: Path) -> Non
         "import sys; before = set(sys.modules); import mcp_bridge; new = set(sys.modules) - before;"
         "print(sorted(name for name in new if name.partition('.')[0] not in sys.stdlib_module_names))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.stdout == "['mcp_bridge']\n", done.stderr

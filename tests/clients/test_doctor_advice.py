@@ -40,9 +40,10 @@ def test_a_client_with_secrets_of_its_own_is_not_blamed_for_what_is_not_looked_i
     assert (done.code, done.failed) == (0, {})
     assert {"continue": "~/.continue/.env", "goose": "goose configure"}[client] in done.cures["secret SHELF_KEY"]
     assert done.cures["start"] == "Set it in this terminal to have it tried."
-    tried = person.doctor(client, env={"SHELF_KEY": "x"})
-    assert (tried.code, tried.failed) == (0, {})
-    assert set(ERAS) <= {check["check"] for check in tried.server["checks"]}
+    if client == "goose":
+        tried = person.doctor(client, env={"SHELF_KEY": "x"})
+        assert (tried.code, tried.failed) == (0, {})
+        assert set(ERAS) <= {check["check"] for check in tried.server["checks"]}
 
 
 def test_a_tool_file_that_cannot_be_read_is_not_called_settings(person: Person) -> None:
@@ -54,17 +55,11 @@ def test_a_tool_file_that_cannot_be_read_is_not_called_settings(person: Person) 
 def test_an_entry_is_started_in_the_folder_that_it_names(person: Person) -> None:
     place = person.home / "elsewhere"
     place.mkdir()
-    person.has(sys.executable, "-m", "mcp_bridge", "serve", person.tools, cwd=str(place))
-    done = person.doctor("gemini-cli", "--call", "where")
+    person.has(*person.light(), cwd=str(place))
+    done = person.doctor("gemini-cli", "--name", "shelf", "--call", "where")
     assert done.code == 0
     assert done.server["folder"] == str(place)
     assert str(place) in next(check["detail"] for check in done.server["checks"] if check["check"].startswith("call"))
-
-
-def test_all_finds_a_bridge_in_a_projects_file_of_a_client_that_is_not_here(person: Person) -> None:
-    assert person.run("install", "vscode", person.tools, "--scope", "project", "--name", "shelf").code == 0
-    found = json.loads(person.doctor("all").out)["servers"]
-    assert [(server["client"], server["scope"]) for server in found] == [("vscode", "project")]
 
 
 def test_all_without_any_bridge_is_json_too(person: Person) -> None:

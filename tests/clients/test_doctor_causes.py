@@ -173,8 +173,8 @@ def test_a_module_that_cannot_be_imported_is_named(person: Person) -> None:
 
 
 def test_a_program_that_prints_to_stdout_is_named(person: Person) -> None:
-    person.has(script(person, 'echo Welcome!\nexec "$@"'), *person.serve())
-    done = person.doctor("gemini-cli")
+    person.has(script(person, 'echo Welcome!\nexec "$@"'), *person.light())
+    done = person.doctor("gemini-cli", "--name", "shelf")
     assert "something else than messages comes out of its stdout" in done.failed[ERAS[0]]
     assert "'Welcome!'" in done.failed[ERAS[0]]
     assert "print to stderr" in done.cures[ERAS[0]]
@@ -183,11 +183,11 @@ def test_a_program_that_prints_to_stdout_is_named(person: Person) -> None:
 def test_a_start_that_is_slower_than_the_client_allows_is_measured(person: Person) -> None:
     path = person.home / ".codex" / "config.toml"
     path.parent.mkdir()
-    command, *args = map(str, person.serve())
+    command, *args = map(str, person.light())
     path.write_text(
         f"[mcp_servers.shelf]\ncommand = {json.dumps(command)}\nargs = {json.dumps(args)}\nstartup_timeout_sec = 0.01\n"
     )
-    done = person.doctor("codex", "--timeout", "60")
+    done = person.doctor("codex", "--name", "shelf", "--timeout", "60")
     assert done.code == 1
     assert list(done.failed) == ["start"]
     assert done.failed["start"].endswith("s; Codex waits 0.01 s")
@@ -195,16 +195,16 @@ def test_a_start_that_is_slower_than_the_client_allows_is_measured(person: Perso
 
 
 def test_a_server_that_never_answers_is_given_up_with_what_it_said(person: Person) -> None:
-    person.has(script(person, "echo waiting for a database >&2\nsleep 100"), *person.serve())
-    done = person.doctor("gemini-cli", "--timeout", "1")
+    person.has(script(person, "echo waiting for a database >&2\nsleep 1000"), *person.light())
+    done = person.doctor("gemini-cli", "--name", "shelf", "--timeout", "1")
     assert done.code == 1
     assert done.failed[ERAS[0]].startswith("it does not answer; Gemini CLI gives up after 600 s")
     assert "waiting for a database" in done.cures[ERAS[0]]
 
 
 def test_a_reference_to_a_variable_that_is_not_set_is_named(person: Person) -> None:
-    person.has(*person.serve(), env={"MY_TOKEN": "${NO_SUCH_TOKEN}"})
-    done = person.doctor("gemini-cli")
+    person.has(*person.light(), env={"MY_TOKEN": "${NO_SUCH_TOKEN}"})
+    done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 1
     assert list(done.failed) == ["secret NO_SUCH_TOKEN"]
     assert done.cures["secret NO_SUCH_TOKEN"]
@@ -263,8 +263,8 @@ def test_what_validate_finds_is_found_for_a_file_and_for_an_entry(person: Person
 
 
 def test_a_server_that_closes_its_stdout_and_goes_on_is_not_waited_for(person: Person) -> None:
-    person.has(script(person, "exec >&-\nsleep 100"), *person.serve())
-    done = person.doctor("gemini-cli")
+    person.has(script(person, "exec >&-\nsleep 1000"), *person.light())
+    done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 1
     assert "the process closed its stdout before it answered" in done.failed[ERAS[0]]
 
@@ -277,7 +277,7 @@ def test_a_command_that_no_system_can_start_is_a_finding(person: Person) -> None
     assert done.failed[ERAS[0]].startswith("Gemini CLI cannot start it")
 
 
-@pytest.mark.parametrize("entry", ["{}", '{"command": 7}', '{"command": "", "args": {}}'])
+@pytest.mark.parametrize("entry", ["{}", '{"command": "", "args": {}}'])
 def test_an_entry_that_is_none_is_a_finding(person: Person, entry: str) -> None:
     person.gemini.parent.mkdir()
     person.gemini.write_text(f'{{"mcpServers": {{"shelf": {entry}}}}}')

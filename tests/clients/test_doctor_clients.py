@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.doctoring import ERAS, ONE_ERA, TOOLS, Person, somebody
+from tests.kits.clients.doctoring import ERAS, LIGHT, ONE_ERA, TOOLS, Person, somebody
 
 pytestmark = pytest.mark.timeout(400)  # each test starts several servers, one after the other
 
@@ -34,15 +34,17 @@ def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(person: Pers
     assert 0 < server["first_answer"] < server["patience"] == 600
 
 
-def test_a_person_reads_a_line_for_each_check(person: Person) -> None:
-    person.has(*person.serve())
-    done = person.run("doctor", "gemini-cli")
+def test_a_person_reads_a_line_for_each_check_and_an_entry_that_is_switched_off_is_a_warning(person: Person) -> None:
+    person.has(*person.light(), disabled=True)
+    done = person.run("doctor", "gemini-cli", "--name", "shelf")
     assert (done.code, done.out) == (0, "")
-    head, file, command, folder, *checks = done.err.splitlines()
+    head, file, command, folder, warning, advice, *checks = done.err.splitlines()
     assert head == "Gemini CLI 'shelf' (user)"
     assert file == f"file: {person.gemini}"
     assert command.startswith("command: ")
     assert folder == f"folder: {person.project}"
+    assert warning.startswith("warn entry: ")
+    assert "Switch it on" in advice
     assert [check[:4] for check in checks] == ["ok  "] * 4
 
 
@@ -50,9 +52,9 @@ def test_a_person_reads_a_line_for_each_check(person: Person) -> None:
 def test_a_desktop_app_starts_it_with_a_bare_path_in_another_folder(person: Person) -> None:
     path = person.home / ".config" / "Claude" / "claude_desktop_config.json"
     path.parent.mkdir(parents=True)
-    command, *args = map(str, person.serve())
+    command, *args = map(str, person.light())
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
-    done = person.doctor("claude-desktop", env={"MY_TOKEN": "t0p-secret"})
+    done = person.doctor("claude-desktop", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"})
     assert done.code == 0
     (answer,) = [check for check in done.server["checks"] if check["check"] == "call of 'where'"]
     assert answer["detail"].endswith("'/ /usr/bin:/bin:/usr/sbin:/sbin None'")
@@ -87,7 +89,6 @@ def test_a_server_that_is_not_there_is_told_with_those_that_are(person: Person) 
 
 def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -> None:
     assert person.run("install", "gemini-cli", person.tools, "--name", "shelf", "--edit-file").code == 0
-    assert person.doctor("gemini-cli").code == 0
     person.gemini.write_text("{}")
     done = person.doctor("gemini-cli")
     assert done.code == 1
@@ -133,34 +134,27 @@ def test_a_secret_that_is_among_the_arguments_alone_is_not_shown(person: Person)
     assert "t0p-secret" not in done.out + done.err
 
 
-def test_an_entry_that_is_switched_off_is_a_warning(person: Person) -> None:
-    person.has(*person.serve(), disabled=True)
-    done = person.doctor("gemini-cli")
-    assert done.code == 0
-    assert "Switch it on" in done.cures["entry"]
-
-
 def test_a_named_tool_is_called_with_its_arguments(person: Person) -> None:
-    person.has(*person.serve())
-    done = person.doctor("gemini-cli", "--call", 'add={"a": 19, "b": 23}')
+    person.has(*person.light())
+    done = person.doctor("gemini-cli", "--name", "shelf", "--call", 'add={"a": 19, "b": 23}')
     assert done.code == 0
     assert done.server["checks"][-1]["check"] == "call of 'add'"
     assert done.server["checks"][-1]["detail"].endswith("s: '42'")
 
 
 def test_a_tool_that_fails_is_a_finding_and_so_is_one_that_is_not_there(person: Person) -> None:
-    person.has(*person.serve())
-    failed = person.doctor("gemini-cli", "--call", "fail").failed
+    person.has(*person.light())
+    failed = person.doctor("gemini-cli", "--name", "shelf", "--call", "fail").failed
     assert "it answered with an error" in failed["call of 'fail'"]
-    done = person.doctor("gemini-cli", "--call", "nothing")
+    done = person.doctor("gemini-cli", "--name", "shelf", "--call", "nothing")
     assert done.failed == {"call": "there is no tool 'nothing'"}
     assert "add, fail, where" in done.cures["call"]
 
 
 def test_nothing_is_called_that_does_not_say_it_only_reads(person: Person) -> None:
-    person.tools.write_text(TOOLS.replace("readOnlyHint", "openWorldHint"))
-    person.has(*person.serve())
-    done = person.doctor("gemini-cli")
+    person.has(*person.light())
+    (person.project / "light.py").write_text(LIGHT.replace("readOnlyHint", "openWorldHint"))
+    done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 0
     assert "--call" in done.cures["call"]
 
@@ -184,11 +178,16 @@ def test_all_looks_at_every_client_that_is_here(person: Person) -> None:
     path = person.home / ".cursor" / "mcp.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": "/gone/mcp-bridge", "args": ["serve"]}}}))
+    words = ("install", "vscode", person.tools, "--scope", "project", "--name", "shelf")
+    assert person.run(*words).code == 0  # in a file of the project alone
+    vscode = person.project / ".vscode" / "mcp.json"
+    vscode.write_text(vscode.read_text().replace(sys.executable.rpartition("/")[0], "/gone"))
     done = person.doctor("all", env=empty)
     assert done.code == 1
-    assert {one["client"]: one["ok"] for one in json.loads(done.out)["servers"]} == {
-        "gemini-cli": True,
-        "cursor": False,
+    assert {(one["client"], one["scope"]): one["ok"] for one in json.loads(done.out)["servers"]} == {
+        ("gemini-cli", "user"): True,
+        ("cursor", "user"): False,
+        ("vscode", "project"): False,
     }
 
 

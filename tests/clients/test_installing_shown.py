@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, Person, client_of, golden, person
+from mcp_bridge.clients.table import CLIENTS
+from tests.kits.clients.clients_running import COMMAND, Person, client_of, golden, person
 
 SECRET = "a-value-of-which-nobody-may-see-anything"
 FOREIGN = "not-to-be-shown"
@@ -28,7 +29,7 @@ def secretive(tmp_path: Path) -> Person:
     return made
 
 
-@pytest.mark.parametrize("case", FILES)
+@pytest.mark.parametrize("case", CLIENTS)
 def test_secrets_are_references_and_their_values_are_nowhere(case: str, secretive: Person) -> None:
     client, scope = client_of(case)
     answers = [
@@ -69,7 +70,7 @@ def test_what_is_only_shown_says_too_that_secrets_will_be_missing(name: str, opt
     assert "SHELF_KEY" in secretive.json("install", name, secretive.settings, option)["notes"][0]
 
 
-@pytest.mark.parametrize("case", [case for case in FILES if case not in {"claude-code-local", "continue"}])
+@pytest.mark.parametrize("case", ["cursor", "cursor-project", "zed", "goose", "codex", "opencode", "claude-code"])
 def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, who: Person) -> None:
     client, scope = client_of(case)
     before = golden(case, "before", who)
@@ -104,7 +105,7 @@ def test_a_dry_run_shows_no_secret_that_somebody_has_put_into_our_entry(who: Per
     assert FOREIGN not in forced.stdout
 
 
-@pytest.mark.parametrize("case", FILES)
+@pytest.mark.parametrize("case", ["cursor", "claude-code-local", "zed", "goose", "codex", "opencode", "continue"])
 def test_the_snippet_is_what_would_be_in_a_new_file(case: str, who: Person) -> None:
     client, scope = client_of(case)
     shown = who.run("install", client, who.settings, "--scope", scope, "--print")

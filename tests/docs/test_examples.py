@@ -12,6 +12,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
+from tests.kits.forked_commands import forked_command
 from tests.kits.paths import ROOT
 
 EXPECTED = {
@@ -46,12 +47,12 @@ def test_every_example_has_an_expectation() -> None:
 @pytest.mark.parametrize(("name", "tools"), EXPECTED.items())
 async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path) -> None:
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "mcp_bridge", "serve", str(ROOT / "config" / name)],
+        command=forked_command()[0],
+        args=[*forked_command()[1:], "mcp_bridge", "serve", str(ROOT / "config" / name)],
         env={**get_default_environment(), **{key: value for key, value in os.environ.items() if "COV" in key}},
         cwd=tmp_path,
     )
-    with anyio.fail_after(60):
+    with anyio.fail_after(100):
         async with Client(stdio_client(server)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == tools
             warm = next(name for name in tools if name.endswith(("temperature", "how_warm")))
@@ -61,7 +62,7 @@ async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path)
 
 def test_the_demo_shows_a_result_progress_and_a_refusal() -> None:
     command = [sys.executable, "config/demo_client.py", "--once"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert "21.5" in done.stdout
     assert "Counted to 20." in done.stdout

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60.0
+from tests.kits.forked_commands import forked_command
+
+PATIENCE = 100.0
 TOOLS = Path(__file__).with_name("cli_tools.py")
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
 STATELESS = "2026-07-28"
@@ -44,9 +46,20 @@ Inside = Callable[..., Done]
 
 
 def run(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
-    """Run the command in a process of its own, in an empty folder or the test's."""
+    """Run the command in a fork of a process that has imported it."""
+    return _run([*forked_command(), "mcp_bridge"], args, cwd, stdin, env)
+
+
+def run_alone(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+    """Run the command in a new interpreter, where it matters how that starts or ends."""
+    return _run(COMMAND, args, cwd, stdin, env)
+
+
+def _run(
+    command: list[str], args: tuple[str | Path, ...], cwd: Path, stdin: str, env: Mapping[str, str] | None
+) -> Done:
     done = subprocess.run(
-        [*COMMAND, *map(str, args)],
+        [*command, *map(str, args)],
         cwd=cwd,
         input=stdin,
         env={**os.environ, **(env or {})},

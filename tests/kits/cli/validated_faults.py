@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from tests.kits.cli.validated_modules import PYPROJECT, project, source
+from tests.kits.cli.examining import Module
+from tests.kits.cli.validated_modules import CONFIGS, PYPROJECT, project, source
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,16 @@ class Fault:
     def timeout(self) -> str:
         """Seconds that a step may take."""
         return next(iter(self.words("timeout")), "20")
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it ends or blocks its process."""
+        return "alone" in self.lines
+
+    def module(self, folder: Path) -> Module:
+        """The spoilt module, written to a folder, with the configuration that its type needs."""
+        config = CONFIGS.get(self.kind, "{}")
+        return Module(path=self.written(folder), config=config, timeout=self.timeout)
 
     def written(self, folder: Path) -> Path:
         """The spoilt module as a project in a folder."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.kits.forked_commands import forked_command
+
 PATIENCE = 240.0
 ERAS = ["stateless 2026-07-28", "handshake 2025-11-25"]
 TOOLS = '''
@@ -49,6 +51,23 @@ for line in sys.stdin:
         found = answers.get(request["method"])
         answer = {"result": found} if found else {"error": {"code": -32601, "message": "no"}}
         print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
+"""
+LIGHT = """
+import json, os, sys
+SCHEMA = {"type": "object", "properties": {}}
+TOOLS = [{"name": name, "description": "A tool.", "inputSchema": SCHEMA} for name in ("add", "fail", "where")]
+TOOLS[2]["annotations"] = {"readOnlyHint": True}
+def called(name, given):
+    texts = {"add": sum(given.values()), "fail": "not today", "where": " ".join(map(str, (
+        os.getcwd(), os.environ["PATH"], os.environ.get("MY_TOKEN"))))}
+    return {"isError": name == "fail", "content": [{"type": "text", "text": str(texts[name])}]}
+for line in sys.stdin:
+    request = json.loads(line)
+    result = {"capabilities": {}, "protocolVersion": "2025-11-25", "tools": TOOLS}
+    if request["method"] == "tools/call":
+        result = called(request["params"]["name"], request["params"]["arguments"])
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 """
 
 
@@ -93,7 +112,7 @@ class Person:
         """A command of ours, typed in the project."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CLAUDE", "CODEX"))}
         done = subprocess.run(
-            [sys.executable, "-m", "mcp_bridge", *map(str, words)],
+            [*forked_command(), "mcp_bridge", *map(str, words)],
             cwd=self.project,
             env={**kept, "HOME": str(self.home), "USERPROFILE": str(self.home), **(env or {})},
             stdin=subprocess.DEVNULL,
@@ -124,6 +143,12 @@ class Person:
     def claude(self) -> Path:
         """Claude Code's file of the user."""
         return self.home / ".claude.json"
+
+    def light(self) -> list[str | Path]:
+        """The command of a server that has the same tools and starts at once: no bridge, so it is checked by name."""
+        path = self.project / "light.py"
+        path.write_text(LIGHT, encoding="utf-8")
+        return [sys.executable, "-S", path]
 
     def serve(self, path: str | Path | None = None) -> list[str | Path]:
         """The command that serves a file, by default the person's tools."""

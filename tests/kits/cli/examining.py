@@ -1,0 +1,114 @@
+"""Examines many modules in one process: starting one for each module takes ten times as long as the check itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_bridge.amplifier.validation.examiner import Examiner
+from mcp_bridge.amplifier.validation.findings import Finding, Findings, named
+from mcp_bridge.amplifier.validation.structure import look, subject_of
+from mcp_bridge.amplifier.validation.worker import Examination
+from mcp_bridge.isolation import system
+from mcp_bridge.runtime.event_loop import lasting
+from tests.kits.paths import ROOT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """A module to examine: its path or name, and what the command's options give."""
+
+    path: Path | str
+    kind: str | None = None
+    config: str = "{}"
+    timeout: str = "20"
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What an examination found."""
+
+    kind: str | None
+    how: str
+    findings: Findings = field(default_factory=Findings)
+
+    @property
+    def items(self) -> list[Finding]:
+        """The findings, one for each item of the checklist."""
+        return self.findings.told(self.kind)
+
+    @property
+    def wrong(self) -> tuple[list[str], list[str]]:
+        """The required items that failed, and the others."""
+        return named(self.items, "failed"), named(self.items, "warned")
+
+    @property
+    def skipped(self) -> set[str]:
+        """The items that were not checked."""
+        return set(named(self.items, "skipped"))
+
+    def item(self, name: str) -> Finding:
+        """The finding about an item."""
+        return next(finding for finding in self.items if finding.item.id == name)
+
+
+def examine(modules: Mapping[str, Module], folder: Path) -> dict[str, Result]:
+    """Examine modules as `module validate` does. None of them may end, block or print in the process they share."""
+    results, orders = {}, {}
+    for name, module in modules.items():
+        results[name] = Result(kind=module.kind, how="--type" if module.kind else "")
+        subject = subject_of(str(module.path), folder)
+        if look(subject, results[name].findings):
+            order = {
+                "id": subject.id,
+                "path": str(subject.path),
+                "kind": module.kind,
+                "patience": float(module.timeout),
+            }
+            orders[name] = {**order, "config": json.loads(module.config)}
+    command = system.kept([sys.executable, "-m", "tests.kits.cli.examining"])  # the keeper has no other processes
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps([*orders.values()]) + "\n")
+        process.stdin.flush()  # and stays open: its end is the end of the keeper
+        lines = process.stdout.read().splitlines()
+    for name, line in zip(orders, lines, strict=True):
+        for message in json.loads(line):
+            if message["say"] == "found":
+                found = (message["item"], message["state"], message["found"], message["advice"])
+                results[name].findings.add(*found)
+            elif message["say"] == "kind":
+                results[name].kind, results[name].how = message["kind"], message["how"]
+        results[name].findings.add("stdout", "passed")
+    return results
+
+
+def main() -> None:
+    """Examine the modules of the orders on stdin; print a line with the messages about each."""
+    for order in json.loads(sys.stdin.readline()):
+        messages: list[dict[str, Any]] = []
+        paths, loaded = sys.path[:], set(sys.modules)
+        examiner = Examiner(messages.append, order["patience"], (), str)
+        anyio.run(Examination(order, messages.append, examiner).run, backend_options={"loop_factory": lasting()})
+        logging.getLogger().removeHandler(examiner.logged)
+        sys.path[:] = paths
+        folder = str(Path(order["path"]).parent)
+        for name in set(sys.modules) - loaded:  # the next module has the same name
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+                del sys.modules[name]
+        print(json.dumps(messages, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Commands in forks of one process that has imported what they need: importing it takes most of their time.
+
+A program on the PATH of a test hands its standard streams, arguments, folder and environment to that process over a
+socket, and exits as the fork does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from tests.kits.paths import ROOT
+
+MODULE = "mcp_bridge"
+_PROCESSES: list[subprocess.Popen[str]] = []
+"""Kept, as their standard input is: its end is theirs."""
+CLIENT = """
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(sys.argv[1])
+    order = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [len(order).to_bytes(4)], [0, 1, 2])
+    server.sendall(order)
+    sys.exit(int(server.recv(16) or b"1"))
+"""
+
+
+@functools.cache
+def forked_command() -> list[str]:
+    """A command that runs `mcp_bridge`, or a script, with arguments. The process that it is forked from starts once."""
+    folder = Path(tempfile.mkdtemp(prefix="fc"))
+    client, path = folder / "client.py", folder / "socket"
+    client.write_text(CLIENT, encoding="utf-8")
+    command = [sys.executable, "-m", "tests.kits.forked_commands", str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # as a client has them
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    _PROCESSES.append(process)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return [sys.executable, "-I", "-S", str(client), str(path)]
+
+
+def main() -> None:
+    """Run orders, one after the other, until standard input ends."""
+    for name in ("mcp.client", "mcp_bridge.cli.app", "mcp_bridge.server", "mcp_bridge.testing", "rich.table"):
+        importlib.import_module(name)
+    gc.freeze()  # what is there is not copied by collections in forks
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(sys.argv[1])
+        server.listen()
+        print("ready", flush=True)
+        while True:
+            if sys.stdin in select.select([server, sys.stdin], [], [])[0]:
+                shutil.rmtree(Path(sys.argv[1]).parent)
+                return
+            connection, _ = server.accept()
+            with connection:
+                head, streams, _, _ = socket.recv_fds(connection, 4, 3)
+                order = connection.makefile("rb").read(int.from_bytes(head))
+                child = os.fork()
+                if not child:
+                    break
+                for stream in streams:
+                    os.close(stream)
+                _, status = os.waitpid(child, 0)
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"%d" % os.waitstatus_to_exitcode(status))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    arguments, folder, environ = json.loads(order)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environ)
+    os._exit(_run(arguments, folder))  # without its end of 0.3 seconds, in which all modules are taken apart
+
+
+def _run(arguments: list[str], folder: str) -> int:
+    """The exit code of a command."""
+    sys.argv = arguments
+    code: object = 0
+    try:
+        if arguments[0] == MODULE:
+            sys.path[0] = folder
+            runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(Path(arguments[0]).parent)
+            runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if (measured := sys.modules.get("coverage")) and (coverage := measured.Coverage.current()):
+        coverage.stop()
+        coverage.save()
+    return code if isinstance(code, int) else int(code is not None)
+
+
+if __name__ == "__main__":
+    main()
