@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import refused, still_serves, unharmed
 from tests.kits.survival.fault_tools import stream_faults
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, Way, live, on_one_way
+from tests.kits.survival.survival_kit import BOTH, ON_ONE_WAY, Way, live, on_one_way
 
 TOOLS_FILE = KITS / "survival" / "fault_tools.py"
 LASTING = {
@@ -20,7 +21,7 @@ LASTING = {
     "descriptor 1": ["descriptor 1 closed"],
     "descriptor 2": ["descriptor 2 closed"],
 }
-PASSING = [kind for kind in stream_faults() if kind not in {"input", *sum(LASTING.values(), [])}]
+PASSING = [kind for kind in stream_faults() if kind not in {"input", *chain(*LASTING.values())}]
 
 
 @on_one_way("kind", PASSING, smoke=["print", "a write to descriptor 1", "a read of descriptor 0"])
@@ -29,7 +30,7 @@ def test_a_tool_may_print_and_read_as_it_likes(server: Any, kind: str) -> None:
         assert server.text("streams", kind=kind).startswith("answered")
 
 
-@pytest.mark.parametrize("way", [ONE], ids=str)
+@ON_ONE_WAY
 @pytest.mark.parametrize("kind", ["print", "sys.stdin.read"])
 def test_a_tool_on_the_event_loop_may_do_so_too(server: Any, kind: str) -> None:
     with unharmed(server):

@@ -58,6 +58,7 @@ ONE = Way("stdio", stateless=True)
 """The way of a test whose subject is the same on every way."""
 OTHER = Way("http", stateless=False)
 """The way that differs from it in both the transport and the era."""
+ON_ONE_WAY = pytest.mark.parametrize("way", [ONE], ids=str)
 BOTH = pytest.mark.parametrize("way", [ONE, OTHER], ids=str)
 
 
