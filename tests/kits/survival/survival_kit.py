@@ -345,7 +345,7 @@ def live(
 ) -> Iterator[Any]:
     """A server process with the survival tools, and those of a file (a path, or its text); it ends with the block.
 
-    `settings` are those of the settings file, but for its first source.
+    `settings` are those of the settings file, but for its first source and the time of a neighbour.
     """
     (folder / "survival_tools.py").write_text(OURS.read_text())
     text = tools.read_text() if isinstance(tools, Path) else tools
@@ -353,6 +353,8 @@ def live(
         (folder / "own_tools.py").write_text(text)
     own = [{"type": "python", "path": "own_tools.py"}] if text else []
     given = dict(settings or {})
+    limits = given.get("limits", {})
+    given["limits"] = {**limits, "tools": {"neighbour": {"timeout": 3600}, **limits.get("tools", {})}}
     given["sources"] = [{"type": "python", "path": "survival_tools.py"}, *given.get("sources", own)]
     (folder / "mcp-bridge.json").write_text(json.dumps(given))
     command = [sys.executable, "-m", "mcp_bridge", "serve", "mcp-bridge.json", *options]
