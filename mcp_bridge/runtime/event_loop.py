@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import signal
 import threading
@@ -20,6 +21,10 @@ logger = logging.getLogger("mcp_bridge.calls")
 
 EventLoop = Literal["asyncio", "uvloop"]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""The errors of `accept` after which asyncio waits a second and accepts again."""
+REPORT_EVERY = 10.0
+"""Seconds between two lines of the log about connections that cannot be accepted."""
 
 
 class Lasting(asyncio.AbstractEventLoop):
@@ -28,6 +33,8 @@ class Lasting(asyncio.AbstractEventLoop):
     asyncio has a SystemExit or KeyboardInterrupt of any task or callback end the loop (`Task.__step`, `Handle._run`).
     What is queued is kept, and whoever awaits the task gets its error; so the loop can be entered again.
     """
+
+    _reported = float("-inf")
 
     def run_until_complete(self, future: Any) -> Any:
         """The result of `future`, whatever else runs beside it. Ctrl-C raises KeyboardInterrupt as it always does."""
@@ -39,6 +46,19 @@ class Lasting(asyncio.AbstractEventLoop):
         finally:
             main.remove_done_callback(self._end)
         return main.result()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Handle an error of a callback; that there is no room for a connection is one line, not many.
+
+        Before Python 3.12.9 asyncio reports it as often as the backlog has places, every second, each with a traceback
+        (https://github.com/python/cpython/issues/127529).
+        """
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in EXHAUSTED and "socket" in context):
+            super().call_exception_handler(context)
+        elif self.time() - self._reported >= REPORT_EVERY:
+            self._reported = self.time()
+            logger.error("new connections wait, because the system has no room for one (%s)", error.strerror)
 
     def _turn(self, main: Any) -> None:
         try:

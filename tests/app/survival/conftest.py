@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import WAYS, Way
+from tests.kits.survival.survival_kit import WAYS, Way, live
 
 
 @pytest.fixture(params=WAYS, ids=str)
@@ -21,9 +23,9 @@ def way(request: pytest.FixtureRequest) -> Way:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """The servers of this module, unless it has others."""
-    servers = Shared(tmp_path_factory, "fault_tools.py")
-    yield servers
-    servers.close()
+    tools = KITS / "survival" / "fault_tools.py"
+    with contextlib.closing(Shared(lambda way: live(way, tmp_path_factory.mktemp("faults"), tools))) as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ FUZZ=50 sends fifty times as many. One process for each way serves all that this
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 from collections import Counter
@@ -20,9 +21,13 @@ from pydantic import TypeAdapter
 
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.paths import KITS
+from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.fuzz_messages import ID, messages, sequences, written
 from tests.kits.survival.survival_kit import (
+    BOTH,
     META,
+    ONE,
+    OTHER,
     PATIENCE,
     WAYS,
     HttpLive,
@@ -60,6 +65,11 @@ class Fuzzed:
         self.server = server
         self.sent = 0
         self.calm = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server still runs."""
+        return self.server.alive
 
     def send(self, bodies: list[bytes]) -> None:
         """Send messages, each under an id of its own; all that must hold afterwards holds."""
@@ -194,15 +204,26 @@ WARM = 40
 """After so many examples memory is taken to be what it will be."""
 
 
-@pytest.fixture(scope="module", params=WAYS, ids=str)
-def fuzzed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """One server for all messages of a way."""
-    way: Way = request.param
-    tools = KITS / "survival" / "fuzz_tools.py"
-    with live(way, tmp_path_factory.mktemp("fuzz"), tools) as server:
-        yield Fuzzed(server)
+
+    @contextlib.contextmanager
+    def start(way: Way) -> Iterator[Fuzzed]:
+        with live(way, tmp_path_factory.mktemp("fuzz"), KITS / "survival" / "fuzz_tools.py") as server:
+            yield Fuzzed(server)
+
+    with contextlib.closing(Shared(start)) as servers:
+        yield servers
 
 
+@pytest.fixture
+def fuzzed(way: Way, shared: Shared) -> Any:
+    """The server that is sent odd messages."""
+    return shared.server(way)
+
+
+@BOTH
 def test_every_message_that_is_right_is_answered(fuzzed: Fuzzed) -> None:
     for message in messages(stateless=fuzzed.server.way.stateless):
         fuzzed.send([written(message)])
@@ -216,20 +237,30 @@ def replayed(finding: Json, way: Way) -> bytes:
     return text.replace("META", json.dumps(META if way.stateless else {})).encode()
 
 
-@pytest.mark.parametrize("finding", corpus("message"))
+FINDINGS = corpus("message")
+
+
+@pytest.mark.parametrize(
+    ("way", "finding"),
+    [
+        *(pytest.param(ONE, *finding.values, id=f"{ONE}-{finding.id}") for finding in FINDINGS),
+        *(pytest.param(OTHER, *finding.values, id=f"{OTHER}-{finding.id}") for finding in FINDINGS[:3]),
+    ],
+)
 def test_a_message_that_once_failed_is_answered_as_it_should_be(fuzzed: Fuzzed, finding: Json) -> None:
     body = replayed(finding, fuzzed.server.way)
     fuzzed.send([body])
     assert fuzzed.said(body) == finding["expect"], finding["name"]
 
 
+@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_messages_of_every_shape_neither_end_nor_mute_nor_fill_the_server(fuzzed: Fuzzed) -> None:
-    @examples(120)
+    @examples(50)
     @given(bodies=sequences(stateless=fuzzed.server.way.stateless))
     def check(bodies: list[bytes]) -> None:
         fuzzed.send(bodies)
 
-    for finding in corpus("message"):
+    for finding in FINDINGS:
         check = example(bodies=[replayed(finding.values[0], fuzzed.server.way)])(check)
     check()
     assert fuzzed.server.rss - fuzzed.calm < STEADY

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.kits.survival.survival_kit import META, PATIENCE, HttpLive, Json, Live, StdioLive, Way, live
+import pytest
+
+from tests.kits.survival.survival_kit import META, ONE, PATIENCE, WAYS, HttpLive, Json, Live, StdioLive, Way, live
 
 TOOLS = """
 import asyncio
@@ -42,6 +44,7 @@ ROUNDS = 8
 """How often they are given up until memory has to have settled: allocators take a while."""
 
 
+@pytest.mark.parametrize("way", [ONE, *(way for way in WAYS if way.transport == "http")], ids=str)
 def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> None:
     with live(way, tmp_path, TOOLS, SETTINGS) as server:
         give_up = give_up_over_http if way.transport == "http" else give_up_over_stdio

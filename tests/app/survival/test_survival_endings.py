@@ -15,7 +15,6 @@ from tests.kits.survival.ending_kit import (
     CLOSED,
     EOF,
     SIGNALS,
-    SOON,
     Sse,
     Streamed,
     begin,
@@ -31,18 +30,25 @@ from tests.kits.survival.ending_kit import (
     standing,
     text_of,
 )
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Guest, Way
+from tests.kits.survival.survival_kit import BOTH, ONE, PATIENCE, Guest, Way, on_one_way
 
-ENDS = [(way, how) for way in WAYS for how in (*SIGNALS, EOF) if how != EOF or way.transport == "stdio"]
-EVERY_END = pytest.mark.parametrize(("way", "how"), ENDS, ids=[f"{way}-{how}" for way, how in ENDS])
+HANDSHAKE = Way("stdio", stateless=False)
 HANDSHAKE_HTTP = Way("http", stateless=False)
 STATELESS_HTTP = Way("http", stateless=True)
-OVER_HTTP = pytest.mark.parametrize("way", [HANDSHAKE_HTTP, STATELESS_HTTP], ids=str)
-STDIO = pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "stdio"], ids=str)
 PERSON = Guest(can={"elicitation": {"form": {}}})
 
 
-@EVERY_END
+def ends(*cases: tuple[Way, str]) -> pytest.MarkDecorator:
+    """Run a test for each way and how the server ends on it."""
+    return pytest.mark.parametrize(("way", "how"), cases, ids=[f"{way}-{how}" for way, how in cases])
+
+
+@ends(
+    *((ONE, how) for how in (*SIGNALS, EOF)),
+    (HANDSHAKE, EOF),
+    (HANDSHAKE_HTTP, "SIGTERM"),
+    (STATELESS_HTTP, "SIGINT"),
+)
 def test_calls_in_flight_are_all_answered_and_the_exit_code_is_0(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         tools = ("waits", "waits", "waits_in_a_thread", "steps")
@@ -53,6 +59,7 @@ def test_calls_in_flight_are_all_answered_and_the_exit_code_is_0(way: Way, how: 
         ends_well(server)
 
 
+@BOTH
 def test_while_it_drains_nothing_new_is_taken_and_whoever_asks_is_told(way: Way, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         answer = begin(server, "waits", "first")
@@ -66,9 +73,8 @@ def test_while_it_drains_nothing_new_is_taken_and_whoever_asks_is_told(way: Way,
         ends_well(server)
 
 
-@OVER_HTTP
-def test_over_http_what_comes_too_late_is_told_with_its_id_to_come_again(way: Way, tmp_path: Path) -> None:
-    with serving(way, tmp_path) as server:
+def test_over_http_what_comes_too_late_is_told_with_its_id_to_come_again(tmp_path: Path) -> None:
+    with serving(STATELESS_HTTP, tmp_path) as server:
         begin(server, "waits", "first")
         server.signal(SIGTERM)
         drains(server)
@@ -81,18 +87,21 @@ def test_over_http_what_comes_too_late_is_told_with_its_id_to_come_again(way: Wa
         assert server.http.get("/sse").status_code == 503
 
 
-@EVERY_END
+@ends((ONE, EOF), (HANDSHAKE, "SIGTERM"), (HANDSHAKE_HTTP, "SIGTERM"), (STATELESS_HTTP, "SIGTERM"))
 def test_calls_that_do_not_end_in_time_are_cancelled_and_their_clients_told(way: Way, how: str, tmp_path: Path) -> None:
-    with serving(way, tmp_path, 0.3) as server:
+    with serving(way, tmp_path, 0.3, limits={"tools": {"for_ever": {"concurrency": 1}}}) as server:
         answers = [begin(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
+        answers.append(server.call("for_ever", name="second"))  # waits for its place
+        assert server.text("echo", text="there") == "there"
         end(server, how)
-        assert [code_of(answer) for answer in answers] == [CLOSED, CLOSED]
-        ends_well(server, SOON)
+        assert [code_of(answer) for answer in answers] == [CLOSED] * 3
+        assert "begun second" not in server.err
+        ends_well(server)
         assert "ended for_ever" in server.err
         assert server.err.count("not answered within 0.3 seconds") == 1
 
 
-@EVERY_END
+@ends((ONE, EOF), (HANDSHAKE_HTTP, "SIGTERM"))
 def test_calls_that_wait_for_a_place_are_answered_too(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path, limits={"tools": {"waits": {"concurrency": 1}}}) as server:
         answers = [begin(server, "waits", "first"), *(server.call("waits", name=f"{number}") for number in range(3))]
@@ -103,43 +112,31 @@ def test_calls_that_wait_for_a_place_are_answered_too(way: Way, how: str, tmp_pa
         ends_well(server)
 
 
-def test_calls_that_wait_for_a_place_in_vain_are_told(way: Way, tmp_path: Path) -> None:
-    with serving(way, tmp_path, 0.3, limits={"tools": {"for_ever": {"concurrency": 1}}}) as server:
-        answers = [begin(server, "for_ever", "first"), server.call("for_ever", name="second")]
-        assert server.text("echo", text="there") == "there"
-        server.signal(SIGTERM)
-        assert [code_of(answer) for answer in answers] == [CLOSED, CLOSED]
-        ends_well(server, SOON)
-        assert "begun second" not in server.err
-
-
-@pytest.mark.parametrize("tool", ["stubborn", "loop_for_ever"])
+@on_one_way("tool", ["stubborn", "loop_for_ever"], smoke=["stubborn"])
 def test_a_call_that_will_not_be_cancelled_does_not_hold_the_end(way: Way, tool: str, tmp_path: Path) -> None:
     with serving(way, tmp_path, 0.3) as server:
         answer = begin(server, tool, tool)
         server.signal(SIGTERM)
-        assert server.ends(2 * SOON) == 0
+        assert server.ends() == 0
         if way.transport == "http":
             assert answer.exception(PATIENCE) is not None or "error" in answer.result()
 
 
-@STDIO
-def test_a_loop_that_is_held_for_ever_does_not_outlive_a_signal_after_the_end_of_input(
-    way: Way, tmp_path: Path
-) -> None:
-    with serving(way, tmp_path) as server:
+def test_a_loop_that_is_held_for_ever_does_not_outlive_a_signal_after_the_end_of_input(tmp_path: Path) -> None:
+    with serving(ONE, tmp_path) as server:
         begin(server, "loop_for_ever", "loop")
         server.hang_up()
         server.signal(SIGTERM)
         server.signal(SIGINT)  # another, for two of a kind may arrive as one
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
 
 
+@BOTH
 def test_a_client_that_does_nothing_does_not_hold_the_end(way: Way, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         assert server.text("echo", text="there") == "there"
         server.signal(SIGTERM)
-        ends_well(server, SOON)
+        ends_well(server)
 
 
 def test_open_streams_end_with_a_proper_last_byte(tmp_path: Path) -> None:
@@ -151,8 +148,8 @@ def test_open_streams_end_with_a_proper_last_byte(tmp_path: Path) -> None:
             each.signal(SIGTERM)
         assert [stream.ends() for stream in (*streams, listener)] == [True] * 4
         assert listener.messages[-1]["result"]["resultType"] == "complete"
-        ends_well(server, SOON)
-        ends_well(other, SOON)
+        ends_well(server)
+        ends_well(other)
 
 
 def test_a_stream_that_was_resumed_gets_its_answer(tmp_path: Path) -> None:
@@ -169,7 +166,7 @@ def test_a_stream_that_was_resumed_gets_its_answer(tmp_path: Path) -> None:
         go(server)
         resumed.has("done steps")
         assert resumed.ends()
-        ends_well(server, SOON)
+        ends_well(server)
 
 
 def test_over_legacy_sse_calls_are_answered_and_those_that_do_not_end_are_told(tmp_path: Path) -> None:
@@ -182,7 +179,7 @@ def test_over_legacy_sse_calls_are_answered_and_those_that_do_not_end_are_told(t
         assert client.answer(1)["result"]["content"][0]["text"] == "done number 1"
         assert client.answer(2)["error"]["code"] == CLOSED
         assert client.stream.ends()
-        ends_well(server, SOON)
+        ends_well(server)
 
 
 def test_nobody_waits_for_a_client_of_legacy_sse_that_has_left_a_call_behind(tmp_path: Path) -> None:
@@ -193,7 +190,7 @@ def test_nobody_waits_for_a_client_of_legacy_sse_that_has_left_a_call_behind(tmp
         client.stream.leave()
         server.says("ended number 2")
         server.signal(SIGTERM)
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
 
 
 def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path: Path) -> None:
@@ -205,14 +202,14 @@ def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path
         assert server.post(json.dumps(reply).encode()).status_code == 202
         stream.has("done asks")
         assert stream.ends()
-        ends_well(server, SOON)
+        ends_well(server)
 
 
-@pytest.mark.parametrize("how", [*SIGNALS, EOF])
+@pytest.mark.parametrize("how", ["SIGTERM", EOF])
 def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_is_open(
     how: str, tmp_path: Path
 ) -> None:
-    with serving(Way("stdio", stateless=False), tmp_path, guest=PERSON) as server:
+    with serving(HANDSHAKE, tmp_path, guest=PERSON) as server:
         answer = server.call("asks", name="asks")
         question = heard(server, "elicitation/create")
         end(server, how)
@@ -222,7 +219,7 @@ def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_i
             server.send({"jsonrpc": "2.0", "id": question["id"], "result": content})
         result = answer.result(PATIENCE)["result"]
         assert result.get("isError", False) is (how == EOF)
-        ends_well(server, SOON)
+        ends_well(server)
 
 
 def test_a_question_that_nobody_answers_ends_in_time_with_a_result_that_says_so(tmp_path: Path) -> None:
@@ -231,7 +228,7 @@ def test_a_question_that_nobody_answers_ends_in_time_with_a_result_that_says_so(
         server.signal(SIGTERM)
         assert stream.ends()
         assert "shutting down" in stream.messages[-1]["result"]["content"][0]["text"]
-        ends_well(server, SOON)
+        ends_well(server)
 
 
 def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Path) -> None:
@@ -246,7 +243,7 @@ def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Pat
         assert server.post(json.dumps(cancel).encode()).status_code == 202
         server.says("ended call")
         assert stream.ends()
-        ends_well(server, SOON)
+        ends_well(server)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -263,18 +260,15 @@ def test_a_parked_call_goes_on_while_others_are_in_flight(transport: str, tmp_pa
         assert text_of(server.ask("tools/call", again)).startswith("done asks")
         go(server)
         assert text_of(other) == "done other"
-        ends_well(server, SOON)
+        ends_well(server)
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_a_parked_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(
-    transport: str, tmp_path: Path
-) -> None:
-    with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
+def test_a_parked_call_that_nobody_comes_for_does_not_hold_the_end_and_can_clean_up(tmp_path: Path) -> None:
+    with serving(STATELESS_HTTP, tmp_path, guest=PERSON) as server:
         parked = server.call("asks", name="parked").result(PATIENCE)["result"]
         assert parked["resultType"] == "input_required"
         server.signal(SIGTERM)
-        ends_well(server, SOON)
+        ends_well(server)
         assert "ended parked" in server.err
 
 
@@ -284,7 +278,7 @@ def test_nothing_is_left_behind_and_the_port_is_free_at_once(tmp_path: Path) -> 
         number, address = server.pid, urlsplit(server.base)
         assert not list(children(number))
         server.signal(SIGTERM)
-        ends_well(server, SOON)
+        ends_well(server)
         assert stream.ends()
         assert address.port is not None
         with socket.create_server((str(address.hostname), address.port)):

@@ -8,53 +8,70 @@ import pytest
 
 from tests.kits.survival.fault_kit import REFERENCE, refused, unharmed
 from tests.kits.survival.fault_tools import raised
+from tests.kits.survival.survival_kit import ON_ONE_WAY, on_one_way
 
-ENDS = [kind for kind in raised() if kind.startswith(("BaseException", "a BaseException", "SystemExit", "Keyboard"))]
-
+EXIT, INTERRUPT, BASE = "SystemExit with a code", "KeyboardInterrupt", "BaseException"
 AWAITED = ["awaited", "gather", "asyncio.TaskGroup", "anyio task group"]
 UNHEARD = ["never awaited", "left behind", "call_soon", "call_later"]
+IN_A_THREAD = [EXIT, "StopIteration", "GeneratorExit", "CancelledError", "an exception whose text recurses"]
+LATER = [INTERRUPT, "StopAsyncIteration", "a group with SystemExit"]
+RAISED = [
+    *(("raises_async", kind) for kind in raised()),
+    *(("raises", kind) for kind in IN_A_THREAD),
+    *(("raises_later", kind) for kind in LATER),
+]
+SMOKE = [("raises_async", EXIT), ("raises", BASE), ("raises_later", INTERRUPT)]
 
 
-@pytest.mark.parametrize("tool", ["raises", "raises_async", "raises_later"])
-@pytest.mark.parametrize("kind", raised())
-def test_whatever_a_tool_raises_is_answered_with_a_reference_alone(server: Any, tool: str, kind: str) -> None:
+def in_child(hows: list[str]) -> list[tuple[str, str]]:
+    """Every place with SystemExit, and the first and the last with what else ends a loop or is no Exception."""
+    return [*((how, EXIT) for how in hows), *((how, kind) for how in (hows[0], hows[-1]) for kind in (INTERRUPT, BASE))]
+
+
+@on_one_way("raising", RAISED, smoke=SMOKE)
+def test_whatever_a_tool_raises_is_answered_with_a_reference_alone(server: Any, raising: tuple[str, str]) -> None:
+    tool, kind = raising
     with unharmed(server):
         answer = refused(server.result(tool, kind=kind))
     assert REFERENCE.match(answer)
     server.says(answer[-14:-2])
 
 
-@pytest.mark.parametrize("how", AWAITED)
-@pytest.mark.parametrize("kind", ENDS)
+@ON_ONE_WAY
+@pytest.mark.parametrize(("how", "kind"), in_child(AWAITED))
 def test_what_a_child_task_raises_reaches_the_call_that_awaits_it(server: Any, kind: str, how: str) -> None:
     with unharmed(server):
         assert REFERENCE.match(refused(server.result("in_child", kind=kind, how=how)))
 
 
-@pytest.mark.parametrize("how", UNHEARD)
-@pytest.mark.parametrize("kind", ENDS)
+@ON_ONE_WAY
+@pytest.mark.parametrize(("how", "kind"), in_child(UNHEARD))
 def test_what_nobody_awaits_ends_neither_the_call_nor_the_loop(server: Any, kind: str, how: str) -> None:
     with unharmed(server):
         assert server.text("in_child", kind=kind, how=how) == "answered"
 
 
-@pytest.mark.parametrize("kind", ENDS)
+@ON_ONE_WAY
+@pytest.mark.parametrize("kind", [EXIT, INTERRUPT])
 def test_what_a_thread_has_the_loop_raise_comes_back_to_the_thread(server: Any, kind: str) -> None:
     with unharmed(server):
         assert REFERENCE.match(refused(server.result("from_a_thread", kind=kind)))
 
 
+@ON_ONE_WAY
 @pytest.mark.parametrize("tool", ["recurses", "recurses_async"])
 def test_endless_recursion_fails_the_call(server: Any, tool: str) -> None:
     with unharmed(server):
         assert REFERENCE.match(refused(server.result(tool)))
 
 
+@ON_ONE_WAY
 def test_a_tool_that_cancels_itself_and_waits_fails(server: Any) -> None:
     with unharmed(server):
         assert REFERENCE.match(refused(server.result("cancels_itself", how="and waits")))
 
 
+@ON_ONE_WAY
 @pytest.mark.parametrize("how", ["and goes on", "and returns"])
 def test_a_tool_that_cancels_itself_and_answers_is_heard(server: Any, how: str) -> None:
     with unharmed(server):

@@ -6,35 +6,52 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.kits.survival.survival_kit import HANDSHAKE, META, PATIENCE, HttpLive, Way, live
+from tests.kits.survival.fault_kit import Shared
+from tests.kits.survival.survival_kit import HANDSHAKE, META, OTHER, PATIENCE, HttpLive, Way, live
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": META}}).encode()
-ERAS = [Way("http", False), Way("http", True)]
+STATELESS_HTTP = Way("http", stateless=True)
+ERAS = [STATELESS_HTTP, OTHER]
 TE = "Transfer-Encoding: chunked\r\n"
 QUIET = ("begun ", "Invalid HTTP request received.", "Could not find session for ID", "request without session_id")
 """What the log may say beside these requests."""
 
 
-@pytest.fixture(scope="module", params=ERAS, ids=str)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpLive]:
-    """One server for all of them: what an earlier request has done to it, a later one would see."""
-    with live(request.param, tmp_path_factory.mktemp("edges")) as started:
-        yield started
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """One server for all of an era: what an earlier request has done to it, a later one would see."""
+    with contextlib.closing(Shared(lambda way: live(way, tmp_path_factory.mktemp("edges")))) as servers:
+        yield servers
 
 
 @pytest.fixture
-def watched(server: HttpLive) -> Iterator[HttpLive]:
+def era() -> Way:
+    """The era of tests that are about what comes before the protocol."""
+    return STATELESS_HTTP
+
+
+@pytest.fixture
+def watched(era: Way, shared: Shared) -> Iterator[HttpLive]:
     """A neighbour is in flight, and the log stays quiet."""
+    server = shared.server(era)
     said = len(server.err)
     with server.neighbour():
         yield server
     with server.neighbour():  # what it says comes after all that was said before
         lines = server.err[said:].splitlines()
     assert not [line for line in lines if line.strip() and not any(words in line for words in QUIET)]
+
+
+def in_one_era(table: dict[str, tuple[Any, ...]], names: str, smoke: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Run each row of a table in one era, and a few rows in the other."""
+    cases = [*((STATELESS_HTTP, name) for name in table), *((OTHER, name) for name in smoke)]
+    rows = [pytest.param(era, *table[name], id=f"{era}-{name}") for era, name in cases]
+    return pytest.mark.parametrize(("era", *names.split()), rows)
 
 
 @contextlib.contextmanager
@@ -86,9 +103,7 @@ LENGTHS: dict[str, tuple[str, bytes, int]] = {
     "right": (f"Content-Length: {len(LIST)}", LIST, 200),
     "too small": ("Content-Length: 5", LIST, 400),
     "negative": ("Content-Length: -5", LIST, 400),
-    "with a sign": (f"Content-Length: +{len(LIST)}", LIST, 400),
     "no number": ("Content-Length: many", LIST, 400),
-    "hexadecimal": (f"Content-Length: 0x{len(LIST):x}", LIST, 400),
     "beyond 64 bits": ("Content-Length: " + "9" * 30, LIST, 400),
     "too large for us": ("Content-Length: 999999999999999999", b"", 413),
     "a byte too large for us": (f"Content-Length: {4 * 1024 * 1024 + 1}", b"", 413),
@@ -101,15 +116,12 @@ LENGTHS: dict[str, tuple[str, bytes, int]] = {
     "chunked byte by byte": (TE.strip(), chunked(*(bytes([byte]) for byte in LIST)), 200),
     "chunked with a length": (f"{TE}Content-Length: {len(LIST)}", chunked(LIST), 400),
     "a length before chunked": (f"Content-Length: {len(LIST)}\r\n{TE}".strip(), chunked(LIST), 400),
-    "chunked twice": (f"{TE}{TE}".strip(), chunked(LIST), 400),
     "not quite chunked": ("Transfer-Encoding: xchunked", chunked(LIST), 400),
     "gzip, chunked": ("Transfer-Encoding: gzip, chunked", chunked(LIST), 415),
     "chunked, gzip": ("Transfer-Encoding: chunked, gzip", chunked(LIST), 400),
-    "identity": ("Transfer-Encoding: identity", LIST, 400),
     "a blank before the colon": ("Transfer-Encoding : chunked", chunked(LIST), 400),
     "a blank at the end": ("Transfer-Encoding: chunked ", chunked(LIST), 200),
     "a size that is none": (TE.strip(), b"zz\r\nabc\r\n0\r\n\r\n", 400),
-    "a negative size": (TE.strip(), b"-1\r\nabc\r\n0\r\n\r\n", 400),
     "a size beyond 64 bits": (TE.strip(), b"f" * 20 + b"\r\nabc\r\n0\r\n\r\n", 400),
     "line feeds alone": (TE.strip(), chunked(LIST).replace(b"\r\n", b"\n"), 400),
     "a trailer": (TE.strip(), chunked(LIST, end=b"0\r\nHost: evil.example\r\nMcp-Session-Id: x\r\n\r\n"), 200),
@@ -117,7 +129,9 @@ LENGTHS: dict[str, tuple[str, bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize(("length", "body", "status"), LENGTHS.values(), ids=LENGTHS)
+@in_one_era(
+    LENGTHS, "length body status", smoke=["right", "chunked", "chunked with a length", "a byte too large for us"]
+)
 def test_a_length_that_lies_is_told_from_one_that_does_not(
     watched: HttpLive, length: str, body: bytes, status: int
 ) -> None:
@@ -131,12 +145,10 @@ HEADERS: dict[str, tuple[str, int]] = {
     "a name of 70 kB": ("X" * 70_000 + ": a", 431),
     "a hundred": ("\r\n".join(f"X-{number}: a" for number in range(100)), 200),
     "a thousand": ("\r\n".join(f"X-{number}: a" for number in range(1000)), 431),
-    "a control character": ("X-A: a\x01b", 400),
     "a null byte": ("X-A: a\0b", 400),
     "folded": ("X-A: a\r\n b", 400),
     "a bare carriage return": ("X-A: a\rb", 400),
     "a blank in the name": ("X A: a", 400),
-    "no name": (": a", 400),
     "no colon": ("X-A", 400),
     "another Host": ("Host: 127.0.0.1", 400),
     "a foreign Host beside ours": ("Host: evil.example", 400),
@@ -153,7 +165,7 @@ HEADERS: dict[str, tuple[str, int]] = {
 }
 
 
-@pytest.mark.parametrize(("line", "status"), HEADERS.values(), ids=HEADERS)
+@in_one_era(HEADERS, "line status", smoke=["a foreign Origin", "two sessions", "another Content-Type", "gzip"])
 def test_an_odd_header_is_refused_or_ignored(watched: HttpLive, line: str, status: int) -> None:
     assert exchange(watched, head(watched, line) + LIST)[0] == status
 
@@ -175,7 +187,7 @@ INSTEAD: dict[str, tuple[dict[str, str], int]] = {
 }
 
 
-@pytest.mark.parametrize(("instead", "status"), INSTEAD.values(), ids=INSTEAD)
+@in_one_era(INSTEAD, "instead status", smoke=[name for name in INSTEAD if "Host" not in name])
 def test_a_header_that_matters_is_looked_at(watched: HttpLive, instead: dict[str, str], status: int) -> None:
     if "Application/JSON" in instead.values() and not watched.way.stateless:
         status = 415  # the SDK's older reader takes it as it is written
@@ -192,9 +204,7 @@ FIRST: dict[str, tuple[str, int]] = {
     "the absolute form without a path": ("POST http://127.0.0.1 HTTP/1.1", 400),
     "two slashes": ("POST //mcp HTTP/1.1", 404),
     "a slash at the end": ("POST /mcp/ HTTP/1.1", 200),
-    "dots after it": ("POST /mcp/.. HTTP/1.1", 404),
     "dots before it": ("POST /x/../mcp HTTP/1.1", 404),
-    "an escaped dot": ("POST /%2e/mcp HTTP/1.1", 404),
     "escaped dots": ("POST /%2e%2e/mcp HTTP/1.1", 404),
     "an escaped letter": ("POST /%6dcp HTTP/1.1", 200),
     "an escaped null byte": ("POST /mcp%00 HTTP/1.1", 404),
@@ -209,17 +219,14 @@ FIRST: dict[str, tuple[str, int]] = {
     "a method of nobody": ("GARBAGE /mcp HTTP/1.1", 400),
     "a method in small letters": ("post /mcp HTTP/1.1", 400),
     "PUT": ("PUT /mcp HTTP/1.1", 405),
-    "PATCH": ("PATCH /mcp HTTP/1.1", 405),
     "OPTIONS": ("OPTIONS /mcp HTTP/1.1", 405),
     "HEAD": ("HEAD /mcp HTTP/1.1", 405),
-    "TRACE": ("TRACE /mcp HTTP/1.1", 405),
-    "PROPFIND": ("PROPFIND /mcp HTTP/1.1", 405),
     "CONNECT with a path": ("CONNECT /mcp HTTP/1.1", 405),
     "CONNECT": ("CONNECT evil.example:443 HTTP/1.1", 400),
 }
 
 
-@pytest.mark.parametrize(("first", "status"), FIRST.values(), ids=FIRST)
+@in_one_era(FIRST, "first status", smoke=["HTTP/1.0", "a slash at the end", "PUT"])
 def test_an_odd_first_line_is_answered(watched: HttpLive, first: str, status: int) -> None:
     assert exchange(watched, head(watched, first=first) + LIST)[0] == status
 
@@ -228,10 +235,7 @@ STRANGERS: dict[str, bytes] = {
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
     "SSH": b"SSH-2.0-OpenSSH_9.9\r\n",
-    "null bytes": bytes(1000),
-    "every byte": bytes(range(256)) * 40,
     "JSON": LIST + b"\n",
-    "an answer": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 }
 
 
@@ -370,6 +374,7 @@ def test_a_thousand_connections_that_are_dropped_cost_nothing(watched: HttpLive)
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+@pytest.mark.parametrize("era", ERAS, ids=str)
 def test_what_the_trailer_says_is_no_header(watched: HttpLive) -> None:
     if not watched.way.stateless:
         end = f"0\r\nMcp-Session-Id: {watched.headers['Mcp-Session-Id']}\r\n\r\n".encode()

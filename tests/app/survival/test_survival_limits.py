@@ -14,18 +14,30 @@ from typing import Any
 import pytest
 
 from tests.kits.paths import KITS
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
+from tests.kits.survival.fault_kit import Shared
+from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, PATIENCE, Way, live
 
 TOOLS = KITS / "survival" / "limits_tools.py"
 MIB = 1024 * 1024
 
 
-@pytest.fixture(scope="module", params=WAYS, ids=str)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server with the limits that hold when nobody sets any, with a call in flight beside all tests."""
-    settings = {"limits": {"tools": {"neighbour": {"timeout": 600}}}}
-    with live(request.param, tmp_path_factory.mktemp("limits"), TOOLS, settings) as made, made.neighbour(PATIENCE):
-        yield made
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """Servers with the limits that hold when nobody sets any, with a call in flight beside all tests."""
+
+    @contextlib.contextmanager
+    def start(way: Way) -> Iterator[Any]:
+        with live(way, tmp_path_factory.mktemp("limits"), TOOLS) as made, made.neighbour():
+            yield made
+
+    with contextlib.closing(Shared(start)) as servers:
+        yield servers
+
+
+@pytest.fixture
+def way() -> Way:
+    """The way of tests that name no other."""
+    return ONE
 
 
 def code_of(result: dict[str, Any]) -> Any:
@@ -46,19 +58,13 @@ def whole(server: Any, result: dict[str, Any]) -> str:
     return str(shown) + "".join(pages)
 
 
-def test_a_call_ends_at_its_time_out_and_a_tool_may_have_its_own(way: Way, tmp_path: Path) -> None:
-    settings = {"limits": {"timeout": 600, "tools": {"other_*": {"timeout": 0.2}, "sleep_*": {"timeout": "1s"}}}}
-    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
+def test_a_call_ends_at_its_time_out_and_a_tool_may_have_its_own(tmp_path: Path) -> None:
+    settings = {"limits": {"timeout": "1s", "tools": {"other_*": {"timeout": 0.2}}}}
+    with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():  # the neighbour has longer than all
         for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
             result = server.result(name)
             assert code_of(result) == "timeout"
             assert f"{seconds} second" in result["content"][0]["text"]
-
-
-def test_the_time_out_of_all_holds_for_a_tool_without_its_own(way: Way, tmp_path: Path) -> None:
-    settings = {"limits": {"timeout": 0.5, "tools": {"neighbour": {"timeout": 600}}}}
-    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
-        assert code_of(server.result("sleep_long")) == "timeout"
 
 
 def test_an_answer_of_a_mebibyte_is_whole_and_one_character_more_is_cut(server: Any) -> None:
@@ -70,26 +76,26 @@ def test_an_answer_of_a_mebibyte_is_whole_and_one_character_more_is_cut(server: 
     assert len(whole(server, cut)) == MIB + 1
 
 
-def test_the_rest_of_a_cut_answer_adds_up_to_the_whole_by_setting(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.neighbour():
-        cut = server.result("letters", count=1_000_001)
+def test_the_rest_of_a_cut_answer_adds_up_to_the_whole_by_setting(tmp_path: Path) -> None:
+    with live(ONE, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.neighbour():
+        cut = server.result("letters", count=100_001)
         assert len(cut["content"][0]["text"]) == 10 * 1024
-        assert whole(server, cut) == "".join(f"{place:08d}" for place in range(0, 1_000_001, 8))[:1_000_001]
+        assert whole(server, cut) == "".join(f"{place:08d}" for place in range(0, 100_001, 8))[:100_001]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("letters", {"count": 100_000_000}),
-        ("picture", {"size": 100_000_000}),
-        ("blocks", {"count": 100_000, "text": "x" * 1000}),
-        ("blocks", {"count": 1_000_000, "text": ""}),
-        ("pictures", {"count": 100_000}),
-        ("beside", {"where": "structured", "size": 100_000_000}),
-        ("beside", {"where": "meta", "size": 100_000_000}),
-        ("declared", {"where": "structured", "size": 100_000_000}),
-    ],
-)
+HUGE: list[tuple[Way, str, dict[str, Any]]] = [
+    (OTHER, "letters", {"count": 100_000_000}),
+    (ONE, "picture", {"size": 100_000_000}),
+    (ONE, "blocks", {"count": 100_000, "text": "x" * 1000}),
+    (ONE, "blocks", {"count": 200_000, "text": ""}),
+    (ONE, "pictures", {"count": 100_000}),
+    (ONE, "beside", {"where": "structured", "size": 100_000_000}),
+    (ONE, "beside", {"where": "meta", "size": 100_000_000}),
+    (ONE, "declared", {"where": "structured", "size": 100_000_000}),
+]
+
+
+@pytest.mark.parametrize(("way", "name", "arguments"), HUGE, ids=[f"{way}-{name}" for way, name, _ in HUGE])
 @pytest.mark.timeout(180)
 def test_no_answer_of_any_kind_gets_through_whole_when_it_is_huge(
     server: Any, name: str, arguments: dict[str, Any]
@@ -110,6 +116,7 @@ def test_pictures_within_the_limit_stay_as_they_are(server: Any) -> None:
     assert len(result["content"][0]["data"]) == 4 * MIB
 
 
+@BOTH
 def test_a_tool_that_is_full_refuses_and_others_are_served(way: Way, tmp_path: Path) -> None:
     settings = {"limits": {"queue": 1, "concurrency": 50, "tools": {"holds": {"concurrency": 2}}}}
     with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
@@ -127,8 +134,8 @@ def test_a_tool_that_is_full_refuses_and_others_are_served(way: Way, tmp_path: P
         assert server.text("holds", token="again") == "again"
 
 
-def test_a_full_server_refuses_with_overloaded_and_serves_again_after(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, TOOLS, {"limits": {"queue": 2, "concurrency": 2}}) as server:
+def test_a_full_server_refuses_with_overloaded_and_serves_again_after(tmp_path: Path) -> None:
+    with live(ONE, tmp_path, TOOLS, {"limits": {"queue": 2, "concurrency": 2}}) as server:
         held = [server.call("holds", token=f"all{number}") for number in range(2)]
         for number in range(2):
             server.says(f"held all{number}")
@@ -149,22 +156,21 @@ def first_done(calls: list[Any], count: int) -> list[dict[str, Any]]:
     return [call.result() for call in calls if call.done()]
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
-        ("x" * 4000, "characters of text"),
-        ([0] * 2000, "more than 500 values"),
-        ([[[[[[[[[[0]]]]]]]]]], "nested deeper than 8 levels"),
-        ({str(key): key for key in range(600)}, "more than 500 values"),
-    ],
-    ids=["size", "nodes", "depth", "keys"],
-)
-def test_arguments_that_are_too_much_are_told_what_was(way: Way, tmp_path: Path, data: Any, told: str) -> None:
+TOO_MUCH: list[tuple[Any, str]] = [
+    ("x" * 4000, "characters of text"),
+    ([0] * 2000, "more than 500 values"),
+    ([[[[[[[[[[0]]]]]]]]]], "nested deeper than 8 levels"),
+    ({str(key): key for key in range(600)}, "more than 500 values"),
+]
+
+
+def test_arguments_that_are_too_much_are_told_what_was(tmp_path: Path) -> None:
     settings = {"limits": {"arguments": 3000, "depth": 8, "nodes": 500}}
-    with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
-        result = server.result("takes", data=data)
-        assert code_of(result) == "invalid_arguments"
-        assert told in result["content"][0]["text"]
+    with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():
+        for data, told in TOO_MUCH:
+            result = server.result("takes", data=data)
+            assert code_of(result) == "invalid_arguments"
+            assert told in result["content"][0]["text"]
         assert server.text("takes", data=[[[[1]]]]) == "list"
 
 

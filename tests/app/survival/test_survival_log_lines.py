@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from collections.abc import Iterator
@@ -11,23 +12,18 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.secret_kit import OTHERS, STAMPED
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Live, live
+from tests.kits.survival.survival_kit import OTHER, PATIENCE, Live, Way, live, on_one_way
 
 BREAKERS = (
     "\n",
-    "\r",
     "\r\n",
-    "\x0b",
     "\x1b[2K",
     "\x85",
-    "\x9b2K",
     "\u2028",
-    "\u2029",
     "\u202e",
-    "\u2066",
     "\U000e0041",
-    "\ufeff",
 )
 FORGED = "2026-01-01 00:00:00,000 ERROR forged: you are root"
 FORGES = '''
@@ -67,29 +63,34 @@ def forged(text: str) -> str:
 '''
 
 
-@pytest.mark.parametrize("breaker", BREAKERS, ids=ascii)
-def test_no_line_of_the_log_can_be_forged(forging: Any, breaker: str) -> None:
+@on_one_way("breaker", BREAKERS, smoke=["\n"])
+def test_no_line_of_the_log_can_be_forged(server: Any, breaker: str) -> None:
     text = f"before{breaker}{FORGED}"
-    assert forging.text("logs", text=text) == "done"
-    assert forging.result("raises", text=text)["isError"]
-    assert "error" in forging.ask("tools/call", {"name": text, "arguments": {text: text}}).result(PATIENCE)
-    assert "error" in forging.ask("resources/read", {"uri": f"forged://{quote(text)}"}).result(PATIENCE)
-    assert "error" in forging.ask("resources/read", {"uri": f"forged://{text}"}).result(PATIENCE)
-    assert "error" in forging.ask(text, {text: text}).result(PATIENCE)
-    forging.says("you are root")
-    keeps_lines(forging)
+    assert server.text("logs", text=text) == "done"
+    assert server.result("raises", text=text)["isError"]
+    assert "error" in server.ask("tools/call", {"name": text, "arguments": {text: text}}).result(PATIENCE)
+    assert "error" in server.ask("resources/read", {"uri": f"forged://{quote(text)}"}).result(PATIENCE)
+    assert "error" in server.ask("resources/read", {"uri": f"forged://{text}"}).result(PATIENCE)
+    assert "error" in server.ask(text, {text: text}).result(PATIENCE)
+    server.says("you are root")
+    keeps_lines(server)
 
 
-@pytest.fixture(scope="module", params=WAYS, ids=str)
-def forging(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server with tools that log what they are given."""
-    folder = tmp_path_factory.mktemp("forging")
-    options = ("--log-file", "the.log", "--log-level", "debug")
-    with live(request.param, folder, FORGES, options=options) as server:
-        yield server
-        server.signal(signal.SIGTERM)
-        assert server.ends() == 0
-        keeps_lines(server)
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """Servers with tools that log what they are given."""
+
+    @contextlib.contextmanager
+    def start(way: Way) -> Iterator[Any]:
+        options = ("--log-file", "the.log", "--log-level", "debug")
+        with live(way, tmp_path_factory.mktemp("forging"), FORGES, options=options) as server:
+            yield server
+            server.signal(signal.SIGTERM)
+            assert server.ends() == 0
+            keeps_lines(server)
+
+    with contextlib.closing(Shared(start)) as servers:
+        yield servers
 
 
 def keeps_lines(server: Live) -> None:
@@ -103,13 +104,12 @@ def keeps_lines(server: Live) -> None:
             assert not line.startswith(FORGED)
 
 
-def test_headers_forge_nothing(forging: Any) -> None:
-    if forging.way.transport == "stdio":
-        pytest.skip("there are no headers over stdio")
+@pytest.mark.parametrize("way", [OTHER], ids=str)
+def test_headers_forge_nothing(server: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
     for name in ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "Content-Type"):
-        headers = [(key, value) for key, value in forging.headers.items() if key != name]
+        headers = [(key, value) for key, value in server.headers.items() if key != name]
         forged = (name, f"x\x1b[2K\x85\x9b{FORGED}".encode("latin-1"))
-        answer = httpx2.post(f"{forging.base}/mcp", content=body, headers=[*headers, forged], timeout=PATIENCE)
+        answer = httpx2.post(f"{server.base}/mcp", content=body, headers=[*headers, forged], timeout=PATIENCE)
         assert answer.status_code >= 200
-    keeps_lines(forging)
+    keeps_lines(server)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -11,18 +12,31 @@ from typing import Any
 
 import pytest
 
+from tests.kits.survival.fault_kit import Shared
 from tests.kits.survival.secret_kit import ENV, PLANTED, SETTINGS, Sse, keeps_secrets, leaking, leaks
-from tests.kits.survival.survival_kit import CLIENT, HANDSHAKE, PATIENCE, WAYS, Way, live
+from tests.kits.survival.survival_kit import BOTH, CLIENT, HANDSHAKE, ONE, OTHER, PATIENCE, Way, live, on_one_way
 
 
-@pytest.fixture(scope="module", params=WAYS, ids=str)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """One such server for all tests here; after them all that it has said is looked through once more."""
-    with leaking(request.param, tmp_path_factory.mktemp("leaking")) as server:
-        yield server
-        server.signal(signal.SIGTERM)
-        assert server.ends() == 0
-        keeps_secrets(server)
+
+    @contextlib.contextmanager
+    def start(way: Way) -> Iterator[Any]:
+        with leaking(way, tmp_path_factory.mktemp("leaking")) as server:
+            yield server
+            server.signal(signal.SIGTERM)
+            assert server.ends() == 0
+            keeps_secrets(server)
+
+    with contextlib.closing(Shared(start)) as servers:
+        yield servers
+
+
+@pytest.fixture
+def way() -> Way:
+    """The way of tests that name no other."""
+    return ONE
 
 
 def says_secret(answer: Any) -> bool:
@@ -36,7 +50,7 @@ RETURNS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", RETURNS)
+@on_one_way("kind", RETURNS, smoke=["text", "keys"])
 def test_what_a_tool_returns_reaches_the_client_without_the_secrets(server: Any, kind: str) -> None:
     answer = server.result(f"returns_{kind}")
     assert not answer.get("isError")
@@ -96,7 +110,7 @@ def test_a_secret_in_the_seam_of_a_cut_answer_is_found(server: Any) -> None:
     keeps_secrets(server)
 
 
-@pytest.mark.parametrize("name", ["progresses", "tells"])
+@on_one_way("name", ["progresses", "tells"], smoke=["progresses", "tells"])
 def test_progress_and_log_messages_go_without_the_secrets(server: Any, name: str) -> None:
     meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
     before = bytes(server.raw).count(b"[secret]")
@@ -105,7 +119,11 @@ def test_progress_and_log_messages_go_without_the_secrets(server: Any, name: str
     keeps_secrets(server)
 
 
-@pytest.mark.parametrize("name", ["asks", "needs"])
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [(ONE, "asks"), (ONE, "needs"), (Way("stdio", stateless=False), "asks"), (OTHER, "needs")],
+    ids=["stdio-stateless-asks", "stdio-stateless-needs", "stdio-handshake-asks", "http-handshake-needs"],
+)
 def test_questions_go_without_the_secrets_and_their_answers_come_back(server: Any, name: str) -> None:
     if server.way.stateless:
         result = server.result(name)
@@ -205,6 +223,7 @@ def test_a_value_whose_own_text_cannot_be_had_is_told_by_its_type_alone(server: 
     keeps_secrets(server)
 
 
+@BOTH
 def test_the_servers_own_words_go_without_the_secrets(server: Any) -> None:
     method = "server/discover" if server.way.stateless else "initialize"
     answer = server.ask(method).result(PATIENCE) if server.way.stateless else None
@@ -248,7 +267,6 @@ def test_legacy_sse_keeps_the_secrets_too(tmp_path: Path) -> None:
         keeps_secrets(server)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_words_of_the_protocol_and_of_every_day_are_no_secrets(way: Way, tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text(PLANTED)
     env = {"A": "resources", "B": "user", "C": "8080", "D": "inputSchema", "E": "description", "F": "A Title of Mine"}

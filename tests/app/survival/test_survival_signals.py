@@ -19,7 +19,6 @@ from tests.kits.survival.ending_kit import (
     CLOSED,
     LONG,
     SIGNALS,
-    SOON,
     TOOLS,
     begin,
     code_of,
@@ -31,10 +30,8 @@ from tests.kits.survival.ending_kit import (
     serving,
     text_of,
 )
-from tests.kits.survival.survival_kit import META, PATIENCE, WAYS, Way, live
+from tests.kits.survival.survival_kit import BOTH, META, ONE, OTHER, PATIENCE, Way, live, on_one_way
 
-EVERY_SIGNAL = pytest.mark.parametrize("how", SIGNALS)
-STDIO = pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "stdio"], ids=str)
 COMMAND = [sys.executable, "-m", "mcp_bridge", "serve"]
 SLOW_IMPORT = """
 import sys, time
@@ -60,7 +57,7 @@ def there() -> str:
 """
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
+@on_one_way("how", ["SIGTERM"], smoke=["SIGINT"])
 def test_a_second_signal_cancels_the_calls_in_flight_at_once_and_tells_their_clients(
     way: Way, how: str, tmp_path: Path
 ) -> None:
@@ -70,39 +67,38 @@ def test_a_second_signal_cancels_the_calls_in_flight_at_once_and_tells_their_cli
         drains(server)
         end(server, how)
         assert [code_of(answer) for answer in answers] == [CLOSED, CLOSED]
-        ends_well(server, SOON)
+        ends_well(server)
 
 
-@pytest.mark.parametrize("tool", ["stubborn", "loop_for_ever"])
+@on_one_way("tool", ["stubborn", "loop_for_ever"], smoke=["loop_for_ever"])
 def test_a_second_signal_ends_also_what_will_not_be_cancelled(way: Way, tool: str, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         begin(server, tool, tool)
         server.signal(signal.SIGTERM)
         server.signal(signal.SIGINT)  # another, for two of a kind may arrive as one
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
 
 
-def test_a_third_signal_ends_on_the_spot(way: Way, tmp_path: Path) -> None:
-    with serving(way, tmp_path) as server:
+def test_a_third_signal_ends_on_the_spot(tmp_path: Path) -> None:
+    with serving(ONE, tmp_path) as server:
         begin(server, "loop_for_ever", "loop")
         for how in SIGNALS:
             end(server, how)
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
 
 
-@STDIO
-@EVERY_SIGNAL
-def test_a_signal_after_the_end_of_input_is_the_second_word(way: Way, how: str, tmp_path: Path) -> None:
-    with serving(way, tmp_path, options=("--log-level", "info")) as server:
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
+def test_a_signal_after_the_end_of_input_is_the_second_word(how: str, tmp_path: Path) -> None:
+    with serving(ONE, tmp_path, options=("--log-level", "info")) as server:
         answer = begin(server, "for_ever", "call")
         server.hang_up()
         server.says("input has ended")
         end(server, how)
         assert code_of(answer) == CLOSED
-        ends_well(server, SOON)
+        ends_well(server)
 
 
-@EVERY_SIGNAL
+@on_one_way("how", ["SIGTERM"], smoke=["SIGINT"])
 def test_signals_without_end_are_still_a_good_end(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         begin(server, "thread_for_ever", "call")
@@ -112,17 +108,20 @@ def test_signals_without_end_are_still_a_good_end(way: Way, how: str, tmp_path: 
         assert server.ends() == 0
 
 
-def test_a_signal_while_the_interpreter_leaves_ends_it(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, SLOW_EXIT) as server:
+def test_a_signal_while_the_interpreter_leaves_ends_it(tmp_path: Path) -> None:
+    with live(ONE, tmp_path, SLOW_EXIT) as server:
         assert server.text("there") == "there"
         server.signal(signal.SIGTERM)
         server.says("leaving")
         server.signal(signal.SIGTERM)
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
 
 
-@pytest.mark.parametrize("options", [(), ("--http", "127.0.0.1:0")], ids=["stdio", "http"])
-@EVERY_SIGNAL
+@pytest.mark.parametrize(
+    ("how", "options"),
+    [("SIGTERM", ()), ("SIGINT", ()), ("SIGHUP", ("--http", "127.0.0.1:0"))],
+    ids=["SIGTERM-stdio", "SIGINT-stdio", "SIGHUP-http"],
+)
 def test_a_signal_while_tools_are_imported_ends_the_start(how: str, options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="ArithmeticError"))
     with bare(tmp_path, *options) as server:
@@ -132,12 +131,9 @@ def test_a_signal_while_tools_are_imported_ends_the_start(how: str, options: tup
         assert server.err == "importing\n"
 
 
-@pytest.mark.parametrize("options", [(), ("--http", "127.0.0.1:0")], ids=["stdio", "http"])
-def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(
-    options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="BaseException"))
-    with bare(tmp_path, *options) as server:
+    with bare(tmp_path) as server:
         server.says("importing\n")
         server.process.send_signal(signal.SIGTERM)
         server.says("caught")
@@ -145,16 +141,16 @@ def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(
         assert server.ends() == 0
 
 
-@EVERY_SIGNAL
-def test_a_signal_before_any_request_is_a_good_end(how: str, tmp_path: Path) -> None:
+def test_a_signal_before_any_request_is_a_good_end(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text() + "\nsay('imported')\n")
     with bare(tmp_path) as server:
         server.says("imported\n")
-        server.process.send_signal(getattr(signal, how))
+        server.process.send_signal(signal.SIGINT)
         assert server.ends() == 0
         assert server.err == "imported\n"
 
 
+@BOTH
 def test_sigpipe_changes_nothing(way: Way, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server, server.neighbour():
         os.kill(server.pid, signal.SIGPIPE)
@@ -180,7 +176,7 @@ def test_a_client_that_died_is_not_waited_for(tmp_path: Path) -> None:
         server.says("begun call")
         server.close("stdout")
         server.close("stdin")
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
         assert "ended call" in server.err
 
 
@@ -192,12 +188,11 @@ def test_a_client_that_reads_no_more_is_noticed_by_the_first_answer(tmp_path: Pa
             server.says(f"begun {tool}")
         server.close("stdout")
         (tmp_path / "go").touch()
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
         assert "ended for_ever" in server.err
 
 
-@EVERY_SIGNAL
-def test_a_closed_stderr_costs_no_answer(how: str, tmp_path: Path) -> None:
+def test_a_closed_stderr_costs_no_answer(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text().replace("def say(words: str)", QUIET))
     with bare(tmp_path) as server:
         server.ask("waits", "call")
@@ -207,10 +202,10 @@ def test_a_closed_stderr_costs_no_answer(how: str, tmp_path: Path) -> None:
         assert server.line()["result"]["isError"]
         server.ask("waits", "other")
         eventually(lambda: "other" in (tmp_path / "said").read_text())
-        server.process.send_signal(getattr(signal, how))
+        server.process.send_signal(signal.SIGTERM)
         (tmp_path / "go").touch()
         assert {server.line()["result"]["content"][0]["text"] for _ in range(2)} == {"done call", "done other"}
-        assert server.ends(SOON) == 0
+        assert server.ends() == 0
 
 
 QUIET = """def say(words: str) -> None:
@@ -251,7 +246,7 @@ def test_a_server_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> N
         number = int(parent.stdout.readline())
         eventually(lambda: "begun call" in err.read_text())
         parent.kill()
-        eventually(lambda: not alive(number), SOON)
+        eventually(lambda: not alive(number))
     assert "ended call" in err.read_text()
 
 
@@ -336,8 +331,8 @@ def bare(folder: Path, *options: str, before: list[str] | None = None) -> Iterat
                 stream.close()
 
 
-def test_the_drain_time_is_that_of_the_settings(way: Way, tmp_path: Path) -> None:
-    with serving(way, tmp_path, 1.5) as server:
+def test_the_drain_time_is_that_of_the_settings(tmp_path: Path) -> None:
+    with serving(OTHER, tmp_path, 1.5) as server:
         answers = [begin(server, tool, tool) for tool in ("waits", "for_ever")]
         server.signal(signal.SIGTERM)
         drains(server)
@@ -346,4 +341,4 @@ def test_the_drain_time_is_that_of_the_settings(way: Way, tmp_path: Path) -> Non
         assert text_of(answers[0]) == "done waits"
         assert code_of(answers[1]) == CLOSED
         assert time.monotonic() - began > 0.3  # it did not hurry
-        ends_well(server, SOON)
+        ends_well(server)

@@ -1,8 +1,9 @@
-"""Whatever a tool does to the standard streams: the client hears the protocol alone."""
+"""Whatever a tool does to the standard streams, the client receives the protocol alone."""
 
 from __future__ import annotations
 
 import signal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +12,44 @@ import pytest
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import refused, still_serves, unharmed
 from tests.kits.survival.fault_tools import stream_faults
-from tests.kits.survival.survival_kit import Way, live
+from tests.kits.survival.survival_kit import BOTH, ON_ONE_WAY, Way, live, on_one_way
 
-TOOLS = ["streams", "streams_async"]
 TOOLS_FILE = KITS / "survival" / "fault_tools.py"
-LASTING = [kind for kind in stream_faults() if kind.endswith(("closed", "gone", "replaced"))]
-PASSING = [kind for kind in stream_faults() if kind not in {*LASTING, "input"}]
+LASTING = {
+    "objects": ["stdout closed", "stdout gone", "stdout replaced", "stderr replaced"],
+    "descriptor 0": ["descriptor 0 closed"],
+    "descriptor 1": ["descriptor 1 closed"],
+    "descriptor 2": ["descriptor 2 closed"],
+}
+PASSING = [kind for kind in stream_faults() if kind not in {"input", *chain(*LASTING.values())}]
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("kind", PASSING)
-def test_a_tool_may_print_and_read_as_it_likes(server: Any, tool: str, kind: str) -> None:
+@on_one_way("kind", PASSING, smoke=["print", "a write to descriptor 1", "a read of descriptor 0"])
+def test_a_tool_may_print_and_read_as_it_likes(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert server.text(tool, kind=kind).startswith("answered")
+        assert server.text("streams", kind=kind).startswith("answered")
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_that_asks_on_standard_input_is_not_answered(server: Any, tool: str) -> None:
+@ON_ONE_WAY
+@pytest.mark.parametrize("kind", ["print", "sys.stdin.read"])
+def test_a_tool_on_the_event_loop_may_do_so_too(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert "internal error (reference " in refused(server.result(tool, kind="input"))
+        assert server.text("streams_async", kind=kind).startswith("answered")
+
+
+@BOTH
+def test_a_tool_that_asks_on_standard_input_is_not_answered(server: Any) -> None:
+    with unharmed(server):
+        assert "internal error (reference " in refused(server.result("streams", kind="input"))
     server.says("EOFError")
 
 
-@pytest.mark.parametrize("kind", LASTING)
-def test_streams_that_a_tool_closes_or_replaces_are_not_missed(way: Way, tmp_path: Path, kind: str) -> None:
+@on_one_way("what", LASTING, smoke=["descriptor 1"])
+def test_streams_that_a_tool_closes_or_replaces_are_not_missed(way: Way, tmp_path: Path, what: str) -> None:
     with live(way, tmp_path, TOOLS_FILE) as server:
-        with server.neighbour():
-            assert server.text("streams", kind=kind).startswith("answered")
-        still_serves(server)
+        for kind in LASTING[what]:
+            with server.neighbour():
+                assert server.text("streams", kind=kind).startswith("answered")
+            still_serves(server)
         server.signal(signal.SIGTERM)
         assert server.ends() == 0

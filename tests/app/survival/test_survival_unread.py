@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.kits.survival.survival_kit import META
+from tests.kits.survival.survival_kit import META, PATIENCE
 
 TOOLS = '''
 import os
@@ -55,4 +55,4 @@ def test_a_client_that_never_reads_stderr_is_answered(tmp_path: Path) -> None:
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["id"] == number
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0

@@ -9,8 +9,8 @@ import pytest
 
 from tests.kits.survival.fault_kit import refused, unharmed
 from tests.kits.survival.fault_tools import values
+from tests.kits.survival.survival_kit import ON_ONE_WAY, on_one_way
 
-TOOLS = ["value", "value_async"]
 SANE = {
     "a lone surrogate": "a\ufffdb",
     "a lone surrogate in a value": {"text": ["a\ufffdb"]},
@@ -45,59 +45,67 @@ def test_every_value_has_its_test() -> None:
     assert {*SANE, *WRONG, *APART, *RESULTS} == set(values())
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("kind", SANE)
-def test_an_odd_value_becomes_json_that_every_client_reads(server: Any, tool: str, kind: str) -> None:
+@on_one_way("kind", SANE, smoke=["a lone surrogate in a key", "a coroutine"])
+def test_an_odd_value_becomes_json_that_every_client_reads(server: Any, kind: str) -> None:
     with unharmed(server):
-        result = server.result(tool, kind=kind)
+        result = server.result("value", kind=kind)
     text, expected = result["content"][0]["text"], SANE[kind]
     assert (text if isinstance(expected, str) else json.loads(text)) == expected
     if isinstance(expected, dict):
         assert result["structuredContent"] == expected
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("kind", WRONG)
-def test_what_cannot_be_json_is_refused_with_the_reason(server: Any, tool: str, kind: str) -> None:
+@on_one_way("kind", WRONG, smoke=["deep nesting"])
+def test_what_cannot_be_json_is_refused_with_the_reason(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert WRONG[kind] in refused(server.result(tool, kind=kind))
+        assert WRONG[kind] in refused(server.result("value", kind=kind))
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_bytes_become_a_resource(server: Any, tool: str) -> None:
+@ON_ONE_WAY
+@pytest.mark.parametrize("kind", ["a cycle", "an object that raises in __str__"])
+def test_what_a_tool_on_the_event_loop_returns_is_refused_too(server: Any, kind: str) -> None:
     with unharmed(server):
-        block = server.result(tool, kind="bytes")["content"][0]
+        assert WRONG[kind] in refused(server.result("value_async", kind=kind))
+
+
+@ON_ONE_WAY
+def test_bytes_become_a_resource(server: Any) -> None:
+    with unharmed(server):
+        block = server.result("value", kind="bytes")["content"][0]
     assert block["resource"]["blob"] == "AP8="
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_function_is_shown_as_python_names_it(server: Any, tool: str) -> None:
+@ON_ONE_WAY
+def test_a_function_is_shown_as_python_names_it(server: Any) -> None:
     with unharmed(server):
-        assert server.text(tool, kind="a coroutine function").startswith("<function _raise at ")
+        assert server.text("value", kind="a coroutine function").startswith("<function _raise at ")
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_100_megabytes_of_text_are_cut(server: Any, tool: str) -> None:
+@ON_ONE_WAY
+def test_100_megabytes_of_text_are_cut(server: Any) -> None:
     with unharmed(server):
-        content = server.result(tool, kind="100 MB of text")["content"]
+        content = server.result("value", kind="100 MB of text")["content"]
     assert content[0]["text"] == "x" * 1024 * 1024
     assert "of its 100000000 characters" in content[1]["text"]
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_block_that_is_none_spoils_no_other(server: Any, tool: str) -> None:
+@ON_ONE_WAY
+def test_a_block_that_is_none_spoils_no_other(server: Any) -> None:
     with unharmed(server):
-        first, second = server.result(tool, kind="a ToolResult with an odd block")["content"]
+        first, second = server.result("value", kind="a ToolResult with an odd block")["content"]
     assert first["text"].startswith("<object object")
     assert "cannot be shown" in second["text"]
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_result_that_cannot_say_what_failed_fails(server: Any, tool: str) -> None:
+@ON_ONE_WAY
+def test_a_result_that_cannot_say_what_failed_fails(server: Any) -> None:
     with unharmed(server):
-        assert "SystemExit in a value of type Odd" in refused(server.result(tool, kind="a ToolResult with odd texts"))
+        assert "SystemExit in a value of type Odd" in refused(
+            server.result("value", kind="a ToolResult with odd texts")
+        )
 
 
+@ON_ONE_WAY
 def test_an_async_generator_without_end_is_refused(server: Any) -> None:
     with unharmed(server):
         assert "yields more than" in refused(server.result("yields_without_end"))

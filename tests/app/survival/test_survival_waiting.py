@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import time
@@ -13,8 +14,7 @@ import pytest
 
 from tests.kits.paths import KITS
 from tests.kits.survival.fault_kit import REFERENCE, Shared, refused, still_serves, unharmed
-from tests.kits.survival.survival_kit import PATIENCE, WAYS, Way, live
-from tests.kits.survival.waiting_tools import changes, left_behind
+from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, PATIENCE, Way, live, on_one_way
 
 TOOLS_FILE = KITS / "survival" / "waiting_tools.py"
 BRIEF = {"timeout": 0.2}
@@ -22,15 +22,31 @@ LIMITS = {"threads": 2, "tools": {"holds": BRIEF, "swallows": BRIEF, "shields": 
 CALLBACKS = ["a callback that exits", "a callback from a thread that exits", "a reader that exits"]
 LOOP = ["stop", *CALLBACKS, "a handler that raises", "a task factory that raises"]
 STUBBORN = ["shields", "never_gives_up"]
-HTTP = [way for way in WAYS if way.transport == "http" and way.stateless]
+HTTP = Way("http", stateless=True)
+LEFT = {
+    "processes": ["a child", "a child in a session of its own", "a forked child"],
+    "threads": ["a thread", "a daemon thread", "an atexit handler that raises"],
+    "an atexit handler that ends": ["an atexit handler that ends"],
+}
+CHANGED = {
+    "threads": ["a thread that raises", "a thread that exits", "a thread with a KeyboardInterrupt"],
+    "hooks": ["a trace function", "an excepthook that raises", "a threading.excepthook that raises"],
+    "the interpreter": ["the locale", "a higher recursion limit", "warnings as errors"],
+    "the working directory": ["the working directory"],
+    "an empty environment": ["an empty environment"],
+    "no module path": ["no module path"],
+}
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """The servers of this module."""
-    servers = Shared(tmp_path_factory, "waiting_tools.py", {"limits": LIMITS})
-    yield servers
-    servers.close()
+
+    def start(way: Way) -> contextlib.AbstractContextManager[Any]:
+        return live(way, tmp_path_factory.mktemp("waiting"), TOOLS_FILE, {"limits": LIMITS})
+
+    with contextlib.closing(Shared(start)) as servers:
+        yield servers
 
 
 def fill(server: Any) -> None:
@@ -49,6 +65,7 @@ def insisted(server: Any) -> int:
             continue
 
 
+@ON_ONE_WAY
 def test_a_tool_that_holds_the_event_loop_is_named_with_its_time(server: Any) -> None:
     with unharmed(server):
         assert server.text("blocks", seconds=1.5) == "slept"
@@ -56,8 +73,8 @@ def test_a_tool_that_holds_the_event_loop_is_named_with_its_time(server: Any) ->
     server.says("held the event loop for 1.")
 
 
-def test_threads_that_never_end_are_refused_by_name_while_others_are_answered(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+def test_threads_that_never_end_are_refused_by_name_while_others_are_answered(tmp_path: Path) -> None:
+    with live(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         with server.neighbour():
             fill(server)
             assert "that were given up but do not end: holds (2)" in refused(server.result("echo", text="x"))
@@ -65,23 +82,21 @@ def test_threads_that_never_end_are_refused_by_name_while_others_are_answered(wa
         for token in ("first", "second"):
             assert server.text("free", token=token) == "freed"
         until = time.monotonic() + PATIENCE
-        while server.result("echo", text="x").get("isError") and time.monotonic() < until:
-            pass
+        while server.result("echo", text="x").get("isError"):
+            assert time.monotonic() < until
         still_serves(server)
 
 
-@pytest.mark.parametrize("way", HTTP, ids=str)
-def test_health_names_threads_that_never_end(way: Way, tmp_path: Path) -> None:
-    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+def test_health_names_threads_that_never_end(tmp_path: Path) -> None:
+    with live(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         assert server.http.get("/health").json() == {"status": "ok"}
         fill(server)
         assert server.http.get("/health").json() == {"status": "ok", "stuck": {"holds": 2}}
 
 
-@pytest.mark.parametrize("way", HTTP, ids=str)
-def test_health_names_no_tool_to_whoever_has_no_token(way: Way, tmp_path: Path) -> None:
+def test_health_names_no_tool_to_whoever_has_no_token(tmp_path: Path) -> None:
     env, options = {"BRIDGE_TOKEN": "open sesame"}, ("--token-env", "BRIDGE_TOKEN")
-    with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}, env, options) as server:
+    with live(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}, env, options) as server:
         token = {"Authorization": "Bearer open sesame"}
         server.headers |= token
         fill(server)
@@ -90,24 +105,25 @@ def test_health_names_no_tool_to_whoever_has_no_token(way: Way, tmp_path: Path) 
         assert server.http.get("/health", headers=token).json() == {"status": "ok", "stuck": {"holds": 2}}
 
 
-@pytest.mark.parametrize("times", [1, 2, 20])
+@ON_ONE_WAY
+@pytest.mark.parametrize("times", [1, 20])
 def test_a_tool_that_swallows_its_cancellation_is_cancelled_again(server: Any, times: int) -> None:
     with unharmed(server):
         assert server.text("swallows", times=times) == "went on"
 
 
-@pytest.mark.parametrize("tool", STUBBORN)
+@on_one_way("tool", STUBBORN)
 def test_a_tool_that_ignores_every_cancellation_costs_its_own_call_alone(server: Any, tool: str) -> None:
     with unharmed(server):
         stubborn = server.call(tool, token=tool)
-        time.sleep(0.5)  # beyond its time
+        assert server.text("swallows", times=1) == "went on"  # it began later, and its time is over as well
         assert server.text("echo", text="meanwhile") == "meanwhile"
         assert not stubborn.done()
         server.text("free", token=tool)
         assert stubborn.result(PATIENCE)["result"]["content"][0]["text"] == "went on"
 
 
-@pytest.mark.parametrize("tool", STUBBORN)
+@on_one_way("tool", STUBBORN, smoke=["shields"])
 def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Way, tmp_path: Path, tool: str) -> None:
     with live(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         server.call(tool, token="never")
@@ -115,16 +131,17 @@ def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Wa
         assert insisted(server) == 0
 
 
-@pytest.mark.parametrize("kind", left_behind())
-def test_what_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, kind: str) -> None:
+@on_one_way("what", LEFT, smoke=["processes"])
+def test_what_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, what: str) -> None:
     with live(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
-            assert server.text("leaves", kind=kind) == "answered"
+            for kind in LEFT[what]:
+                assert server.text("leaves", kind=kind) == "answered"
         server.signal(signal.SIGTERM)
         assert server.ends() == 0
 
 
-@pytest.mark.parametrize("kind", ["plain", "stubborn"])
+@on_one_way("kind", ["plain", "stubborn"], smoke=["plain"])
 def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, kind: str) -> None:
     with live(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
@@ -132,18 +149,21 @@ def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp
         assert insisted(server) == 0
 
 
-@pytest.mark.parametrize("kind", changes())
-def test_what_a_tool_changes_for_all_leaves_them_served(way: Way, tmp_path: Path, kind: str) -> None:
-    with live(way, tmp_path, TOOLS_FILE) as server, unharmed(server):
-        assert server.result("alters", kind=kind)["content"]
+@on_one_way("what", CHANGED, smoke=["no module path"])
+def test_what_a_tool_changes_for_all_leaves_them_served(way: Way, tmp_path: Path, what: str) -> None:
+    with live(way, tmp_path, TOOLS_FILE) as server:
+        for kind in CHANGED[what]:
+            with unharmed(server):
+                assert server.result("alters", kind=kind)["content"]
 
 
-@pytest.mark.parametrize("what", LOOP)
+@on_one_way("what", LOOP, smoke=["stop"])
 def test_the_event_loop_goes_on(server: Any, what: str) -> None:
     with unharmed(server):
         assert server.text("on_the_loop", what=what) == "answered"
 
 
+@ON_ONE_WAY
 def test_the_event_loop_cannot_be_closed(server: Any) -> None:
     with unharmed(server):
         assert REFERENCE.match(refused(server.result("on_the_loop", what="close")))

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.kits.survival.isolation_live import (
-    ONE,
     SMALL,
     changes,
     code_of,
@@ -21,7 +19,7 @@ from tests.kits.survival.isolation_live import (
     pids_of,
     workers_of,
 )
-from tests.kits.survival.survival_kit import ON_TIME, PATIENCE, WAYS, Way
+from tests.kits.survival.survival_kit import ONE, OTHER, PATIENCE, WAYS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
@@ -38,8 +36,8 @@ def test_with_one_worker_calls_wait_in_turn(tmp_path: Path) -> None:
         assert {other.result(PATIENCE)["result"]["content"][0]["text"] for other in others} == {str(worker)}
 
 
-def test_a_call_of_a_call_never_waits_for_its_own_caller(way: Way, tmp_path: Path) -> None:
-    with isolated(way, tmp_path, {**SMALL, "workers": 1}) as server:
+def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
         outer, inner = json.loads(server.text("invokes", name="pid"))
         assert outer != inner
         _, *several = json.loads(server.text("invokes", name="pid", times=4))
@@ -65,7 +63,7 @@ def test_a_worker_sees_the_usual_variables_and_those_that_are_named(tmp_path: Pa
         assert set(seen) <= usual
 
 
-def test_tools_that_fit_a_pattern_run_in_workers_and_the_others_in_the_bridge(way: Way, tmp_path: Path) -> None:
+def test_tools_that_fit_a_pattern_run_in_workers_and_the_others_in_the_bridge(tmp_path: Path) -> None:
     tools = """
 import os
 from mcp_bridge import tool
@@ -82,7 +80,7 @@ def risky_end() -> None:
 def safe_pid() -> int:
     return os.getpid()
 """
-    with isolated(way, tmp_path, {"tools": ["risky_*"]}, tools) as server, server.neighbour():
+    with isolated(ONE, tmp_path, {"tools": ["risky_*"]}, tools) as server, server.neighbour():
         assert int(server.text("safe_pid")) == server.pid
         assert int(server.text("risky_pid")) != server.pid
         assert code_of(server.result("risky_end")) == "tool_crashed"
@@ -96,8 +94,8 @@ def test_a_pattern_that_fits_no_tool_is_a_problem_that_is_told(tmp_path: Path) -
         server.says("isolation: no tool fits 'riksy_*'")
 
 
-def test_a_source_that_ends_its_process_at_import_is_refused_alone(way: Way, tmp_path: Path) -> None:
-    with isolated(way, tmp_path, tools="import os\nos._exit(5)\n") as server:
+def test_a_source_that_ends_its_process_at_import_is_refused_alone(tmp_path: Path) -> None:
+    with isolated(ONE, tmp_path, tools="import os\nos._exit(5)\n") as server:
         server.says("the worker ended its process with exit code 5 before it had begun")
         assert server.text("echo", text="served") == "served"
         assert "Traceback" not in server.err
@@ -117,8 +115,8 @@ def die():
 """
 
 
-def test_a_source_that_begins_to_crash_is_unavailable_until_it_is_mended(way: Way, tmp_path: Path) -> None:
-    with isolated(way, tmp_path, {**SMALL, "workers": 1}, GOOD) as server, server.neighbour():
+def test_a_source_that_begins_to_crash_is_unavailable_until_it_is_mended(tmp_path: Path) -> None:
+    with isolated(OTHER, tmp_path, {**SMALL, "workers": 1}, GOOD) as server, server.neighbour():
         first = server.text("pid")
         (tmp_path / "own_tools.py").write_text("import os\nsecret = 'path-and-secret'\nos._exit(4)\n")
         assert code_of(server.result("die")) == "tool_crashed"
@@ -147,14 +145,14 @@ def test_an_edit_reaches_clients_and_calls(tmp_path: Path) -> None:
         eventually(lambda: changes(server) > before)
 
 
-def test_a_hundred_crashes_leave_nothing_behind(tmp_path: Path) -> None:
+def test_forty_crashes_leave_nothing_behind(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, {**SMALL, "workers": 4}) as server:
         for _ in range(5):
             server.result("wreck", kind="os._exit")
         eventually(lambda: server.text("pid"))
         descriptors = Path(f"/proc/{server.pid}/fd")
         before, memory = len(list(descriptors.iterdir())), server.rss
-        for _ in range(20):
+        for _ in range(10):
             together = [server.call("wreck", kind="os._exit") for _ in range(4)]
             assert {code_of(one.result(2 * PATIENCE)["result"]) for one in together} == {"tool_crashed"}
         server.text("pid")
@@ -182,8 +180,6 @@ def test_a_flood_of_notices_leaves_memory_and_neighbours_as_they_were(tmp_path: 
         before = server.rss
         waiting = server.call("floods")
         while not waiting.done():
-            began = time.monotonic()
             assert server.text("echo", text="beside") == "beside"
-            assert time.monotonic() - began < ON_TIME
             assert server.rss < before + 100 * 1024 * 1024
         assert waiting.result()["result"]["content"][0]["text"] == "done"

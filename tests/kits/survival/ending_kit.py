@@ -23,10 +23,8 @@ EOF = "EOF"
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 CLOSED = -32000
 """The code of a call that the end has cancelled, and of a request that comes too late."""
-SOON = 8.0
-"""Seconds in which an end is at once, on a machine that is busy with other tests; draining takes longer by far."""
-LONG = 300.0
-"""A drain time that no test waits for."""
+LONG = 600.0
+"""A drain time that is far longer than a test waits for the end of a server."""
 FAULTS = ("Traceback", "ERROR", "CRITICAL", "Exception", "never awaited")
 
 
@@ -89,9 +87,9 @@ def code_of(answer: Future[Json]) -> int:
     return int(message["error"]["code"])
 
 
-def ends_well(server: Any, within: float = PATIENCE) -> None:
+def ends_well(server: Any) -> None:
     """Wait for the end: code 0, and nothing on stderr that would worry anybody."""
-    assert server.ends(within) == 0, server.err
+    assert server.ends() == 0, server.err
     assert not [fault for fault in FAULTS if fault in server.err], server.err
 
 

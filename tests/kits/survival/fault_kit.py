@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-import pytest
-
-from tests.kits.survival.survival_kit import Json, Live, Way, live
+from tests.kits.survival.survival_kit import Json, Live, Way
 
 REFERENCE = re.compile(r"^Tool '\w+' failed with an internal error \(reference [0-9a-f]{12}\)\.$")
 
 
 class Shared:
-    """One server for each way, for the tests of a module; `settings` are those of the settings file."""
+    """One server for each way, for the tests of a module; `start` starts it when a test first needs it."""
 
-    def __init__(self, folders: pytest.TempPathFactory, tools: str, settings: Json | None = None) -> None:
-        self._folders = folders
-        self._tools = Path(__file__).with_name(tools)
-        self._settings = settings
+    def __init__(self, start: Callable[[Way], AbstractContextManager[Any]]) -> None:
+        self._start = start
         self._running: dict[Way, tuple[contextlib.ExitStack, Any]] = {}
 
     def server(self, way: Way) -> Any:
@@ -30,8 +26,7 @@ class Shared:
             self.drop(way)
         if way not in self._running:
             stack = contextlib.ExitStack()
-            server = stack.enter_context(live(way, self._folders.mktemp("faults"), self._tools, self._settings))
-            self._running[way] = (stack, server)
+            self._running[way] = (stack, stack.enter_context(self._start(way)))
         return self._running[way][1]
 
     def drop(self, way: Way) -> None:

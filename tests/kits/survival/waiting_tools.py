@@ -77,15 +77,15 @@ async def never_gives_up(token: str) -> str:
 
 def left_behind() -> dict[str, Callable[[], Any]]:
     """What a tool may leave behind."""
-    child = "import time, sys; sys.stderr.write('left %d\\n' % __import__('os').getpid()); time.sleep(8)"
+    child = "import time; time.sleep(600)"
     return {
         "a child": lambda: subprocess.Popen([sys.executable, "-c", child]),
         "a child in a session of its own": lambda: subprocess.Popen(
             [sys.executable, "-c", child], start_new_session=True, stdin=subprocess.DEVNULL
         ),
         "a forked child": _fork,
-        "a thread": lambda: threading.Thread(target=time.sleep, args=(8,)).start(),
-        "a daemon thread": lambda: threading.Thread(target=time.sleep, args=(8,), daemon=True).start(),
+        "a thread": lambda: threading.Thread(target=time.sleep, args=(600,)).start(),
+        "a daemon thread": lambda: threading.Thread(target=time.sleep, args=(600,), daemon=True).start(),
         "an atexit handler that raises": lambda: atexit.register(_exit, "at exit"),
         "an atexit handler that ends": lambda: atexit.register(os._exit, 0),
     }
@@ -93,7 +93,7 @@ def left_behind() -> dict[str, Callable[[], Any]]:
 
 def _fork() -> None:
     if not os.fork():
-        time.sleep(8)
+        time.sleep(600)
         os._exit(0)
 
 
