@@ -21,7 +21,7 @@ settings.load_profile("bridge")  # how fast a busy machine is says nothing about
 
 def pytest_configure() -> None:
     """Servers of the tests hear every signal, also where the tests run in the background (nohup, `&`)."""
-    for number in (signal.SIGHUP, signal.SIGINT):
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 

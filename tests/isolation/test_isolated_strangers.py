@@ -215,10 +215,9 @@ messages = some.lists(
 )
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=messages)
-async def test_any_message_leaves_the_pool_in_order(anyio_backend: str, steps: Any) -> None:
+async def test_any_message_leaves_the_pool_in_order(steps: Any) -> None:
     async with pool_of(*steps, "answer") as pool:
         for _ in range(2):
             await said(pool)
