@@ -144,9 +144,7 @@ async def test_arguments_that_a_decider_changed_are_checked_again(stage: Stage) 
 
 
 @STAGES
-async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_loses_its_structured_part(
-    stage: Stage
-) -> None:
+async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_loses_its_structured_part(stage: Stage) -> None:
     async def redact(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"n": "[redacted]"})
 
