@@ -55,7 +55,7 @@ def test_what_a_call_has_started_ends_after_its_time_out(tool: str, how: str, sh
         is_there(other)
         a_tick_goes_by()
         waiting = shared.call(tool, how=how, token=token)
-        is_there(token)
+        shared.says(f"begun {token}")
         timed_out(waiting)
         is_gone(token)
         assert carrying(other)
@@ -68,7 +68,7 @@ def test_over_every_transport_and_in_both_eras(way: Way, tmp_path: Path) -> None
     token, other, kept = a_token(), a_token(), a_token()
     with spawning(way, tmp_path) as server, server.neighbour():
         waiting = server.call("holds_the_call", how="popen", token=other)
-        is_there(other)
+        server.says(f"begun {other}")
         assert server.text("starts", how="setsid", token=kept) == "started"
         is_there(kept)
         timed_out(waiting)
@@ -103,7 +103,7 @@ def test_the_child_of_a_neighbour_lives_whichever_began_first(first: str, how: s
         calls = {}
         for tool, name in order if first == "ours" else reversed(order):
             calls[name] = server.call(tool, how="popen" if name == other else how, token=name)
-            is_there(name)
+            server.says(f"begun {name}")
         timed_out(calls[token])
         is_gone(token)
         assert carrying(other)
@@ -158,7 +158,7 @@ def test_workers_of_isolation_are_left_alone(tmp_path: Path) -> None:
     token = a_token()
     with spawning(HANDSHAKE_STDIO, tmp_path, sources=own) as server:
         waiting = server.call("holds_the_call", how="popen", token=token)
-        is_there(token)
+        server.says(f"begun {token}")
         assert server.text("starts", how="popen", token=a_token()) == "started", "a worker is begun meanwhile"
         timed_out(waiting)
         is_gone(token)

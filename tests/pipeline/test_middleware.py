@@ -259,7 +259,7 @@ async def test_an_attempt_may_be_made_twice_and_each_has_its_own_deadline() -> N
             await anyio.sleep_forever()
         return "second"
 
-    result = await dispatch(under([At(Stage.ATTEMPT, retry)], entry_of(flaky), timeout=0.05))
+    result = await dispatch(under([At(Stage.ATTEMPT, retry)], entry_of(flaky), timeout=1.0))
     assert result.output == "second"
     first, second = attempts
     assert first is not None

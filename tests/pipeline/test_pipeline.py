@@ -263,7 +263,7 @@ async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_
         seen.append(ctx.deadline)
         return await ctx.invoke("inner")
 
-    registry = under(Pipeline(timeout=0.5), entry_of(inner, "inner"), entry_of(outer, "outer"))
+    registry = under(Pipeline(timeout=1.0), entry_of(inner, "inner"), entry_of(outer, "outer"))
     result = await dispatch(registry, "outer")
     assert result.code == "timeout"
     assert "'outer'" in result.error_text
