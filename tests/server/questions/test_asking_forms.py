@@ -224,7 +224,9 @@ async def test_a_page_is_asked_for_by_its_address(mode: str, action: str) -> Non
     assert (question.mode, question.message, question.url) == ("url", "Please.", "https://example.com/sign-in?a=1")
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path", "example.com", ""])
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path", "example.com", ""]
+)
 async def test_an_address_that_no_browser_should_open_is_the_authors_error(url: str) -> None:
     person = Person("accept")
     answers, result = await asked_for(None, person, STATELESS, url=url)
