@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import array
-import fcntl
 import os
 import re
 import subprocess
 import sys
-import termios
 import threading
 import time
 from pathlib import Path
@@ -28,6 +26,9 @@ def everything(number: int) -> bytes:
 
 def unread_in(pipe: int) -> int:
     """How many bytes of a pipe nobody has read yet."""
+    import fcntl
+    import termios
+
     count = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
     return count[0]
