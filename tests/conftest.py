@@ -21,7 +21,7 @@ settings.load_profile("bridge")  # no time limits: machines are slow and busy
 
 def pytest_configure() -> None:
     """Restore the signals that a shell ignores for background jobs (nohup, `&`): servers of the tests inherit them."""
-    for number in (signal.SIGHUP, signal.SIGINT):
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +56,7 @@ class Client:
         return [sorted(map(str, map(shown, (*person.asked, *model.asked)))) for person, model in pairs]
 
 
-async def compared(folder: Path, client: Client, name: str, arguments: Any = None) -> Any:
-    """What a call comes to, which must be the same both ways, and so must be what was asked."""
-
-    async def do(connected: Any) -> Any:
-        return await attempt(connected.call_tool(name, arguments or {}))
-
-    here, there = await both(folder, do, client)
-    assert there == here
-    assert client.asked[1] == client.asked[0]
-    return there
-
-
-FITTING: dict[str, Any] = {
+ACCEPTED: dict[str, Any] = {
     "nothing": {},
     "dataclass": {"street": "Elm 1", "floor": 2},
     "model": {"row": 12},
@@ -80,87 +70,73 @@ FITTING: dict[str, Any] = {
     "bool": {"value": True},
     "date": {"value": "2026-07-28"},
     "schema": {"name": "Ada"},
-    "refused": {},
-    "broken schema": {},
+}
+REJECTED = ("refused", "broken schema")
+
+
+async def fill_in(params: Any) -> types.ElicitResult:
+    """Accept whatever is asked: an address for a form of one, a name, or the message itself."""
+    if params.mode == "url":
+        return types.ElicitResult(action="accept")
+    fields = params.requested_schema["properties"]
+    content = {"name": "Ada"} if "name" in fields else {"street": "Elm 1"} if "street" in fields else None
+    return types.ElicitResult(action="accept", content=content or {"value": params.message})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that asks, what the user does each time, and words of the result."""
+
+    tool: str
+    answers: tuple[Any, ...]
+    words: tuple[str, ...]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def asking(kind: str, *answers: Any, words: str) -> Case:
+    """A call of the tool that asks for one kind of form."""
+    return Case("asks", answers, (words,), {"kind": kind})
+
+
+CASES: dict[str, Case] = {
+    **{kind: asking(kind, answer, words="accept") for kind, answer in ACCEPTED.items()},
+    **{kind: asking(kind, words="internal error") for kind in REJECTED},
+    "declined": asking("dataclass", "decline", words="decline"),
+    "cancelled": asking("dataclass", "cancel", words="cancel"),
+    "fits the second time": asking("model", {"row": 13}, {"row": 5}, words="accept"),
+    "fits the third time": asking("model", {"row": 0}, {"row": 13}, {"row": 5}, words="accept"),
+    "a required field is missing": asking("str", {}, {"value": "x"}, words="accept"),
+    "a model that never fits": asking("model", *[{"row": 13}] * 3, words="invalid_answer"),
+    "a schema that never fits": asking("schema", *[{"name": "x"}] * 3, words="invalid_answer"),
+    "from a thread": Case("asks_from_a_thread", ({"value": "x"},), ("'x'",)),
+    "a page": Case("asks_to_open", ("accept",), ("accept",)),
+    "no page": Case("asks_to_open", (), ("internal error",), {"url": "nowhere"}),
+    "at once": Case("asks_at_once", (fill_in,) * 3, ("Please, a.", "Please, b.", "Please, c.")),
+    "all kinds at once": Case("asks_for_all", (fill_in,), ("Ada", "Paris", "file:///a")),
+    "a model writes": Case("samples", (), ("Paris",)),
+    "roots": Case("lists_roots", (), ("file:///a A",)),
+    "ends with what it needs": Case("needs", (fill_in, fill_in), ("Elm 1", "step")),
 }
 
 
-def test_every_kind_of_question_is_in_the_table() -> None:
-    assert FITTING.keys() == isolated_asking.kinds().keys()
+def test_every_kind_of_form_is_asked_for() -> None:
+    assert {*ACCEPTED, *REJECTED} == isolated_asking.kinds().keys()
 
 
 @EVERY_ERA
-@pytest.mark.parametrize("kind", FITTING)
-async def test_an_answer_is_of_the_type_that_was_asked_for(kind: str, mode: str, tmp_path: Path) -> None:
-    seen = await compared(tmp_path, Client(mode, FITTING[kind]), "asks", {"kind": kind})
-    assert ("accept" in str(seen)) is (kind not in ("refused", "broken schema"))
+async def test_a_call_from_a_worker_asks_the_same_and_gets_the_same(mode: str, tmp_path: Path) -> None:
+    client = Client(mode, *(answer for case in CASES.values() for answer in case.answers), {"name": "Ada"})
 
+    async def do(connected: Any) -> Any:
+        results = {name: await attempt(connected.call_tool(case.tool, case.arguments)) for name, case in CASES.items()}
+        return {**results, "a resource": await attempt(connected.read_resource("test://asking"))}
 
-@EVERY_ERA
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_person_may_decline_or_leave(action: str, mode: str, tmp_path: Path) -> None:
-    assert action in str(await compared(tmp_path, Client(mode, action), "asks", {"kind": "dataclass"}))
-
-
-@EVERY_ERA
-@pytest.mark.parametrize(
-    ("kind", "answers"),
-    [
-        ("model", [{"row": 13}, {"row": 5}]),
-        ("model", [{"row": 0}, {"row": 13}, {"row": 5}]),
-        ("str", [{}, {"value": "x"}]),
-    ],
-)
-async def test_what_does_not_fit_is_asked_again(kind: str, answers: Any, mode: str, tmp_path: Path) -> None:
-    assert "accept" in str(await compared(tmp_path, Client(mode, *answers), "asks", {"kind": kind}))
-
-
-@EVERY_ERA
-@pytest.mark.parametrize(("kind", "answer"), [("model", {"row": 13}), ("schema", {"name": "x"})])
-async def test_what_never_fits_is_an_invalid_answer(kind: str, answer: Any, mode: str, tmp_path: Path) -> None:
-    assert "invalid_answer" in str(await compared(tmp_path, Client(mode, answer), "asks", {"kind": kind}))
-
-
-@EVERY_ERA
-async def test_a_synchronous_tool_asks_from_its_thread(mode: str, tmp_path: Path) -> None:
-    assert "'x'" in str(await compared(tmp_path, Client(mode, {"value": "x"}), "asks_from_a_thread"))
-
-
-@EVERY_ERA
-@pytest.mark.parametrize("url", ["https://example.com/in", "nowhere"])
-async def test_a_page_is_opened(url: str, mode: str, tmp_path: Path) -> None:
-    await compared(tmp_path, Client(mode, "accept"), "asks_to_open", {"url": url})
-
-
-@EVERY_ERA
-async def test_questions_may_be_put_at_once(mode: str, tmp_path: Path) -> None:
-    async def do(client: Any) -> Any:
-        return [await attempt(client.call_tool(name, {})) for name in ("asks_at_once", "asks_for_all")]
-
-    async def named(params: Any) -> Any:
-        content = {"name": "Ada"} if "name" in params.requested_schema["properties"] else {"value": params.message}
-        return types.ElicitResult(action="accept", content=content)
-
-    here, there = await both(tmp_path, do, Client(mode, named))
-    assert there == here
-    assert all(words in str(there) for words in ("Please, a.", "Please, b.", "Please, c.", "Ada", "Paris", "file:///a"))
-
-
-@EVERY_ERA
-@pytest.mark.parametrize("name", ["samples", "lists_roots"])
-async def test_a_model_writes_and_roots_are_listed(name: str, mode: str, tmp_path: Path) -> None:
-    seen = str(await compared(tmp_path, Client(mode), name))
-    assert "Paris" in seen or "file:///a A" in seen
-
-
-@EVERY_ERA
-async def test_a_handler_that_ends_with_what_it_needs_is_called_again(mode: str, tmp_path: Path) -> None:
-    async def person(params: Any) -> Any:
-        return types.ElicitResult(action="accept", content=None if params.mode == "url" else {"street": "Elm 1"})
-
-    seen = str(await compared(tmp_path, Client(mode, person), "needs"))
-    assert "Elm 1" in seen
-    assert "step" in seen
+    here, there = await both(tmp_path, do, client)
+    assert {name: there[name] for name in here if there[name] != here[name]} == {}
+    assert client.asked[1] == client.asked[0]
+    for name, case in CASES.items():
+        assert [words for words in case.words if words not in str(there[name])] == [], (name, there[name])
+    assert "for Ada" in str(there["a resource"])
 
 
 @EVERY_ERA
@@ -172,16 +148,6 @@ async def test_what_is_asked_of_a_client_that_cannot_be_asked(mode: str, tmp_pat
     here, there = await both(tmp_path, do, lambda: {"mode": mode})
     assert there == here
     assert "nobody" in str(there[1])
-
-
-@EVERY_ERA
-async def test_prompts_and_resources_ask_too(mode: str, tmp_path: Path) -> None:
-    async def do(client: Any) -> Any:
-        return await attempt(client.read_resource("test://asking"))
-
-    here, there = await both(tmp_path, do, Client(mode, {"name": "Ada"}))
-    assert there == here
-    assert "for Ada" in str(there)
 
 
 async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None:
@@ -224,25 +190,27 @@ async def test_a_context_knows_the_same(mode: str, tmp_path: Path) -> None:
     assert "own/key" in str(there)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("presented", {"city": "Bern", "days": 2}),
-        ("presented", {}),
-        ("presented", {"city": 1}),
-        ("nowhere", None),
-        ("answers", {"kind": "ToolError"}),
-        ("answers", {"kind": "ValueError"}),
-        ("answers", {"kind": "image"}),
-        ("answers", {"kind": "Denied"}),
-        ("promises", {"kept": False}),
-        ("needs", None),
-        ("invokes", {"name": "invokes", "arguments": {"name": "presented", "arguments": {"city": "x"}}}),
-    ],
-)
-async def test_calls_of_calls_come_to_the_same(name: str, arguments: Any, tmp_path: Path) -> None:
+INNER: list[tuple[str, Any]] = [
+    ("presented", {"city": "Bern", "days": 2}),
+    ("presented", {}),
+    ("presented", {"city": 1}),
+    ("nowhere", None),
+    ("answers", {"kind": "ToolError"}),
+    ("answers", {"kind": "ValueError"}),
+    ("answers", {"kind": "image"}),
+    ("answers", {"kind": "Denied"}),
+    ("promises", {"kept": False}),
+    ("needs", None),
+    ("invokes", {"name": "invokes", "arguments": {"name": "presented", "arguments": {"city": "x"}}}),
+]
+
+
+async def test_calls_of_calls_come_to_the_same(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
-        return await attempt(client.call_tool("invokes", {"name": name, "arguments": arguments}))
+        return [
+            await attempt(client.call_tool("invokes", {"name": name, "arguments": arguments}))
+            for name, arguments in INNER
+        ]
 
     here, there = await both(tmp_path, do)
     assert there == here

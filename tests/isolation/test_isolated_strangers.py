@@ -24,6 +24,7 @@ from mcp_bridge.isolation.source import IsolatedSource
 from mcp_bridge.registry.registry import ToolRegistry
 from tests.kits.isolation.isolation_kit import PATIENCE, until
 from tests.kits.isolation.strange_worker import OFFER
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.paths import KITS
 
 WORKER = KITS / "isolation" / "strange_worker.py"
@@ -119,6 +120,7 @@ async def test_what_nobody_asked_for_is_passed_over(kind: str) -> None:
         assert [await said(pool) for _ in range(3)] == ["fine"] * 3
 
 
+@BOTH_LOOPS
 async def test_an_answer_that_is_too_long_is_refused_and_the_next_call_works() -> None:
     async with pool_of({"raw": "x" * 1024, "times": 66_000}, {"raw": "\n"}) as pool:
         assert await said(pool) == "result_too_large"
@@ -215,10 +217,9 @@ messages = some.lists(
 )
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=messages)
-async def test_any_message_leaves_the_pool_in_order(anyio_backend: str, steps: Any) -> None:
+async def test_any_message_leaves_the_pool_in_order(steps: Any) -> None:
     async with pool_of(*steps, "answer") as pool:
         for _ in range(2):
             await said(pool)
@@ -226,6 +227,7 @@ async def test_any_message_leaves_the_pool_in_order(anyio_backend: str, steps: A
         assert pool._inner.out == 0
 
 
+@BOTH_LOOPS
 async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker_to_the_next() -> None:
     async with pool_of("answer") as pool:
         for _ in range(3):
@@ -239,6 +241,7 @@ async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker
         assert pool._places.out == 0
 
 
+@BOTH_LOOPS
 async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_worker_is() -> None:
     async with pool_of("sleep") as pool:
         huge = Request(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
@@ -248,6 +251,7 @@ async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_wor
             await until(lambda: pool._places.out == 0)
 
 
+@BOTH_LOOPS
 async def test_a_call_whose_crash_is_not_waited_for_gives_its_place_back() -> None:
     async with pool_of("exit") as pool:
         for wait in (0.0, 0.005, 0.02, 0.05):
@@ -256,6 +260,7 @@ async def test_a_call_whose_crash_is_not_waited_for_gives_its_place_back() -> No
             await until(lambda: pool._places.out == 0)
 
 
+@BOTH_LOOPS
 async def test_the_end_comes_soon_whatever_workers_do() -> None:
     async with pool_of("sleep", workers=4) as pool, anyio.create_task_group() as tasks:
         for _ in range(4):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,36 +37,49 @@ def timed_out(waiting: Any) -> None:
     assert waiting.result(PATIENCE)["result"]["_meta"]["mcp-bridge/code"] == "timeout"
 
 
-@pytest.mark.parametrize("tool", ["holds", "holds_the_call"])
-@pytest.mark.parametrize("how", HOW)
-def test_what_a_call_has_started_ends_after_its_time_out(how: str, tool: str, tmp_path: Path) -> None:
-    token, other = a_token(), a_token()
-    with spawning(STDIO[0], tmp_path) as server, server.neighbour():
-        assert server.text("starts", how=how, token=other) == "started"
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One server for many calls: what earlier calls have left running must outlive the later ones too."""
+    with spawning(HANDSHAKE_STDIO, tmp_path_factory.mktemp("shared")) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("tool", "how"),
+    [*(("holds", how) for how in HOW), *(("holds_the_call", how) for how in ("popen", "double fork", "family"))],
+)
+def test_what_a_call_has_started_ends_after_its_time_out(tool: str, how: str, shared: Any) -> None:
+    token, other, before = a_token(), a_token(), len(shared.err)
+    with shared.neighbour():
+        assert shared.text("starts", how=how, token=other) == "started"
         is_there(other)
         a_tick_goes_by()
-        waiting = server.call(tool, how=how, token=token)
-        is_there(token)
+        waiting = shared.call(tool, how=how, token=token)
+        shared.says(f"begun {token}")
         timed_out(waiting)
         is_gone(token)
         assert carrying(other)
-        server.says(f"what the call of '{tool}' has left")
+        eventually(lambda: f"what the call of '{tool}' has left" in shared.err[before:])
 
 
+@pytest.mark.parametrize("way", [way for way in WAYS if way != HANDSHAKE_STDIO], ids=str)
 def test_over_every_transport_and_in_both_eras(way: Way, tmp_path: Path) -> None:
-    token, other = a_token(), a_token()
+    """A call that ended well may leave its child until the bridge ends; one that timed out may not."""
+    token, other, kept = a_token(), a_token(), a_token()
     with spawning(way, tmp_path) as server, server.neighbour():
-        assert server.text("starts", how="popen", token=other) == "started"
-        is_there(other)
-        waiting = server.call("holds", how="popen", token=token)
-        is_there(token)
+        waiting = server.call("holds_the_call", how="popen", token=other)
+        server.says(f"begun {other}")
+        assert server.text("starts", how="setsid", token=kept) == "started"
+        is_there(kept)
         timed_out(waiting)
+        is_gone(other)
+        timed_out(server.call("holds", how="popen", token=token))
         is_gone(token)
-        assert carrying(other)
+        assert carrying(kept), "the daemon of a call that ended well while another ran"
+    is_gone(kept)
 
 
-@pytest.mark.parametrize("way", STDIO, ids=str)
-@pytest.mark.parametrize("tool", ["holds", "holds_the_call"])
+@pytest.mark.parametrize(("way", "tool"), [(STDIO[0], "holds"), (STDIO[1], "holds_the_call")], ids=str)
 def test_what_a_call_has_started_ends_when_the_client_cancels_it(way: Way, tool: str, tmp_path: Path) -> None:
     token, other = a_token(), a_token()
     with spawning(way, tmp_path, limits=LONG) as server:
@@ -81,8 +95,7 @@ def test_what_a_call_has_started_ends_when_the_client_cancels_it(way: Way, tool:
         assert carrying(other), "the child of a call that still runs"
 
 
-@pytest.mark.parametrize("first", ["ours", "theirs"])
-@pytest.mark.parametrize("how", ["popen", "session"])
+@pytest.mark.parametrize(("first", "how"), [("ours", "popen"), ("theirs", "session")])
 def test_the_child_of_a_neighbour_lives_whichever_began_first(first: str, how: str, tmp_path: Path) -> None:
     token, other = a_token(), a_token()
     with spawning(HANDSHAKE_STDIO, tmp_path, limits={**LONG, "tools": {"holds": {"timeout": "2s"}}}) as server:
@@ -90,7 +103,7 @@ def test_the_child_of_a_neighbour_lives_whichever_began_first(first: str, how: s
         calls = {}
         for tool, name in order if first == "ours" else reversed(order):
             calls[name] = server.call(tool, how="popen" if name == other else how, token=name)
-            is_there(name)
+            server.says(f"begun {name}")
         timed_out(calls[token])
         is_gone(token)
         assert carrying(other)
@@ -131,19 +144,6 @@ def test_what_a_thread_starts_after_its_call_ends_too(tmp_path: Path) -> None:
         is_gone(token)
 
 
-def test_a_call_that_ended_well_may_leave_its_child_until_the_bridge_ends(way: Way, tmp_path: Path) -> None:
-    token, other = a_token(), a_token()
-    with spawning(way, tmp_path) as server:
-        waiting = server.call("holds_the_call", how="popen", token=other)
-        is_there(other)
-        assert server.text("starts", how="setsid", token=token) == "started"
-        is_there(token)
-        timed_out(waiting)
-        is_gone(other)
-        assert carrying(token), "the daemon of a call that ended well while another ran"
-    is_gone(token)
-
-
 def test_it_can_be_turned_off(tmp_path: Path) -> None:
     token, later = a_token(), a_token()
     with spawning(HANDSHAKE_STDIO, tmp_path, processes={"end_after_call": False}) as server:
@@ -158,7 +158,7 @@ def test_workers_of_isolation_are_left_alone(tmp_path: Path) -> None:
     token = a_token()
     with spawning(HANDSHAKE_STDIO, tmp_path, sources=own) as server:
         waiting = server.call("holds_the_call", how="popen", token=token)
-        is_there(token)
+        server.says(f"begun {token}")
         assert server.text("starts", how="popen", token=a_token()) == "started", "a worker is begun meanwhile"
         timed_out(waiting)
         is_gone(token)

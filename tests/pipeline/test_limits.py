@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
 from mcp_bridge.pipeline.pipeline import ToolLimits
 from mcp_bridge.schema.extent import Extent
+from tests.kits.loops import BOTH_LOOPS
 
 PATIENCE = 60.0
 
@@ -62,6 +63,7 @@ async def waiting(registry: ToolRegistry, name: str, count: int, gate: Gate) -> 
             gate.open.set()
 
 
+@BOTH_LOOPS
 async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_are_refused() -> None:
     gate = Gate()
     registry = registry_of(Pipeline(concurrency=2, queue=3), gate=gate)
@@ -96,6 +98,7 @@ async def test_a_call_made_by_a_call_needs_no_place_of_its_own() -> None:
         assert (await dispatch(registry, "outer")).output == "inner"
 
 
+@BOTH_LOOPS
 async def test_a_call_that_is_given_up_while_it_waits_leaves_its_turn_to_others() -> None:
     gate = Gate()
     registry = registry_of(Pipeline(concurrency=1, queue=1), gate=gate)
@@ -111,6 +114,7 @@ async def test_a_call_that_is_given_up_while_it_waits_leaves_its_turn_to_others(
             gate.open.set()
 
 
+@BOTH_LOOPS
 async def test_the_first_pattern_that_fits_sets_a_tools_time() -> None:
     pipeline = Pipeline(
         timeout=None, tools={"slow": ToolLimits(timeout=0.01), "s*": ToolLimits(timeout=PATIENCE), "*": ToolLimits()}

@@ -26,7 +26,8 @@ from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext
 from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, NOTHING, call, entry_of, raising, words
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.wire.speaking import NOTHING, call, entry_of, raising, words
 
 STAGES = pytest.mark.parametrize("stage", list(Stage), ids=lambda stage: stage.name)
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
@@ -102,12 +103,11 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     ]  # fmt: skip
 
 
-@ERAS
-async def test_stages_stand_in_their_order_and_within_one_in_the_order_given(mode: str) -> None:
+async def test_stages_stand_in_their_order_and_within_one_in_the_order_given() -> None:
     log: list[str] = []
     middleware = [Recorder(stage, log) for stage in reversed(Stage)] + [Recorder(Stage.DECIDE, log, "second")]
     registry = under([*middleware], entry_of(lambda data: log.append("the tool")))
-    async with connect(registry, mode=mode) as client:
+    async with connect(registry) as client:
         await call(client)
     inwards = ["OBSERVE", "ADMIT", "DECIDE", "second", "ATTEMPT"]
     assert log == [*(f"> {name}" for name in inwards), "the tool", *(f"< {name}" for name in reversed(inwards))]
@@ -144,10 +144,7 @@ async def test_arguments_that_a_decider_changed_are_checked_again(stage: Stage) 
 
 
 @STAGES
-@ERAS
-async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_loses_its_structured_part(
-    stage: Stage, mode: str
-) -> None:
+async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_loses_its_structured_part(stage: Stage) -> None:
     async def redact(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"n": "[redacted]"})
 
@@ -177,25 +174,23 @@ async def test_content_that_a_policy_gave_is_kept_when_the_structured_part_goes(
 
 
 @STAGES
-@ERAS
-async def test_an_output_that_a_policy_made_is_json_for_clients(stage: Stage, mode: str) -> None:
+async def test_an_output_that_a_policy_made_is_json_for_clients(stage: Stage) -> None:
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"s": {1}, "b": b"x"})
 
-    async with connect(under([At(stage, change)], entry_of(lambda data: 1)), mode=mode) as client:
+    async with connect(under([At(stage, change)], entry_of(lambda data: 1))) as client:
         assert (await call(client))["structuredContent"] == {"s": [1], "b": "eA=="}
 
 
 @STAGES
-@ERAS
 async def test_a_middleware_that_raises_is_an_internal_error_with_a_reference(
-    stage: Stage, mode: str, caplog: pytest.LogCaptureFixture
+    stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         await call_next(call, ctx)
         raise RuntimeError("planted secret")
 
-    async with connect(under([At(stage, fail)], entry_of(lambda data: "x")), mode=mode) as client:
+    async with connect(under([At(stage, fail)], entry_of(lambda data: "x"))) as client:
         result = await call(client)
     assert result["isError"] is True
     assert result["_meta"]["mcp-bridge/code"] == "internal_error"
@@ -203,8 +198,7 @@ async def test_a_middleware_that_raises_is_an_internal_error_with_a_reference(
     assert "planted secret" in caplog.text
 
 
-@STAGES
-@pytest.mark.parametrize("answer", [None, 3])
+@pytest.mark.parametrize(("stage", "answer"), [*((stage, None) for stage in Stage), (Stage.DECIDE, 3)])
 async def test_a_middleware_that_answers_no_result_does_not_break_the_call(stage: Stage, answer: Any) -> None:
     async def odd(call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
         return answer
@@ -249,6 +243,7 @@ async def test_admission_and_deciders_see_exceptions_as_they_are() -> None:
     assert seen == [Denied, Denied]
 
 
+@BOTH_LOOPS
 async def test_an_attempt_may_be_made_twice_and_each_has_its_own_deadline() -> None:
     attempts: list[float | None] = []
 
@@ -264,7 +259,7 @@ async def test_an_attempt_may_be_made_twice_and_each_has_its_own_deadline() -> N
             await anyio.sleep_forever()
         return "second"
 
-    result = await dispatch(under([At(Stage.ATTEMPT, retry)], entry_of(flaky), timeout=0.05))
+    result = await dispatch(under([At(Stage.ATTEMPT, retry)], entry_of(flaky), timeout=1.0))
     assert result.output == "second"
     first, second = attempts
     assert first is not None
@@ -280,8 +275,7 @@ async def test_a_policy_may_answer_without_the_tool() -> None:
     assert result.output == "from the cache"
 
 
-@ERAS
-async def test_calls_made_by_calls_and_by_chains_of_other_registries_are_under_the_same_policy(mode: str) -> None:
+async def test_calls_made_by_calls_and_by_chains_of_other_registries_are_under_the_same_policy() -> None:
     seen: list[str] = []
 
     async def watch(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -298,7 +292,7 @@ async def test_calls_made_by_calls_and_by_chains_of_other_registries_are_under_t
         other.register(entry_of(lambda data: {}, name, input_schema=NOTHING))
     chain = ToolChain(other).add_step(ChainStep("allowed")).add_step(ChainStep("forbidden"))
     registry = under([At(Stage.ADMIT, watch)], entry_of(outer, "outer"), chain.as_tool("chain"), *other.list())
-    async with connect(registry, mode=mode) as client:
+    async with connect(registry) as client:
         assert words(await call(client, "outer")) == '[null,"denied"]'
         failed = await call(client, "chain")
     assert seen == ["outer", "allowed", "forbidden", "chain", "allowed", "forbidden"]

@@ -18,12 +18,12 @@ from mcp_bridge import CallContext, ChainStep, Pipeline, ToolChain, ToolEntry, T
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.pipeline import ToolLimits
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, call, entry_of, raising, registry_of, words
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.wire.speaking import ERAS, STATELESS, call, entry_of, raising, registry_of, words
 
 PATIENCE = 60.0
 SECRET = "hunter2"
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
-KINDS = pytest.mark.parametrize("kind", ["sync", "async", "returns a coroutine"])
 
 
 def under(pipeline: Pipeline, *entries: ToolEntry) -> ToolRegistry:
@@ -69,25 +69,41 @@ RAISED: list[Callable[[], BaseException]] = [
 ]
 
 
-@ERAS
-@KINDS
-@pytest.mark.parametrize("make", RAISED, ids=lambda make: type(make()).__name__)
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        *(("sync", make) for make in RAISED),
+        *(("async", make) for make in RAISED),
+        ("returns a coroutine", RAISED[0]),
+        ("returns a coroutine", RAISED[1]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value()).__name__,
+)
 async def test_whatever_a_tool_raises_is_an_internal_error_and_the_next_call_works(
-    make: Callable[[], BaseException], kind: str, mode: str, caplog: pytest.LogCaptureFixture
+    kind: str, make: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = registry_of(
         entry_of(in_kind(kind, lambda data: raising(make()))), entry_of(in_kind(kind, lambda data: "fine"), "u")
     )
-    async with connect(registry, mode=mode) as client:
-        result = await call(client)
-        assert words(await call(client, "u")) == "fine"
-    assert result["isError"] is True
-    assert result["_meta"]["mcp-bridge/code"] == "internal_error"
+    result = await dispatch(registry)
+    assert (await dispatch(registry, "u")).output == "fine"
+    assert (result.is_error, result.code) == (True, "internal_error")
     assert SECRET not in str(result)
-    [reference] = re.findall(r"reference (\w+)", words(result))
+    [reference] = re.findall(r"reference (\w+)", result.error_text)
     [record] = [record for record in caplog.records if reference in record.getMessage()]
     assert record.levelno == logging.ERROR
     assert record.exc_info
+
+
+@ERAS
+async def test_clients_get_the_reference_of_an_internal_error_and_not_its_text(mode: str) -> None:
+    registry = registry_of(entry_of(lambda data: raising(SystemExit(SECRET))))
+    async with connect(registry, mode=mode) as client:
+        result = await call(client)
+    assert result["isError"] is True
+    assert result["_meta"]["mcp-bridge/code"] == "internal_error"
+    assert re.findall(r"reference (\w+)", words(result))
+    assert SECRET not in str(result)
 
 
 async def test_a_recursion_without_end_is_an_internal_error() -> None:
@@ -99,17 +115,15 @@ async def test_a_recursion_without_end_is_an_internal_error() -> None:
     assert (await dispatch(registry, "u")).output == "fine"
 
 
-@KINDS
-async def test_errors_are_shown_only_where_the_settings_say_so(kind: str) -> None:
-    entry = entry_of(in_kind(kind, lambda data: raising(LookupError(SECRET))))
+async def test_errors_are_shown_only_where_the_settings_say_so() -> None:
+    entry = entry_of(lambda data: raising(LookupError(SECRET)))
     hidden, shown = [await dispatch(under(Pipeline(expose_errors=expose), entry)) for expose in (False, True)]
     assert SECRET not in str(hidden)
     assert "LookupError" not in str(hidden)
     assert f"LookupError: {SECRET}" in shown.error_text
 
 
-@ERAS
-@KINDS
+@pytest.mark.parametrize(("kind", "mode"), [("sync", "legacy"), ("async", STATELESS)])
 async def test_what_an_author_says_passes_verbatim(kind: str, mode: str) -> None:
     registry = registry_of(
         entry_of(in_kind(kind, lambda data: raising(ToolError("city: unknown\n  try 'Bonn'", code="city"))), "raised"),
@@ -124,6 +138,7 @@ async def test_what_an_author_says_passes_verbatim(kind: str, mode: str) -> None
 # Cancellation
 
 
+@BOTH_LOOPS
 @pytest.mark.parametrize("kind", ["async", "returns a coroutine"])
 async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> None:
     begun, stopped = anyio.Event(), anyio.Event()
@@ -152,6 +167,7 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> 
         assert (await dispatch(registry, "u")).output == "fine"
 
 
+@BOTH_LOOPS
 async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
     begun, release = threading.Event(), threading.Event()
     registry = registry_of(
@@ -175,6 +191,7 @@ async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
         release.set()
 
 
+@BOTH_LOOPS
 async def test_a_cancellation_inside_a_group_passes_too() -> None:
     async def group(data: Any) -> None:
         try:
@@ -195,6 +212,7 @@ async def test_a_cancellation_inside_a_group_passes_too() -> None:
 # Deadlines
 
 
+@BOTH_LOOPS
 @ERAS
 async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> None:
     stopped: list[bool] = []
@@ -215,6 +233,7 @@ async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> N
     assert "0.01 seconds" in words(result)
 
 
+@BOTH_LOOPS
 async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
     seen: list[float | None] = []
 
@@ -232,6 +251,7 @@ async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
     assert seen[1] is None
 
 
+@BOTH_LOOPS
 async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_told() -> None:
     seen: list[float | None] = []
 
@@ -243,7 +263,7 @@ async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_
         seen.append(ctx.deadline)
         return await ctx.invoke("inner")
 
-    registry = under(Pipeline(timeout=0.5), entry_of(inner, "inner"), entry_of(outer, "outer"))
+    registry = under(Pipeline(timeout=1.0), entry_of(inner, "inner"), entry_of(outer, "outer"))
     result = await dispatch(registry, "outer")
     assert result.code == "timeout"
     assert "'outer'" in result.error_text
@@ -253,10 +273,9 @@ async def test_a_call_made_by_a_call_has_no_later_deadline_and_the_outer_one_is_
 # Checks
 
 
-@ERAS
-async def test_bad_arguments_name_each_problem_and_the_tool_stays_untouched(mode: str) -> None:
+async def test_bad_arguments_name_each_problem_and_the_tool_stays_untouched() -> None:
     reached: list[Any] = []
-    async with connect(registry_of(entry_of(reached.append, input_schema=NUMBER)), mode=mode) as client:
+    async with connect(registry_of(entry_of(reached.append, input_schema=NUMBER))) as client:
         result = await call(client, n="x", m=1)
     assert reached == []
     assert result["_meta"]["mcp-bridge/code"] == "invalid_arguments"
@@ -264,10 +283,9 @@ async def test_bad_arguments_name_each_problem_and_the_tool_stays_untouched(mode
     assert "$.m: additional property not allowed" in words(result)
 
 
-@ERAS
-async def test_an_answer_that_does_not_fit_is_a_failure_that_shows_it(mode: str) -> None:
+async def test_an_answer_that_does_not_fit_is_a_failure_that_shows_it() -> None:
     entry = entry_of(lambda data: {"n": "x"}, output_schema=NUMBER)
-    async with connect(registry_of(entry), mode=mode) as client:
+    async with connect(registry_of(entry)) as client:
         result = await call(client)
     assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
     assert "$.n: expected type integer" in words(result)
@@ -280,10 +298,9 @@ async def test_a_failure_of_the_tool_s_own_is_not_held_against_its_schema() -> N
     assert (await dispatch(registry_of(entry))).error_text == "no"
 
 
-@KINDS
-async def test_every_result_is_timed(kind: str) -> None:
-    good = await dispatch(registry_of(entry_of(in_kind(kind, lambda data: 1))))
-    bad = await dispatch(registry_of(entry_of(in_kind(kind, lambda data: raising(ValueError())))))
+async def test_every_result_is_timed() -> None:
+    good = await dispatch(registry_of(entry_of(lambda data: 1)))
+    bad = await dispatch(registry_of(entry_of(lambda data: raising(ValueError()))))
     assert good.duration_ms is not None
     assert good.duration_ms >= 0
     assert bad.duration_ms is not None
@@ -349,19 +366,19 @@ async def test_a_tool_outside_a_registry_cannot_call_others() -> None:
     await ctx.progress(1)
 
 
-@ERAS
-async def test_a_tool_calls_another_by_name_and_sees_its_result(mode: str) -> None:
+async def test_a_tool_calls_another_by_name_and_sees_its_result() -> None:
     async def outer(data: Any, ctx: CallContext) -> Any:
         names = [entry.name for entry in ctx.tools()]
         good, bad = await ctx.invoke("inner", {"n": 1}), await ctx.invoke("inner", {})
         return {"names": names, "good": good.output, "bad": bad.code}
 
     inner = entry_of(lambda data: data["n"] + 1, "inner", input_schema=NUMBER)
-    async with connect(registry_of(entry_of(outer, "outer"), inner), mode=mode) as client:
+    async with connect(registry_of(entry_of(outer, "outer"), inner)) as client:
         result = await call(client, "outer")
     assert result["structuredContent"] == {"names": ["inner", "outer"], "good": 2, "bad": "invalid_arguments"}
 
 
+@BOTH_LOOPS
 async def test_a_chain_of_another_registry_stays_under_the_policy_and_the_time_of_the_first_call() -> None:
     async def slow(data: Any) -> None:
         await anyio.sleep_forever()

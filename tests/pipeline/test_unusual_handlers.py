@@ -11,8 +11,7 @@ import pytest
 from mcp_bridge import CallContext, Form, NeedsInput, Pipeline, ToolCall, ToolEntry, ToolRegistry, tool
 from mcp_bridge.pipeline.pipeline import ROUNDS
 from mcp_bridge.testing import connect
-
-ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+from tests.kits.loops import BOTH_LOOPS
 
 
 def registry_of(handler: Any, **options: Any) -> ToolRegistry:
@@ -25,8 +24,8 @@ async def dispatch(registry: ToolRegistry) -> Any:
     return await registry.dispatch(ToolCall(id="1", name="t", arguments={}), CallContext())
 
 
-@ERAS
-async def test_what_a_tool_yields_is_its_answer_as_a_list(mode: str) -> None:
+@BOTH_LOOPS
+async def test_what_a_tool_yields_is_its_answer_as_a_list() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -38,7 +37,7 @@ async def test_what_a_tool_yields_is_its_answer_as_a_list(mode: str) -> None:
         for number in range(to):
             yield number
 
-    async with connect(registry, mode=mode) as client:
+    async with connect(registry) as client:
         for name in ("counted", "awaited"):
             result = await client.call_tool(name, {"to": 3})
             assert result.content[0].text == "[0,1,2]"
@@ -74,6 +73,7 @@ async def test_a_handler_that_always_needs_more_is_ended() -> None:
     assert len(runs) == ROUNDS
 
 
+@BOTH_LOOPS
 @pytest.mark.parametrize("other", [ValueError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
 async def test_what_a_tool_raises_beside_its_cancellation_ends_nothing_else(other: BaseException) -> None:
     begun = anyio.Event()
@@ -91,6 +91,7 @@ async def test_what_a_tool_raises_beside_its_cancellation_ends_nothing_else(othe
         tasks.cancel_scope.cancel()
 
 
+@BOTH_LOOPS
 async def test_a_tool_that_runs_out_of_time_and_raises_beside_that_has_failed() -> None:
     async def spiteful(data: Any) -> None:
         try:

@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from mcp_bridge.runtime.descriptors import Descriptor, private
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE
 
 
@@ -28,6 +29,7 @@ def pipe() -> Iterator[tuple[int, int]]:
                 os.close(end)
 
 
+@BOTH_LOOPS
 async def test_more_than_a_pipe_holds_arrives_whole() -> None:
     sent = bytes(range(256)) * 4096
     got = bytearray()
@@ -45,6 +47,7 @@ async def test_more_than_a_pipe_holds_arrives_whole() -> None:
     assert bytes(got) == sent
 
 
+@BOTH_LOOPS
 async def test_waiting_to_read_can_be_cancelled_and_loses_nothing() -> None:
     with pipe() as (source, sink):
         descriptor = Descriptor(source)
@@ -89,6 +92,7 @@ async def test_the_null_device_is_the_end_of_input_and_takes_everything() -> Non
         os.close(device)
 
 
+@BOTH_LOOPS
 async def test_readiness_that_turns_out_false_is_waited_for_again() -> None:
     """Another process that shares the pipe may be quicker."""
     with pipe() as (source, sink):

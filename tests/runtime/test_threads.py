@@ -14,8 +14,10 @@ from anyio.lowlevel import checkpoint
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
 from mcp_bridge.contracts.errors import Overloaded
 from mcp_bridge.runtime.thread_pool import Threads, _Handover, from_any_thread
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import entry_of, raising
 
+pytestmark = BOTH_LOOPS
 PATIENCE = 60.0
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
@@ -103,7 +105,7 @@ async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
     assert await threads.run(lambda: "free again") == "free again"
 
 
-@pytest.mark.parametrize("steps", range(10))
+@pytest.mark.parametrize("steps", range(6))
 async def test_a_call_cancelled_at_any_moment_gives_its_place_back(steps: int) -> None:
     threads = Threads(1)
 

@@ -30,9 +30,8 @@ def bridge_of(answer: Any, schema: Any = None, **state: Any) -> Bridge:
     return Bridge(registry, identity=Identity(result=100), state=State(**state))
 
 
-@ERAS
-async def test_what_fits_is_left_alone(mode: str) -> None:
-    async with connect(bridge_of("x" * 100), mode=mode) as client:
+async def test_what_fits_is_left_alone() -> None:
+    async with connect(bridge_of("x" * 100)) as client:
         result = await client.call_tool("t", {})
         assert [item.text for item in result.content] == ["x" * 100]
 
@@ -57,33 +56,29 @@ async def test_the_rest_is_read_page_by_page(mode: str) -> None:
             assert refused.value.code == -32602
 
 
-@ERAS
-async def test_other_blocks_stay_and_several_texts_are_one(mode: str) -> None:
-    async with connect(bridge_of([Text("a" * 90), Image(b"\x00", "image/png"), Text("b" * 90)]), mode=mode) as client:
+async def test_other_blocks_stay_and_several_texts_are_one() -> None:
+    async with connect(bridge_of([Text("a" * 90), Image(b"\x00", "image/png"), Text("b" * 90)])) as client:
         result = await client.call_tool("t", {})
         assert result.content[0].text == "a" * 90 + "\n" + "b" * 9
         assert [item.type for item in result.content] == ["text", "text", "resource_link", "image"]
 
 
-@ERAS
-async def test_structured_content_that_nobody_declared_is_left_out(mode: str) -> None:
-    async with connect(bridge_of({"a": LONG}), mode=mode) as client:
+async def test_structured_content_that_nobody_declared_is_left_out() -> None:
+    async with connect(bridge_of({"a": LONG})) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.structured_content) == (False, None)
 
 
-@ERAS
-async def test_a_tool_that_declared_its_answer_has_failed_when_it_is_cut(mode: str) -> None:
-    async with connect(bridge_of({"a": LONG}, {"type": "object"}), mode=mode) as client:
+async def test_a_tool_that_declared_its_answer_has_failed_when_it_is_cut() -> None:
+    async with connect(bridge_of({"a": LONG}, {"type": "object"})) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.structured_content) == (True, None)
         assert result.meta["mcp-bridge/code"] == "result_too_large"
         assert result.content[0].text.startswith('{"a":"abc')
 
 
-@ERAS
-async def test_an_error_is_cut_too_and_keeps_its_code(mode: str) -> None:
-    async with connect(bridge_of(ToolError(LONG, code="long")), mode=mode) as client:
+async def test_an_error_is_cut_too_and_keeps_its_code() -> None:
+    async with connect(bridge_of(ToolError(LONG, code="long"))) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.meta["mcp-bridge/code"]) == (True, "long")
         assert result.content[0].text == LONG[:100]
@@ -97,21 +92,19 @@ async def test_a_rest_that_is_too_large_to_be_kept_is_said_to_be() -> None:
         assert "too large to be kept" in result.content[1].text
 
 
-@ERAS
-async def test_what_is_no_text_and_too_large_is_left_out_and_said(mode: str) -> None:
+async def test_what_is_no_text_and_too_large_is_left_out_and_said() -> None:
     content = [Text("a"), Image(b"\x00" * 300, "image/png"), Image(b"\x00", "image/png")]
     bridge = bridge_of(content)
     bridge.identity = replace(bridge.identity, result=1000, content=200)
-    async with connect(bridge, mode=mode) as client:
+    async with connect(bridge) as client:
         result = await client.call_tool("t", {})
         assert [item.type for item in result.content] == ["text", "image", "text"]
         assert "1 of its parts that are no text were left out" in result.content[2].text
 
 
-@ERAS
-async def test_more_texts_than_anybody_reads_are_joined(mode: str) -> None:
+async def test_more_texts_than_anybody_reads_are_joined() -> None:
     bridge = bridge_of([Text("")] * 5000)
     bridge.identity = replace(bridge.identity, result=10_000)
-    async with connect(bridge, mode=mode) as client:
+    async with connect(bridge) as client:
         result = await client.call_tool("t", {})
         assert [item.text for item in result.content] == ["\n" * 4999]

@@ -115,7 +115,7 @@ async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
         request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
         await client.session.send_request(request, types.EmptyResult)
         registry.resource_updated(uri)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await told.wait()
     assert heard == ["notes://[secret]"]
 

@@ -14,8 +14,10 @@ import pytest
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports.ends import Ending, Ledger, on_signals
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE, Talk, served
 
+pytestmark = BOTH_LOOPS
 NOTHING: dict[str, Any] = {"type": "object"}
 
 
@@ -131,8 +133,8 @@ async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: 
     assert number not in [message.get("id") for message in talk.heard]
 
 
-async def test_cancelling_what_is_not_there_changes_nothing(bridge: Bridge, stateless: bool) -> None:
-    async with served(bridge, stateless=stateless) as talk:
+async def test_cancelling_what_is_not_there_changes_nothing(bridge: Bridge) -> None:
+    async with served(bridge) as talk:
         await talk.hello()
         await talk.tell("notifications/cancelled", {"requestId": 4711})
         assert "result" in await talk.answer(await talk.call("quick"))

@@ -15,6 +15,7 @@ from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.runtime.descriptors import Pipes
 from mcp_bridge.runtime.line_splitter import LIMIT
 from mcp_bridge.transports import stdio
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import META, PATIENCE, Talk, line, served
 
 
@@ -51,20 +52,21 @@ async def still_served(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "number", "code"),
+    ("sent", "number", "code", "stateless"),
     [
-        (b"this is not JSON\n", None, -32700),
-        (b'{"jsonrpc":"2.0","id":1,\n', None, -32700),
-        (b"\xff\xfe\n", None, -32700),
-        (b'"a text"\n', None, -32600),
-        (b'[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]\n', None, -32600),
-        (b'{"jsonrpc":"2.0","id":"mine","method":7}\n', "mine", -32600),
-        (b'{"id":41,"method":"ping"}\n', 41, -32600),
-        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n', None, -32600),
+        (b"this is not JSON\n", None, -32700, False),
+        (b"\xff\xfe\n", None, -32700, True),
+        (
+            b'[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]\n',
+            None,
+            -32600,
+            True,
+        ),
+        (b'{"jsonrpc":"2.0","id":"mine","method":7}\n', "mine", -32600, False),
     ],
 )
 async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
-    registry: ToolRegistry, stateless: bool, sent: bytes, number: Any, code: int
+    registry: ToolRegistry, sent: bytes, number: Any, code: int, stateless: bool
 ) -> None:
     async with served(registry, stateless=stateless) as talk:
         await talk.send(sent)
@@ -75,10 +77,8 @@ async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
         await still_served(talk)
 
 
-async def test_a_line_of_five_megabytes_is_refused_and_the_next_one_served(
-    registry: ToolRegistry, stateless: bool
-) -> None:
-    async with served(registry, stateless=stateless) as talk:
+async def test_a_line_of_five_megabytes_is_refused_and_the_next_one_served(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
         await talk.hello()
         long = talk.request("tools/call", {"name": "length", "arguments": {"text": "x" * 5_000_000}})
         await talk.send(line(long))
@@ -99,8 +99,9 @@ async def test_a_line_just_within_the_limit_is_served(registry: ToolRegistry) ->
         assert error_of(await talk.answer(None)) == (None, -32600)
 
 
-async def test_a_last_line_without_its_newline_is_served(registry: ToolRegistry, stateless: bool) -> None:
-    async with served(registry, stateless=stateless) as talk:
+@BOTH_LOOPS
+async def test_a_last_line_without_its_newline_is_served(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
         await talk.hello()
         request = talk.request("tools/call", {"name": "length", "arguments": {"text": "last"}})
         await talk.send(line(request).rstrip(b"\n"))
@@ -116,8 +117,8 @@ async def test_a_last_line_that_is_too_long_and_has_no_newline_is_refused(regist
         assert [error_of(answer) for answer in await talk.rest()] == [(None, -32600)]
 
 
-async def test_blank_lines_mean_nothing(registry: ToolRegistry, stateless: bool) -> None:
-    async with served(registry, stateless=stateless) as talk:
+async def test_blank_lines_mean_nothing(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
         await talk.send(b"\n  \n\r\n\t\n")
         await talk.hello()
         await talk.send(b"\n\n")
@@ -135,6 +136,7 @@ async def test_lines_may_end_in_the_windows_way(registry: ToolRegistry) -> None:
         assert text_of(await talk.answer(request["id"])) == "1"
 
 
+@BOTH_LOOPS
 async def test_a_request_may_come_byte_by_byte_and_many_in_one_piece(registry: ToolRegistry) -> None:
     async with served(registry) as talk:
         await talk.hello()
@@ -159,8 +161,8 @@ async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: 
         await still_served(talk)
 
 
-async def test_bad_arguments_are_a_result_that_the_model_can_read(registry: ToolRegistry, stateless: bool) -> None:
-    async with served(registry, stateless=stateless) as talk:
+async def test_bad_arguments_are_a_result_that_the_model_can_read(registry: ToolRegistry) -> None:
+    async with served(registry) as talk:
         await talk.hello()
         answer = await talk.answer(await talk.call("length", text=7))
         assert answer["result"]["isError"] is True
@@ -180,7 +182,7 @@ async def test_a_handshake_client_is_told_that_lists_change(registry: ToolRegist
         assert answer["result"]["serverInfo"]["name"] == "mcp-bridge"
 
 
-async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id(stateless: bool) -> None:
+async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id() -> None:
     registry = ToolRegistry()
 
     @tool
@@ -189,19 +191,21 @@ async def test_an_answer_that_cannot_be_written_as_json_is_an_error_with_its_id(
         return {"number": 2**70}
 
     registry.register(greedy.tool_entry)
-    async with served(registry, stateless=stateless) as talk:
+    async with served(registry) as talk:
         await talk.hello()
         answer = await talk.answer(await talk.call("greedy"))
         assert "error" in answer or "content" in answer["result"]
         assert "result" in await talk.get("tools/list")
 
 
+@BOTH_LOOPS
 async def test_a_client_that_leaves_at_once_hears_nothing(registry: ToolRegistry) -> None:
     async with served(registry) as talk:
         talk.hang_up()
         assert await talk.rest() == []
 
 
+@BOTH_LOOPS
 async def test_answers_wait_for_a_slow_reader_and_none_is_lost(registry: ToolRegistry) -> None:
     async with served(registry) as talk:
         await talk.hello()
@@ -211,6 +215,7 @@ async def test_answers_wait_for_a_slow_reader_and_none_is_lost(registry: ToolReg
         assert answers == dict.fromkeys(numbers, "x" * 700_000)
 
 
+@BOTH_LOOPS
 async def test_a_reader_that_stops_reading_cannot_hold_the_end(registry: ToolRegistry) -> None:
     async with served(registry, drain=0.3) as talk:
         await talk.hello()
@@ -219,6 +224,7 @@ async def test_a_reader_that_stops_reading_cannot_hold_the_end(registry: ToolReg
     assert len(talk.heard) == 2  # serving ended, which `served` waits for
 
 
+@BOTH_LOOPS
 async def test_a_reader_that_has_gone_ends_serving_though_input_stays_open(registry: ToolRegistry) -> None:
     from_client, to_server = os.pipe()
     from_server, to_client = os.pipe()
@@ -232,6 +238,7 @@ async def test_a_reader_that_has_gone_ends_serving_though_input_stays_open(regis
             os.close(descriptor)
 
 
+@BOTH_LOOPS
 async def test_senders_who_wait_for_a_reader_are_freed_when_it_goes(registry: ToolRegistry) -> None:
     from_client, to_server = os.pipe()
     from_server, to_client = os.pipe()
@@ -259,6 +266,7 @@ async def test_senders_who_wait_for_a_reader_are_freed_when_it_goes(registry: To
             os.close(descriptor)
 
 
+@BOTH_LOOPS
 async def test_input_that_cannot_be_read_is_the_end_of_input(
     registry: ToolRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -273,6 +281,7 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
     assert "cannot be read" in caplog.text
 
 
+@BOTH_LOOPS
 async def test_a_tool_that_tells_more_than_is_read_waits_for_the_reader() -> None:
     told: list[int] = []
     begun = anyio.Event()

@@ -48,6 +48,11 @@ def there() -> str:
     """Be there."""
     return "there"
 '''
+SETTINGS = """
+limits: {drain: 1h}
+sources: [{type: python, path: tools.py}]
+"""
+"""What waits for the drain to be over fails: no test waits for an hour."""
 
 
 def command(*arguments: str) -> list[str]:
@@ -104,9 +109,9 @@ class Running:
                 while (await http.get(f"{self.base}/health")).status_code != 503:  # noqa: ASYNC110 - a process
                     await anyio.sleep(0.01)
 
-    async def ends(self, within: float = PATIENCE) -> int:
+    async def ends(self) -> int:
         """Its exit code."""
-        with anyio.fail_after(within):
+        with anyio.fail_after(PATIENCE):
             return await self._process.wait()
 
 
@@ -116,7 +121,8 @@ async def running(
 ) -> AsyncIterator[Running]:
     """A process that has said where it listens."""
     (folder / "tools.py").write_text(TOOLS)
-    argv = argv or command("tools.py", "--http", "127.0.0.1:0")
+    (folder / "bridge.yaml").write_text(SETTINGS)
+    argv = argv or command("bridge.yaml", "--http", "127.0.0.1:0")
     env = {**os.environ, **(env or {})}
     async with (
         await anyio.open_process(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL) as process,

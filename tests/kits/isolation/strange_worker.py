@@ -31,7 +31,7 @@ def main(steps: list[Any]) -> None:
     sys.stdin.readline()
     if steps and steps[0] == "first":
         run(steps[1:], 0)
-        time.sleep(600)
+        sys.stdin.read()  # until the bridge lets go
     say(OFFER)
     for line in sys.stdin:
         message = json.loads(line)

@@ -106,7 +106,6 @@ async def test_what_was_typed_before_somebody_declined_does_not_reach_the_tool(m
     assert (answer.content, answer.data) == ({}, None)
 
 
-@EVERY_ERA
 @pytest.mark.parametrize(
     ("asked", "content", "data"),
     [
@@ -126,19 +125,21 @@ async def test_what_was_typed_before_somebody_declined_does_not_reach_the_tool(m
     ],
     ids=repr,
 )
-async def test_a_type_that_is_asked_for_comes_back_as_an_instance(
-    mode: str, asked: Any, content: Any, data: Any
-) -> None:
-    (answer,), _ = await asked_for(asked, Person(content), mode)
+async def test_a_type_that_is_asked_for_comes_back_as_an_instance(asked: Any, content: Any, data: Any) -> None:
+    (answer,), _ = await asked_for(asked, Person(content), STATELESS)
     assert answer.data == data
     assert type(answer.data) is type(data)
     assert answer.content == content
 
 
-@EVERY_ERA
-async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults(mode: str) -> None:
+async def test_a_handshake_client_is_asked_for_a_type_too() -> None:
+    (answer,), _ = await asked_for(Seat, Person({"row": 12}), "legacy")
+    assert (answer.data, answer.content) == (Seat(row=12), {"row": 12})
+
+
+async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults() -> None:
     person = Person({"street": "Elm 1"})
-    await asked_for(Delivery, person, mode)
+    await asked_for(Delivery, person, STATELESS)
     sent = person.asked[0].requested_schema
     assert sent["required"] == ["street"]
     assert sent["properties"]["street"]["description"] == "Street and number."
@@ -150,30 +151,27 @@ async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults(mode
     }
 
 
-@EVERY_ERA
 @pytest.mark.parametrize("properties", [ENUMS, DEFAULTS], ids=["choices", "defaults"])
-async def test_a_json_schema_reaches_the_client_as_it_was_written(mode: str, properties: Any) -> None:
+async def test_a_json_schema_reaches_the_client_as_it_was_written(properties: Any) -> None:
     person = Person({})
-    (answer,), _ = await asked_for({"type": "object", "properties": properties}, person, mode)
+    (answer,), _ = await asked_for({"type": "object", "properties": properties}, person, STATELESS)
     assert person.asked[0].requested_schema == {"type": "object", "properties": properties}
     assert answer.content == {}  # what nobody filled in is not made up
 
 
-@EVERY_ERA
-async def test_every_kind_of_choice_is_checked_when_it_comes_back(mode: str) -> None:
+async def test_every_kind_of_choice_is_checked_when_it_comes_back() -> None:
     wrong = {"plain": "c", "titled": "An X", "named": "Pea", "several": [], "some": ["w"]}
     right = {"plain": "a", "titled": "x", "named": "q", "several": ["m", "n"], "some": ["u"]}
     person = Person(wrong, right)
-    (answer,), _ = await asked_for({"type": "object", "properties": ENUMS}, person, mode)
+    (answer,), _ = await asked_for({"type": "object", "properties": ENUMS}, person, STATELESS)
     assert answer.content == answer.data == right
     for name in wrong:
         assert f"$.{name}" in person.asked[1].message
 
 
-@EVERY_ERA
-async def test_fields_left_empty_or_never_asked_for_do_not_reach_the_tool(mode: str) -> None:
+async def test_fields_left_empty_or_never_asked_for_do_not_reach_the_tool() -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}, "name": {"type": "string"}}}
-    (answer,), _ = await asked_for(schema, Person({"age": None, "name": "Ada", "admin": True}), mode)
+    (answer,), _ = await asked_for(schema, Person({"age": None, "name": "Ada", "admin": True}), STATELESS)
     assert answer.content == answer.data == {"name": "Ada"}
 
 
@@ -199,7 +197,6 @@ async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> N
     assert "$.name" in said(result)
 
 
-@EVERY_ERA
 @pytest.mark.parametrize(
     "schema",
     [
@@ -210,9 +207,9 @@ async def test_after_three_answers_that_do_not_fit_the_call_ends(mode: str) -> N
     ],
     ids=str,
 )
-async def test_what_no_form_can_have_is_the_authors_error_and_nobody_is_asked(mode: str, schema: Any) -> None:
+async def test_what_no_form_can_have_is_the_authors_error_and_nobody_is_asked(schema: Any) -> None:
     person = Person({})
-    answers, result = await asked_for(schema, person, mode)
+    answers, result = await asked_for(schema, person, STATELESS)
     assert (answers, person.asked) == ([], [])
     assert code_of(result) == "internal_error"
 
@@ -227,11 +224,12 @@ async def test_a_page_is_asked_for_by_its_address(mode: str, action: str) -> Non
     assert (question.mode, question.message, question.url) == ("url", "Please.", "https://example.com/sign-in?a=1")
 
 
-@EVERY_ERA
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "example.com", ""])
-async def test_an_address_that_no_browser_should_open_is_the_authors_error(mode: str, url: str) -> None:
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path", "example.com", ""]
+)
+async def test_an_address_that_no_browser_should_open_is_the_authors_error(url: str) -> None:
     person = Person("accept")
-    answers, result = await asked_for(None, person, mode, url=url)
+    answers, result = await asked_for(None, person, STATELESS, url=url)
     assert (answers, person.asked) == ([], [])
     assert code_of(result) == "internal_error"
 

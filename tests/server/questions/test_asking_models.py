@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge import CallContext, Form, Image, Message, Root, Roots, Sampled, Sampling, Text, ToolRegistry
 from mcp_bridge.authoring import tool
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import EVERY_ERA, NAME, accept, code_of, names, said, sampled, talking
+from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, accept, code_of, names, said, sampled, talking
 from tests.kits.questions.asking_people import Model, Person, folders
 
 TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}
@@ -44,8 +44,7 @@ async def test_text_is_a_message_of_the_user_and_what_the_model_wrote_comes_back
     assert (message.role, message.content.text, asked.max_tokens) == ("user", "What is the capital of France?", 50)
 
 
-@EVERY_ERA
-async def test_every_option_of_sampling_reaches_the_client(mode: str) -> None:
+async def test_every_option_of_sampling_reaches_the_client() -> None:
     model = Model()
     options: dict[str, Any] = {
         "system_prompt": "One word.",
@@ -57,7 +56,7 @@ async def test_every_option_of_sampling_reaches_the_client(mode: str) -> None:
         "tools": [TOOL],
         "tool_choice": {"mode": "required"},
     }
-    await sampled_by(model, mode, "Hi", **options)
+    await sampled_by(model, STATELESS, "Hi", **options)
     asked = model.asked[0].model_dump(by_alias=True, exclude_none=True)
     assert {key: asked[key] for key in ("systemPrompt", "temperature", "stopSequences", "metadata")} == {
         "systemPrompt": "One word.",
@@ -70,11 +69,10 @@ async def test_every_option_of_sampling_reaches_the_client(mode: str) -> None:
     assert asked["tools"][0]["name"] == "add"
 
 
-@EVERY_ERA
-async def test_a_conversation_keeps_its_roles_and_its_blocks(mode: str) -> None:
+async def test_a_conversation_keeps_its_roles_and_its_blocks() -> None:
     model = Model()
     raw = {"role": "assistant", "content": {"type": "text", "text": "three"}}
-    await sampled_by(model, mode, "one", Message("two", "assistant"), raw, Message(Image(b"\x89PNG", "image/png")))
+    await sampled_by(model, STATELESS, "one", Message("two", "assistant"), raw, Message(Image(b"\x89PNG", "image/png")))
     first, second, third, fourth = model.asked[0].messages
     assert [each.role for each in model.asked[0].messages] == ["user", "assistant", "assistant", "user"]
     assert [each.content.text for each in (first, second, third)] == ["one", "two", "three"]

@@ -12,7 +12,8 @@ from mcp_bridge import CallContext, Form, Roots, Sampling, Stage, ToolCall, Tool
 from mcp_bridge.authoring import prompt, resource, tool
 from mcp_bridge.contracts.errors import ApprovalDeclined
 from mcp_bridge.testing import connect
-from tests.kits.questions.asking_kit import EVERY_ERA, NAME, code_of, governed, said, talking
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.questions.asking_kit import EVERY_ERA, NAME, STATELESS, code_of, governed, said, talking
 from tests.kits.questions.asking_people import Model, Person, folders
 
 
@@ -96,6 +97,7 @@ async def test_an_answer_that_never_fits_ends_a_prompt_with_its_code(mode: str) 
         assert ended.value.error.data["code"] == "invalid_answer"
 
 
+@BOTH_LOOPS
 @EVERY_ERA
 async def test_a_synchronous_tool_asks_from_its_thread(mode: str) -> None:
     registry = ToolRegistry()
@@ -167,8 +169,9 @@ def approved() -> tuple[ToolRegistry, list[str]]:
     return registry, done
 
 
-@EVERY_ERA
-@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+@pytest.mark.parametrize(
+    ("mode", "action"), [("legacy", "accept"), *((STATELESS, action) for action in ("accept", "decline", "cancel"))]
+)
 async def test_a_policy_asks_before_the_tool_runs(mode: str, action: str) -> None:
     registry, done = approved()
     person = Person(action)

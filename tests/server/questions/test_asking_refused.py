@@ -87,10 +87,20 @@ async def test_without_the_capability_a_stateless_call_is_refused_and_says_what_
 ) -> None:
     async with talking(asking(), capabilities=declared) as talk:
         error = await talk.calling("ask", {"kind": kind}).fails()
-    assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": required})
+        assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": required})
+        for name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
+            assert said(await talk.calling(name, {"kind": kind}).ends()) == text
 
 
-@LACKING
+@pytest.mark.parametrize(
+    ("kind", "declared", "required"),
+    [
+        ("form", {"sampling": {}, "roots": {}}, FORM),
+        ("page", {"elicitation": {"form": {}}}, URL),
+        ("tools", {"sampling": {}}, TOOLS),
+        ("roots", {"elicitation": {}, "sampling": {}}, ROOTS),
+    ],
+)
 async def test_without_the_capability_a_handshake_call_fails_with_its_code(
     kind: str, declared: Any, required: Any
 ) -> None:
@@ -99,18 +109,10 @@ async def test_without_the_capability_a_handshake_call_fails_with_its_code(
         assert code_of(result) == "missing_capability"
         (name,), (parts,) = required, required.values()
         assert ".".join([name, *parts]) in said(result)
-        assert not [message for message in talk.heard if "method" in message]  # nothing was sent
-
-
-@LACKING
-@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
-async def test_a_tool_may_fall_back_or_find_out_what_is_missing(
-    version: str, kind: str, declared: Any, required: Any
-) -> None:
-    async with talking(asking(), version=version, capabilities=declared) as talk:
-        for name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
-            answer = await talk.get("tools/call", {"name": name, "arguments": {"kind": kind}})
+        for tool_name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
+            answer = await talk.get("tools/call", {"name": tool_name, "arguments": {"kind": kind}})
             assert said(answer["result"]) == text
+        assert not [message for message in talk.heard if "method" in message]  # nothing was sent
 
 
 @pytest.mark.parametrize(
@@ -124,15 +126,13 @@ async def test_a_tool_may_fall_back_or_find_out_what_is_missing(
         ("roots", {"roots": {"listChanged": True}}),
     ],
 )
-@pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
-async def test_with_the_capability_the_question_goes_out(version: str, kind: str, declared: Any) -> None:
-    async with talking(asking(), version=version, capabilities=declared) as talk:
+async def test_with_the_capability_the_question_goes_out(kind: str, declared: Any) -> None:
+    async with talking(asking(), capabilities=declared) as talk:
+        assert len(await talk.calling("fall_back", {"kind": kind}).asks()) == 1
+    async with talking(asking(), version=HANDSHAKE, capabilities=declared) as talk:
         number = await talk.ask("tools/call", {"name": "fall_back", "arguments": {"kind": kind}})
-        if version == STATELESS:
-            assert len((await talk.answer(number))["result"]["inputRequests"]) == 1
-        else:
-            await talk.question()
-            await talk.cancel(number)
+        await talk.question()
+        await talk.cancel(number)
 
 
 async def test_all_that_several_questions_lack_is_said_at_once() -> None:
@@ -180,9 +180,15 @@ async def test_a_person_who_declines_is_answered_for_by_no_fallback(mode: str) -
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"), [(-1, "approval_declined"), (-32603, "tool_unavailable"), (-32601, "tool_unavailable")]
+    ("kind", "code", "expected"),
+    [
+        ("form", -1, "approval_declined"),
+        ("form", -32603, "tool_unavailable"),
+        ("page", -32601, "tool_unavailable"),
+        ("model", -1, "approval_declined"),
+        ("roots", -32603, "tool_unavailable"),
+    ],
 )
-@pytest.mark.parametrize("kind", ["form", "page", "model", "roots"])
 async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_a_code(
     kind: str, code: int, expected: str
 ) -> None:
@@ -195,8 +201,7 @@ async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_
             assert "not today" in said(result)
 
 
-@pytest.mark.parametrize("mode", ["legacy"])
-async def test_a_tool_may_go_on_after_a_refusal(mode: str) -> None:
+async def test_a_tool_may_go_on_after_a_refusal() -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -212,7 +217,7 @@ async def test_a_tool_may_go_on_after_a_refusal(mode: str) -> None:
         return types.ErrorData(code=-1, message="User rejected sampling request")
 
     callbacks: Any = {"sampling_callback": refuse, "elicitation_callback": Person("cancel")}
-    async with connect(registry, mode=mode, **callbacks) as client:
+    async with connect(registry, mode="legacy", **callbacks) as client:
         assert said(await client.call_tool("ask", {})) == "ApprovalDeclined, and then cancel"
 
 

@@ -98,8 +98,7 @@ async def test_a_tool_that_a_tool_calls_may_need_input_and_the_first_waits(mode:
     assert begun == [None]
 
 
-@EVERY_ERA
-@pytest.mark.parametrize("action", ["decline", "cancel"])
+@pytest.mark.parametrize(("mode", "action"), [("legacy", "decline"), (STATELESS, "cancel")])
 async def test_no_is_an_answer_to_a_handler_too(mode: str, action: str) -> None:
     registry = ToolRegistry()
 
@@ -158,7 +157,7 @@ async def test_answers_that_come_unasked_settle_what_a_handler_needs_once() -> N
         assert said(await call.ends({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
-@pytest.mark.parametrize("mode", ["legacy", STATELESS])
+@EVERY_ERA
 async def test_a_handler_may_ask_in_line_before_it_says_what_it_needs(mode: str) -> None:
     registry = ToolRegistry()
 

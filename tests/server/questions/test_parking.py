@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import anyio
@@ -11,6 +10,7 @@ import pytest
 from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge.authoring import tool
 from mcp_bridge.contracts.errors import QuestionExpired
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     HANDSHAKE,
     NAME,
@@ -26,6 +26,7 @@ from tests.kits.questions.asking_kit import (
     talking,
 )
 
+pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
 SOON_OVER = 0.3
 """A time to live that nobody waits for long in a test."""
@@ -155,71 +156,94 @@ async def test_a_synchronous_tool_that_nobody_answers_leaves_its_thread() -> Non
 
 
 async def test_each_question_waits_for_the_whole_time() -> None:
-    waiting = Waiting()
-    bridge = bridge_of(waiting.registry, ttl=1.0)
-    async with talking(bridge) as talk:
-        call = talk.calling("ask", {"times": 3})
-        await call.asks()
-        began = time.monotonic()
-        while time.monotonic() - began < 1.2:
-            await anyio.sleep(0.4)
-            await call.asks()  # asked again, and so anew
-        await call.asks(ANSWER)
-        await call.asks(ANSWER)
-        assert said(await call.ends(ANSWER)) == "Ada Ada Ada"
-
-
-async def test_the_time_of_a_question_is_over_once_it_is_answered_and_a_tool_may_work_on() -> None:
-    registry = ToolRegistry()
+    registry, deadlines = ToolRegistry(), []
+    look, looked = anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
-    async def work(ctx: CallContext) -> str:
-        """Asks, and works longer than the question might have waited."""
-        await ctx.ask("Who?", NAME, key="name")
-        await anyio.sleep(1.2)
-        return "done"
+    async def ask(ctx: CallContext) -> str:
+        """Asks twice, and notes until when it may wait."""
+        nonlocal look
 
-    async with talking(bridge_of(registry, ttl=1.0)) as talk:
-        call = talk.calling("work")
-        await call.asks()
-        assert said(await call.ends(ANSWER)) == "done"
+        async def watch() -> None:
+            nonlocal look
+            while True:
+                await look.wait()
+                look = anyio.Event()
+                deadlines.append(anyio.current_effective_deadline())
+                looked.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            got = [(await ctx.ask("Who?", NAME, key="name")).content["name"] for _ in range(2)]
+            tasks.cancel_scope.cancel()
+        return " ".join(got)
+
+    async def observe() -> None:
+        nonlocal looked
+        looked = anyio.Event()
+        look.set()
+        await soon(looked)
+
+    async with talking(bridge_of(registry, ttl=1000.0)) as talk:
+        call = talk.calling("ask")
+        for answer in (None, None, None, ANSWER):  # asked again, and so anew; then the second question
+            await call.asks(answer)
+            await observe()
+        assert said(await call.ends(ANSWER)) == "Ada Ada"
+        now = anyio.current_time()
+    assert sorted(set(deadlines)) == deadlines
+    assert len(deadlines) == 4
+    assert now < deadlines[0] < deadlines[-1] <= now + 1000.0
 
 
 async def test_a_call_that_gives_its_question_up_keeps_its_place_until_somebody_comes_for_it() -> None:
-    registry, given_up = ToolRegistry(), [anyio.Event(), anyio.Event()]
+    registry, give_up, given_up = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
-    async def impatient(number: int, ctx: CallContext) -> str:
+    async def impatient(ctx: CallContext) -> str:
         """Asks, but not for long."""
-        with anyio.move_on_after(0.05):
-            await ctx.ask("Who?", NAME)
-        given_up[number].set()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ctx.ask, "Who?", NAME)
+            await give_up.wait()
+            tasks.cancel_scope.cancel()
+        given_up.set()
         return "went on without"
+
+    @tool(registry=registry)
+    async def late(ctx: CallContext) -> str:
+        """Asks."""
+        return (await ctx.ask("Who?", NAME)).action
 
     bridge = bridge_of(registry, parked=1)
     async with talking(bridge) as talk:
-        first = talk.calling("impatient", {"number": 0})
+        first = talk.calling("impatient")
         await first.asks()
-        await soon(given_up[0])
-        assert code_of(await talk.calling("impatient", {"number": 1}).ends()) == "overloaded"
+        give_up.set()
+        await soon(given_up)
+        assert code_of(await talk.calling("late").ends()) == "overloaded"
         assert said(await first.ends()) == "went on without"
         assert idle(bridge)
 
 
 async def test_a_result_that_nobody_fetches_in_time_is_forgotten() -> None:
-    registry, ended = ToolRegistry(), anyio.Event()
+    registry, give_up, ended = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def impatient(ctx: CallContext) -> str:
         """Asks, but not for long."""
-        with anyio.move_on_after(0.05):
-            await ctx.ask("Who?", NAME)
-        ended.set()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ctx.ask, "Who?", NAME)
+                await give_up.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            ended.set()
         return "went on without"
 
     bridge = bridge_of(registry, ttl=SOON_OVER)
     async with talking(bridge) as talk:
         await talk.calling("impatient").asks()
+        give_up.set()
         await soon(ended)
         await until(lambda: idle(bridge))
 

@@ -12,11 +12,12 @@ import pytest
 from mcp_bridge import CallContext, Stage, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge.authoring import tool
 from mcp_bridge.testing import connect
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import EVERY_ERA, accept, bridge_of, code_of, governed, names, said, soon, talking
 from tests.kits.questions.asking_people import Person
 
 NEVER = float("inf")
-SHORT = 0.4
+SHORT = 2.0
 """A time limit that a person who takes their time does not keep."""
 LONG = 1e6
 
@@ -46,6 +47,7 @@ class Approval:
         return result
 
 
+@BOTH_LOOPS
 @EVERY_ERA
 async def test_what_was_left_when_a_person_was_asked_is_left_when_they_have_answered(mode: str) -> None:
     registry, slow = governed(timeout=60.0), Slow(0.1)
@@ -85,9 +87,18 @@ async def test_a_person_may_take_longer_than_a_call_may(mode: str) -> None:
         """Asks."""
         return anyio.from_thread.run(ctx.ask, "Well?").action
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.5))) as client:
-        assert said(await client.call_tool("ask", {})) == "accept"
-        assert said(await client.call_tool("ask_from_a_thread", {})) == "accept"
+    ended: dict[str, str] = {}
+
+    async def ends(client: Any, name: str) -> None:
+        ended[name] = said(await client.call_tool(name, {}))
+
+    async with (
+        connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.1))) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        for name in ("ask", "ask_from_a_thread"):
+            tasks.start_soon(ends, client, name)
+    assert ended == {"ask": "accept", "ask_from_a_thread": "accept"}
 
 
 @EVERY_ERA
@@ -117,10 +128,11 @@ async def test_what_a_policy_asks_is_not_on_the_tools_time(mode: str) -> None:
         """Is quick."""
         return ctx.deadline is not None and ctx.deadline > anyio.current_time()
 
-    async with connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.5))) as client:
+    async with connect(registry, mode=mode, elicitation_callback=Person(Slow(SHORT * 1.1))) as client:
         assert said(await client.call_tool("quick", {})) == "true"
 
 
+@BOTH_LOOPS
 async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_going() -> None:
     registry, deadlines = governed(timeout=60.0), []
     look, looked = [anyio.Event(), anyio.Event()], [anyio.Event(), anyio.Event()]
@@ -159,6 +171,7 @@ async def test_while_anything_is_asked_no_time_runs_and_the_last_answer_sets_it_
     assert 0 < left[2] <= 60.0
 
 
+@BOTH_LOOPS
 @EVERY_ERA
 async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str) -> None:
     registry, slow = governed(timeout=60.0), Slow(0.1)
@@ -190,6 +203,7 @@ async def test_what_a_call_made_by_a_call_asks_stops_the_time_of_both(mode: str)
     assert asked[0] - begun[0] >= slow.took
 
 
+@BOTH_LOOPS
 async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stopped_too() -> None:
     registry, left = governed(timeout=60.0), {}
     asked, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
@@ -237,6 +251,7 @@ async def test_a_call_that_asks_while_another_question_is_open_has_its_time_stop
     assert 0 < left["outside, after"] <= 60.0
 
 
+@BOTH_LOOPS
 async def test_without_a_time_limit_there_is_none_after_a_question_either() -> None:
     registry = governed(timeout=None)
     seen: list[Any] = []
@@ -254,6 +269,7 @@ async def test_without_a_time_limit_there_is_none_after_a_question_either() -> N
     assert seen == [(None, NEVER)]
 
 
+@BOTH_LOOPS
 async def test_a_tool_keeps_to_a_time_of_its_own_while_it_asks() -> None:
     registry = ToolRegistry()
 

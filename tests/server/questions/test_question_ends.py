@@ -9,6 +9,7 @@ import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, Stage, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge.authoring import tool
+from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     HANDSHAKE,
     NAME,
@@ -23,6 +24,7 @@ from tests.kits.questions.asking_kit import (
     talking,
 )
 
+pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
 
 

@@ -73,7 +73,7 @@ async def post(base: str, name: str, **given: Any) -> Mapping[str, Any]:
         "Mcp-Name": name,
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    async with httpx2.AsyncClient(timeout=15) as http:
+    async with httpx2.AsyncClient(timeout=60) as http:
         answer = await http.post(f"{base}/mcp", json=message, headers=headers)
     text = answer.text
     if answer.headers["content-type"].startswith("text/event-stream"):

@@ -57,68 +57,69 @@ def let_in(answer: httpx2.Response) -> bool:
     return answer.status_code not in {401, 403, 421}
 
 
+def asked_without_a_host(base: str, method: str, path: str) -> bytes:
+    """The status line of the response to a request that names no host, which only HTTP/1.0 allows."""
+    name, _, port = base.removeprefix("http://").rpartition(":")
+    with socket.create_connection((name, int(port)), timeout=PATIENCE) as raw:
+        raw.sendall(f"{method} {path} HTTP/1.0\r\nContent-Length: 0\r\n\r\n".encode())
+        return raw.recv(4096).partition(b"\r\n")[0]
+
+
 @EVERY_PATH
+def test_every_path_is_guarded_alike(base: str, method: str, path: str) -> None:
+    assert status(base, method, path, Host="evil.example").status_code == 421
+    assert status(base, method, path, Origin="https://evil.example").status_code == 403
+    assert b" 421 " in asked_without_a_host(base, method, path)
+    assert let_in(status(base, method, path, Host="BRIDGE.example:443", Origin="https://app.example"))
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:80", "localhost.evil.example", "localhost@evil.example", "[::2]", "[", ":80"]
 )
-def test_a_foreign_host_is_refused_with_421_and_told_which_setting_lets_it_in(
-    base: str, method: str, path: str, host: str
-) -> None:
-    answer = status(base, method, path, Host=host)
+def test_a_foreign_host_is_refused_with_421_and_told_which_setting_lets_it_in(base: str, host: str) -> None:
+    answer = status(base, "POST", "/mcp", Host=host)
     assert answer.status_code == 421
     assert "http.allowed_hosts" in answer.json()["error"]["message"]
     assert host not in answer.text or host == "["
 
 
-@EVERY_PATH
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "LocalHost:1", "127.0.0.1:65535", "[::1]", "[::1]:8808", "bridge.example", "BRIDGE.example:443"],
-)
-def test_a_known_host_is_let_in_whatever_its_port_and_case(base: str, method: str, path: str, host: str) -> None:
-    assert let_in(status(base, method, path, Host=host))
+    ["localhost", "LocalHost:1", "127.0.0.1:65535", "[::1]", "[::1]:8808", "bridge.example", "BRIDGE.example:443",
+     "[fd00::1]:8808"],
+)  # fmt: skip
+def test_a_known_host_is_let_in_whatever_its_port_and_case(base: str, host: str) -> None:
+    assert let_in(status(base, "GET", "/health", Host=host))
 
 
-def test_an_ipv6_address_from_the_settings_is_let_in(base: str) -> None:
-    assert let_in(status(base, "GET", "/health", Host="[fd00::1]:8808"))
-
-
-@EVERY_PATH
-def test_a_request_without_a_host_is_refused(base: str, method: str, path: str) -> None:
-    name, _, port = base.removeprefix("http://").rpartition(":")
-    with socket.create_connection((name, int(port)), timeout=PATIENCE) as raw:
-        raw.sendall(f"{method} {path} HTTP/1.0\r\nContent-Length: 0\r\n\r\n".encode())
-        assert b" 421 " in raw.recv(4096).partition(b"\r\n")[0]
-
-
-@EVERY_PATH
 @pytest.mark.parametrize(
     "origin",
     ["https://evil.example", "null", "http://localhost.evil.example", "http://[", "file://localhost", "localhost",
      "https://app.example.evil", "http://app.example", "https://app.example:444"],
 )  # fmt: skip
-def test_a_foreign_origin_is_refused_with_403(base: str, method: str, path: str, origin: str) -> None:
-    answer = status(base, method, path, Origin=origin)
+def test_a_foreign_origin_is_refused_with_403(base: str, origin: str) -> None:
+    answer = status(base, "POST", "/mcp", Origin=origin)
     assert answer.status_code == 403
     assert "http.allowed_origins" in answer.json()["error"]["message"]
 
 
-@EVERY_PATH
 @pytest.mark.parametrize(
     "origin", ["https://app.example", "http://localhost", "http://127.0.0.1:6274", "https://[::1]:3000"]
 )
-def test_an_origin_of_this_machine_or_from_the_settings_is_let_in(
-    base: str, method: str, path: str, origin: str
-) -> None:
-    assert let_in(status(base, method, path, Origin=origin))
+def test_an_origin_of_this_machine_or_from_the_settings_is_let_in(base: str, origin: str) -> None:
+    assert let_in(status(base, "POST", "/mcp", Origin=origin))
 
 
-@pytest.mark.parametrize(("method", "path"), PATHS[:-1], ids=lambda value: value.partition("?")[0])
+SENT = [
+    None, "", "Bearer", "Bearer wrong", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, f"Bearer{TOKEN}",
+    "Bearer \u00ff\u00fe",
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "sent",
-    [None, "", "Bearer", "Bearer wrong", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, f"Bearer{TOKEN}",
-     "Bearer \u00ff\u00fe"],
-)  # fmt: skip
+    ("method", "path", "sent"),
+    [*(("POST", "/mcp", sent) for sent in SENT), *((method, path, "Bearer wrong") for method, path in PATHS[1:-1])],
+)
 def test_without_the_right_token_nothing_is_done(secured: str, method: str, path: str, sent: str | None) -> None:
     headers = {} if sent is None else {"Authorization": sent.encode("utf-8")}
     answer = status(secured, method, path, **headers)
@@ -127,7 +128,7 @@ def test_without_the_right_token_nothing_is_done(secured: str, method: str, path
     assert TOKEN not in answer.text
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@pytest.mark.parametrize("scheme", ["Bearer", "bEARER"])
 def test_the_right_token_is_let_in_and_its_scheme_has_no_case(secured: str, scheme: str) -> None:
     request = stateless_request("tools/list")
     request["headers"] = {**request["headers"], "Authorization": f"{scheme} {TOKEN}".encode()}
@@ -190,7 +191,7 @@ def test_a_client_that_only_guessed_learns_nothing_from_the_logs(
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("localhost", True), ("127.0.0.1", True), ("127.8.9.10", True), ("::1", True), ("[::1]", True),
+    [("localhost", True), ("127.8.9.10", True), ("::1", True), ("[::1]", True),
      ("0.0.0.0", False), ("::", False), ("192.168.1.1", False), ("", False), ("example.org", False)],
 )  # fmt: skip
 def test_only_addresses_of_this_machine_are_loopback(host: str, expected: bool) -> None:

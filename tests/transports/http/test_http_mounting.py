@@ -14,8 +14,8 @@ from starlette.routing import Mount
 
 from mcp_bridge import asgi_app
 from tests.kits.http.http_hosting import (
-    EVERY_ROAD,
     PATIENCE,
+    ROADS,
     Road,
     entry,
     hosted,
@@ -44,26 +44,29 @@ def in_a_lifespan_of_its_own(app: Any) -> Any:
     return Starlette(routes=[Mount("/deep", routes=[Mount("/tools", app=app)])], lifespan=lifespan)
 
 
-@EVERY_ROAD
 @pytest.mark.parametrize(
-    ("mount", "prefix"), [(in_starlette, "/tools"), (in_fastapi, "/tools"), (in_a_lifespan_of_its_own, "/deep/tools")]
+    ("mount", "prefix", "road"),
+    [
+        (in_starlette, "/tools", ROADS[0]),
+        (in_starlette, "/tools", ROADS[2]),
+        (in_fastapi, "/tools", ROADS[1]),
+        (in_a_lifespan_of_its_own, "/deep/tools", ROADS[3]),
+    ],
 )
-async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(road: Road, mount: Any, prefix: str) -> None:
+async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, prefix: str, road: Road) -> None:
     app = asgi_app(registry_of(entry("there")))
     async with uvicorn_with(mount(app)) as base, road.to(f"{base}{prefix}") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["there"]
         assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/mcp"), ("GET", "/mcp"), ("GET", "/sse"), ("POST", "/messages?session_id=0")]
-)
-async def test_mounted_without_its_lifespan_it_answers_503_and_says_what_to_do(method: str, path: str) -> None:
+async def test_mounted_without_its_lifespan_it_answers_503_and_says_what_to_do() -> None:
     outer = Starlette(routes=[Mount("/tools", app=asgi_app(registry_of()))])
     async with uvicorn_with(outer) as base, httpx2.AsyncClient(timeout=PATIENCE) as http:
-        answer = await http.request(method, f"{base}/tools{path}")
-        assert answer.status_code == 503
-        assert "lifespan=app.lifespan" in answer.json()["error"]["message"]
+        for method, path in (("POST", "mcp"), ("GET", "mcp"), ("GET", "sse"), ("POST", "messages?session_id=0")):
+            answer = await http.request(method, f"{base}/tools/{path}")
+            assert answer.status_code == 503
+            assert "lifespan=app.lifespan" in answer.json()["error"]["message"]
         health = await http.get(f"{base}/tools/health")
         assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
 

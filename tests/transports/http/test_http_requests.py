@@ -57,8 +57,14 @@ def test_the_limit_is_the_largest_body_that_is_taken(http: httpx2.Client, size: 
     assert answer.status_code == (200 if size == LIMIT else 413)
 
 
-@pytest.mark.parametrize("era", ["handshake", "stateless"])
-@pytest.mark.parametrize("body", [b"{", b"", b"\xff", b"[" * 1500, b'{"id": ' + b"9" * 1500], ids=range(5))
+@pytest.mark.parametrize(
+    ("era", "body"),
+    [
+        ("handshake", b"{"),
+        *(("stateless", body) for body in (b"{", b"", b"\xff", b"[" * 1500, b'{"id": ' + b"9" * 1500)),
+    ],
+    ids=range(6),
+)
 def test_malformed_json_is_a_parse_error(http: httpx2.Client, era: str, body: bytes) -> None:
     headers = stateless_request("tools/list")["headers"] if era == "stateless" else ACCEPT
     answer = http.post("/mcp", content=body, headers=headers)
@@ -66,15 +72,22 @@ def test_malformed_json_is_a_parse_error(http: httpx2.Client, era: str, body: by
     assert answer.json()["error"]["code"] == -32700
 
 
-@pytest.mark.parametrize("body", ["[]", "{}", "1", "null", '[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]'])
+@pytest.mark.parametrize("body", ["{}", "1", '[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]'])
 def test_json_that_is_no_request_is_refused(http: httpx2.Client, body: str) -> None:
     answer = http.post("/mcp", content=body, headers=stateless_request("tools/list")["headers"])
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == -32600
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-@pytest.mark.parametrize("path", ["/mcp", "/messages?session_id=00000000000000000000000000000000"])
+@pytest.mark.parametrize(
+    ("path", "content_type"),
+    [
+        ("/mcp", "text/plain"),
+        ("/mcp", "application/x-www-form-urlencoded"),
+        ("/mcp", "multipart/form-data"),
+        ("/messages?session_id=00000000000000000000000000000000", "text/plain"),
+    ],
+)
 def test_what_a_form_of_a_web_page_could_send_is_refused(http: httpx2.Client, path: str, content_type: str) -> None:
     answer = http.post(path, json=initialize(), headers={**ACCEPT, "Content-Type": content_type})
     assert 400 <= answer.status_code < 500
@@ -102,8 +115,15 @@ def test_headers_that_do_not_match_the_body_are_refused(http: httpx2.Client, lie
     assert answer.json()["error"]["code"] in {-32020, -32022}
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/sse", "/messages", "/mcp"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *(("PUT", path) for path in ("/sse", "/messages", "/mcp")),
+        *((method, "/mcp") for method in ("PATCH", "DELETE", "HEAD", "OPTIONS")),
+        ("HEAD", "/sse"),
+        ("DELETE", "/messages"),
+    ],
+)
 def test_methods_that_mean_nothing_are_refused(http: httpx2.Client, method: str, path: str) -> None:
     answer = http.request(method, path, headers=ACCEPT)
     assert 400 <= answer.status_code < 500
@@ -122,7 +142,7 @@ def test_the_stateless_era_is_post_only(http: httpx2.Client, method: str) -> Non
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/mcp/more", "/ssex", "//mcp"])
+@pytest.mark.parametrize("path", ["/", "/mcp/more", "/ssex", "//mcp"])
 def test_elsewhere_there_is_nothing_and_the_answer_names_where_there_is(http: httpx2.Client, path: str) -> None:
     answer = http.get(path)
     assert answer.status_code == 404
@@ -143,7 +163,7 @@ def test_health_tells_that_it_is_up_and_nothing_more(http: httpx2.Client, method
         assert answer.json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "PUT", "POST"])
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
 def test_requests_that_open_no_session_leave_none_behind(http: httpx2.Client, method: str) -> None:
     refused = http.request(method, "/mcp", headers=ACCEPT)
     assert refused.status_code >= 400

@@ -156,23 +156,20 @@ async def test_another_sessions_event_replays_nothing_though_the_request_ids_are
         assert await mine.rest(first.id) == ["done"]
 
 
-@pytest.mark.parametrize(
-    "made_up",
-    [
-        *("0", "-", "--", "x-1-1", "{session}", "{session}-", "{session}-1", "{session}-1-", "{session}-9-1"),
-        *(f"{{session}}-{{stream}}-{place}" for place in ("", "x", "-1", "²", "9" * 5000)),
-    ],
-    ids=range(14),
-)
-async def test_an_event_that_nobody_sent_replays_nothing_and_harms_nothing(
-    made_up: str, caplog: pytest.LogCaptureFixture
-) -> None:
+MADE_UP = [
+    *("0", "-", "--", "x-1-1", "{session}", "{session}-", "{session}-1", "{session}-1-", "{session}-9-1"),
+    *(f"{{session}}-{{stream}}-{place}" for place in ("", "x", "-1", "²", "9" * 5000)),
+]
+
+
+async def test_an_event_that_nobody_sent_replays_nothing_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with scene() as there:
         talk = await opened(there.http)
         async with talk.call(1, "there") as stream:
             primed = await anext(events(stream))
         session, place, _ = primed.id.split("-")
-        assert await talk.rest(made_up.format(session=session, stream=place)) == []
+        for made_up in MADE_UP:
+            assert await talk.rest(made_up.format(session=session, stream=place)) == [], made_up[:20]
         assert caplog.records == []
         assert await talk.rest(primed.id) == ["there"]
 

@@ -14,14 +14,10 @@ META = {
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """HTTP is asyncio only."""
-    return "asyncio"
-
-
-@pytest.mark.parametrize("method", ["tools/list", "server/discover"])
-@pytest.mark.parametrize(("token", "scope"), [(None, "public"), ("hush", "private")])
+@pytest.mark.parametrize(
+    ("method", "token", "scope"),
+    [("tools/list", None, "public"), ("tools/list", "hush", "private"), ("server/discover", "hush", "private")],
+)
 async def test_a_server_with_a_token_marks_its_answers_private(method: str, token: str | None, scope: str) -> None:
     app = asgi_app(ToolRegistry(), token=token)
     headers = {
