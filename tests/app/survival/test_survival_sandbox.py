@@ -234,33 +234,31 @@ def test_what_is_to_be_seen_must_be_there(tmp_path: Path) -> None:
         assert server.text("echo", text="served") == "served"
 
 
-def refused(folder: Path, path: str) -> subprocess.CompletedProcess[str]:
-    """What serving comes to with this PATH, where the only source wants a sandbox."""
+def refused(folder: Path, path: str) -> tuple[int, str]:
+    """The exit code and the errors of a server with this PATH, where the only source requires a sandbox."""
     (folder / "own_tools.py").write_text("import pathlib\npathlib.Path('imported').touch()\n" + TOOLS)
     (folder / "bridge.yaml").write_text(
         "sources:\n  - type: python\n    path: own_tools.py\n    isolation:\n      sandbox: bubblewrap\n"
     )
     command = [sys.executable, "-m", "mcp_bridge", "serve", "bridge.yaml"]
     env = {**os.environ, "PATH": path}
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        stdin=subprocess.PIPE,
-    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            code = process.wait(PATIENCE)  # the end of its input would end it as well
+        finally:
+            process.kill()
+        assert process.stderr is not None
+        return code, process.stderr.read()
 
 
 def test_without_bubblewrap_the_start_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    done = refused(tmp_path, str(tmp_path / "bin"))
-    assert done.returncode == 2
-    assert "bridge.yaml:5" in done.stderr
-    assert "there is no bubblewrap on this machine" in done.stderr
-    assert "Traceback" not in done.stderr
+    code, errors = refused(tmp_path, str(tmp_path / "bin"))
+    assert code == 2
+    assert "bridge.yaml:5" in errors
+    assert "there is no bubblewrap on this machine" in errors
+    assert "Traceback" not in errors
     assert not (tmp_path / "imported").exists()
 
 
@@ -269,7 +267,7 @@ def test_where_bubblewrap_cannot_make_a_sandbox_it_says_why(tmp_path: Path) -> N
     fake = tmp_path / "bin" / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
-    done = refused(tmp_path, f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    assert done.returncode != 0
-    assert "bubblewrap cannot make a sandbox here: bwrap: No permissions to create new namespace" in done.stderr
+    code, errors = refused(tmp_path, f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert code != 0
+    assert "bubblewrap cannot make a sandbox here: bwrap: No permissions to create new namespace" in errors
     assert not (tmp_path / "imported").exists()
