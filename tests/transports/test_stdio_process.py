@@ -135,6 +135,8 @@ async def test_a_second_interrupt_with_nothing_but_coroutines_ends_at_once(tmp_p
     async with spawned(patient_settings(tmp_path), stateless=True) as server:
         opened = await server.listen()
         await server.call("forever", diary=str(diary))
+        while not diary.exists():  # until the tool runs
+            await anyio.sleep(0.01)
         server.signal(signal.SIGINT)
         await server.answer(opened)
         server.signal(signal.SIGINT)
