@@ -135,8 +135,7 @@ async def test_a_second_interrupt_with_nothing_but_coroutines_ends_at_once(tmp_p
     async with spawned(patient_settings(tmp_path), stateless=True) as server:
         opened = await server.listen()
         await server.call("forever", diary=str(diary))
-        while not diary.exists():
-            await anyio.sleep(0.01)  # noqa: ASYNC110 - another process makes the file
+        await written(diary, "begun")
         server.signal(signal.SIGINT)
         await server.answer(opened)
         server.signal(signal.SIGINT)
@@ -225,7 +224,7 @@ async def written(path: Path, text: str) -> None:
 
     with anyio.fail_after(PATIENCE):
         while not found():  # noqa: ASYNC110 - another process's file has no event
-            await anyio.sleep(0.01)  # noqa: ASYNC110 - another process makes the file
+            await anyio.sleep(0.01)
 
 
 BEFORE = """
