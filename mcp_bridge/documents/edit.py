@@ -11,7 +11,7 @@ from mcp_bridge.contracts.errors import ConfigError
 
 Format: TypeAlias = Literal["json", "jsonc", "yaml", "toml"]
 Undo = Mapping[str, Any]
-"""Small JSON data that `documents.drop` needs to leave a text as it was; nothing of the text itself but whitespace."""
+"""Small JSON data that `editor.drop` needs to leave a text as it was; nothing of the text itself but whitespace."""
 
 BY_HAND = "Nothing was written; make the change by hand."
 

@@ -125,7 +125,7 @@ def _by_a_person(main: Any) -> bool:
 
 
 class RecordingProcesses(asyncio.AbstractEventLoop):
-    """Records which call starts a process on uvloop, which bypasses `subprocess.Popen`; `owners.noted` patches that."""
+    """Records which call starts a process on uvloop, which bypasses `subprocess.Popen`; `noted` patches that."""
 
     async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
         """Start a program and record it."""

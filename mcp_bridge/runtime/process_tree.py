@@ -64,7 +64,7 @@ def found(root: int) -> list[Found]:
 
 
 def _created(process: psutil.Process) -> float:
-    """When, on the clock of `owners`. psutil adds the time of boot on Linux, which may be another each time."""
+    """When, on the clock of `process_owners`. psutil adds the time of boot on Linux, which may be another each time."""
     if sys.platform != "linux":
         return float(process.create_time())
     fields = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()

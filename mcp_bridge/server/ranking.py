@@ -23,7 +23,7 @@ def ranked(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[lis
     rank the given order stays; so it does when nothing was typed. Values longer than `LONGEST`, and those after the
     first `VALUES` or `CHARACTERS`, are left out.
     """
-    distinct = dict.fromkeys(_bounded(values))
+    distinct = dict.fromkeys(_take_bounded(values))
     wanted = _folded(typed)
     if not wanted:
         return list(distinct)[:limit], len(distinct)
@@ -52,7 +52,7 @@ def _rank(value: str, wanted: str) -> int | None:
     return _INSIDE
 
 
-def _bounded(values: Iterable[str]) -> Iterator[str]:
+def _take_bounded(values: Iterable[str]) -> Iterator[str]:
     left = CHARACTERS
     for value in islice(values, VALUES):
         if len(value) <= LONGEST:

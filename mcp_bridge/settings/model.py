@@ -186,7 +186,7 @@ class Settings(Frame):
 
     @field_validator("working_dir")
     @classmethod
-    def _is_folder(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _check_folder(cls, value: str | None, info: ValidationInfo) -> str | None:
         directory = _directory_of(info.context) if isinstance(info.context, Document) else Path()
         if value not in (None, *_WORKING_DIRS) and not os.path.isdir(_below(directory, value)):
             raise ValueError(f"expected a folder that exists, or one of {', '.join(_WORKING_DIRS)}")

@@ -172,7 +172,11 @@ class Sessions:
         key = self._key(ctx)
         life = self._lives.get(key)
         if life is None:
-            life = self._come(key, ctx) if self.ask_root is None else await self._come_asked(key, ctx, self.ask_root)
+            life = (
+                self._come(key, ctx)
+                if self.ask_root is None
+                else await self._ask_root_and_come(key, ctx, self.ask_root)
+            )
         if life is None:
             return None
         life.calls += 1
@@ -193,7 +197,7 @@ class Sessions:
     def _key(self, ctx: CallContext) -> str:
         return "" if self.keeping.shared else ctx.session
 
-    async def _come_asked(self, key: str, ctx: CallContext, ask: AskRoot) -> Life | None:
+    async def _ask_root_and_come(self, key: str, ctx: CallContext, ask: AskRoot) -> Life | None:
         """A session for a client that has none, in its own folder: one of its calls asks, the others wait for it."""
         async with self._asking.setdefault(key, anyio.Lock()):
             try:

@@ -20,8 +20,8 @@ from mcp_bridge.frameworks.utcp.commands import (
     Command,
     check_declared,
     check_shell_values,
-    located,
     shell_parts,
+    with_working_dir,
     words_of,
 )
 from mcp_bridge.frameworks.utcp.manual import Manual, ManualTool
@@ -76,7 +76,7 @@ def _handler(tool: ManualTool, manual: Manual) -> Any:
         raise SourceError(f"calls of type '{tool.kind}' are not made here, only {', '.join(KINDS)}")
     template = substituted(tool.template, manual.name)
     if tool.kind == "cli":
-        template = located(template, manual.folder)
+        template = with_working_dir(template, manual.folder)
         words = words_of(template)
         if words is not None:
             return Command(words, template, _declared(tool)).handler

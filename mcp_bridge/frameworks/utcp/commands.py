@@ -104,7 +104,7 @@ def read(text: str) -> Any:
     return text
 
 
-def located(template: Json, folder: Path | None) -> Json:
+def with_working_dir(template: Json, folder: Path | None) -> Json:
     """The template with the folder that its program runs in: its own, relative to that of the manual, or the manual's.
 
     Both may be missing where a manual is no file: such a program runs in the process's folder.

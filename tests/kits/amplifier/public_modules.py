@@ -102,7 +102,7 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
         options = schema[key].get("enum") or [one["const"] for one in schema[key].get("oneOf", [])]
         return types.ElicitResult(action="accept", content={key: options[0] if len(asked) == 1 else options[-1]})
 
-    server = stdio_client(server_of(path, folder="/"))  # as Claude Desktop starts it
+    server = stdio_client(server_parameters(path, folder="/"))  # as Claude Desktop starts it
     async with Client(server, mode=mode, elicitation_callback=person) as client:
         names = sorted(tool.name for tool in (await client.list_tools()).tools)
         seen.check("tools", names, lambda found: {"bash", "read_file", "write_file", "edit_file", "todo"} <= set(found))
@@ -132,13 +132,13 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
         seen.check("questions", len(asked), lambda found: found >= 2)
 
 
-async def edit_in_vain(path: Path, mode: str, seen: Seen) -> None:
+async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
     """Calls that hook-shell denies, many at once. It reads its hooks from the folder that the server is started in."""
     card = path.parent / "card.txt"
     card.write_text("write")
     edit = {"file_path": str(card), "old_string": "write", "new_string": "wrote"}
     edits: list[str] = []
-    async with Client(stdio_client(server_of(path, folder=path.parent)), mode=mode) as client:
+    async with Client(stdio_client(server_parameters(path, folder=path.parent)), mode=mode) as client:
 
         async def edit_once() -> None:
             edits.append(said(await client.call_tool("edit_file", edit)))
@@ -151,7 +151,7 @@ async def edit_in_vain(path: Path, mode: str, seen: Seen) -> None:
     seen.check("the file", card.read_text(), lambda text: text == "write")
 
 
-def server_of(path: Path, *, folder: Path | str) -> StdioServerParameters:
+def server_parameters(path: Path, *, folder: Path | str) -> StdioServerParameters:
     """The server of a settings file, started in a folder."""
     command = ["-m", "mcp_bridge", "serve", str(path)]
     return StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ), cwd=folder)
@@ -174,7 +174,7 @@ def main() -> None:
         for mode in ("legacy", STATELESS):
             print(f"== {mode}")
             anyio.run(visit, path, mode, seen)
-            anyio.run(edit_in_vain, path, mode, seen)
+            anyio.run(try_denied_edits, path, mode, seen)
         logged = [line for log in Path(folder).glob("log-*.jsonl") for line in log.read_text().splitlines()]
         events = sorted({json.loads(line).get("event", "") for line in logged})
         seen.check("hooks-logging wrote", events, lambda found: {"tool:pre", "tool:post"} <= set(found))
