@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-frameworks test-clients conformance modules check docs bench clean
+.PHONY: demo test test-frameworks test-clients conformance modules check docs site bench clean
 
 demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: do not serve)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
@@ -33,6 +33,9 @@ check: .venv/.test      ## lint, formatting, types, import rules, generated page
 docs: .venv/.test       ## make the generated pages and the settings' JSON Schema again
 	$(BIN)/python docs/generate.py
 
+site: .venv/.site       ## build the documentation as a website, in strict mode, into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: .venv/.bench     ## measure against the SDK's server and FastMCP, in one run
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
@@ -50,6 +53,10 @@ clean:
 .venv/.test: pyproject.toml | .venv/bin/python
 	$(PIP) -e '.[test]'
 	@touch $@ .venv/.demo
+
+.venv/.site: pyproject.toml | .venv/bin/python
+	$(PIP) -e '.[site]'
+	@touch $@
 
 .venv/.bench: pyproject.toml | .venv/bin/python
 	$(PIP) -e '.[bench]'

@@ -9,6 +9,9 @@ import sys
 import jsonschema
 from ruamel.yaml import YAML
 
+import mcp_bridge
+import mcp_bridge.export
+import mcp_bridge.tool_use
 from mcp_bridge.settings import model, sections
 from mcp_bridge.wire.outcomes import TABLE
 from tests.kits.paths import ROOT
@@ -31,6 +34,27 @@ def test_the_pages_are_up_to_date() -> None:
 def test_every_error_code_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     assert all(f"`{row.code}`" in page for row in TABLE)
+
+
+def test_every_public_name_is_in_the_api_page() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    public = [f"mcp_bridge.{name}" for name in mcp_bridge.__all__ if name != "__version__"]
+    for package in (mcp_bridge.tool_use, mcp_bridge.export):
+        own = set(package.__all__) - set(mcp_bridge.__all__) - {"FORMATS"}
+        public += [f"{package.__name__}.{name}" for name in own]
+    assert [name for name in public if f"::: {name}\n" not in page] == []
+
+
+def test_every_stage_of_middleware_is_in_the_docs() -> None:
+    page = (ROOT / "docs" / "middleware.md").read_text(encoding="utf-8")
+    assert [stage.name for stage in mcp_bridge.Stage if f"| `{stage.name}` |" not in page] == []
+
+
+def test_every_setting_has_a_meaning() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert rows
+    assert [row for row in rows if row.endswith("|  |")] == []
 
 
 def test_every_setting_is_in_the_docs() -> None:

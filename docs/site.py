@@ -1,0 +1,33 @@
+"""Hooks of mkdocs: publish the files beside `docs/` that its pages refer to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+FILE = re.compile(r"^(```\w+) file=(\S+)$", re.MULTILINE)
+ROOT = Path(__file__).parent.parent
+PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "reporting.md"}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages of the repository's root, and the examples in `config/`."""
+    for name, page in PAGES.items():
+        files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
+    for path in sorted((ROOT / "config").iterdir()):
+        if path.suffix in {".yaml", ".toml", ".json"}:
+            files.append(File.generated(config, f"config/{path.name}", abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Point links to files outside of `docs/` at their copies on the site, and give snippets their file name as title."""
+    markdown = FILE.sub(r'\1 title="\2"', markdown)
+    markdown = markdown.replace("](../config)", "](config/settings.schema.json)").replace("](../config/", "](config/")
+    markdown = markdown.replace("](docs/", "](")
+    for name, page in PAGES.items():
+        markdown = markdown.replace(f"]({name})", f"]({page})").replace(f"](../{name})", f"]({page})")
+    return markdown
