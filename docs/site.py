@@ -24,7 +24,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Point links to files outside of `docs/` at their copies on the site, and give snippets their file name as title."""
+    """Point links to files outside of `docs/` at their copies on the site; a snippet's file name becomes its title."""
     markdown = FILE.sub(r'\1 title="\2"', markdown)
     markdown = markdown.replace("](../config)", "](config/settings.schema.json)").replace("](../config/", "](config/")
     markdown = markdown.replace("](docs/", "](")
