@@ -1,6 +1,6 @@
-"""Makes the generated pages: docs/settings.md, docs/errors.md and config/settings.schema.json.
+"""Generate docs/settings.md, docs/errors.md and config/settings.schema.json from the code.
 
-`--check` writes nothing and exits 1 when a page is not what the code says.
+`--check` writes nothing and exits with 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def errors_page() -> str:
 
 def _reaches(rpc_code: int | None) -> str:
     if rpc_code == MISSING_CAPABILITY:
-        return f"JSON-RPC error {rpc_code}, or in the handshake versions result with `isError`"
+        return f"JSON-RPC error {rpc_code}; in the handshake versions a result with `isError`"
     return f"JSON-RPC error {rpc_code}" if rpc_code is not None else "result with `isError`"
 
 
 def settings_page() -> str:
     """docs/settings.md: every key of the settings file."""
     parts = [SETTINGS_HEAD, _table(model.Settings, "")]
-    parts += ["## sources\n\nA list. Every source has these keys, and the ones of its type.\n"]
+    parts += ["## sources\n\nA list of [sources](sources.md). Each has these keys, and the keys of its type.\n"]
     parts += [_table(model.SourceSettings, "sources[].")]
     parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
     for name in SOURCES:
@@ -91,28 +91,28 @@ ERRORS_HEAD = """# Errors
 
 <!-- Made by `make docs` from mcp_bridge/wire/outcomes.py; do not edit. -->
 
-What a model could mend comes back as a result with `isError`, with text that says what was wrong and what to
-do, and with a stable code under `mcp-bridge/code` in `_meta`. What only a programmer could mend is a JSON-RPC
-error. Text that a tool's author wrote (`ToolError`, a failed `ToolResult`) passes verbatim; any other exception
-becomes "internal error" with a reference, and the log has its traceback under that reference.
+Errors that a model can fix are results with `isError`. Their text says what was wrong and what to do, and
+`mcp-bridge/code` in `_meta` has a stable code. Errors that only a programmer can fix are JSON-RPC errors. The text of a
+`ToolError` or a failed `ToolResult` reaches the client verbatim. Any other exception becomes "internal error" with a
+reference, and the log has the traceback under that reference.
 
-Resources, prompts and completions have no such result: what fails there is a JSON-RPC error with the same text and the
-code in `data`, -32602 for arguments that do not fit and for what is not there, -32603 for the rest.
+Resources, prompts and completions have no `isError`. Their errors are JSON-RPC errors with the same text and with the code
+in `data`: -32602 for invalid arguments and for what does not exist, -32603 for everything else.
 
-| code | class | reaches the client as | meaning | what to do |
+| code | class | sent as | meaning | what to do |
 |---|---|---|---|---|"""
 ERRORS_FOOT = """
-A malformed message gets -32700 (not JSON) or -32600 (not JSON-RPC), an unknown method -32601, a bad cursor
--32602. Settings that cannot be used end the start with exit code 2 and a line that says file, line, what was
-found and what to do.
+A malformed message is answered with -32700 (not JSON) or -32600 (not JSON-RPC), an unknown method with -32601, and an
+invalid cursor with -32602. Invalid settings stop the server at the start, with exit code 2 and a message that contains the
+file, the line, the problem and a hint.
 """
 SETTINGS_HEAD = """# Settings
 
 <!-- Made by `make docs` from mcp_bridge/settings/model.py; do not edit. -->
 
-YAML, JSON or TOML, told apart by the suffix. `${NAME}` takes a value from the environment and must be set,
-`${NAME:-default}` need not be, `$${NAME}` is the text itself. Unknown keys are errors that name the nearest known
-one. `mcp-bridge schema` prints the JSON Schema for editors, `mcp-bridge validate FILE` checks a file and its
+The settings file is YAML, JSON or TOML, by its suffix. `${NAME}` inserts an environment variable, which must be set;
+`${NAME:-default}` has a default, and `$${NAME}` is the literal text `${NAME}`. An unknown key is an error that suggests the
+nearest known key. `mcp-bridge schema` prints the JSON Schema for editors, and `mcp-bridge validate FILE` checks a file and its
 sources. The folder [config](../config) has an example of every feature.
 
 ## The whole file
@@ -135,10 +135,10 @@ SETTINGS_FOOT = """## Exit codes
 
 | code | meaning |
 |---|---|
-| 0 | all went well |
-| 1 | a called tool failed, `validate` or `doctor` found something, or no source could be loaded |
-| 2 | wrong options, or settings that cannot be used |
-| 3 | there is no tool, or no decision, of that name |
+| 0 | success |
+| 1 | a tool call failed, `validate` or `doctor` found a problem, or no source could be loaded |
+| 2 | invalid options or settings |
+| 3 | no tool or decision has that name |
 | 130 | stopped by Ctrl-C (not `serve`, which ends with 0) |
 """
 
