@@ -1,26 +1,26 @@
-# Everything from a bare machine: python3 (3.11 or newer), pip, make, git; node and npm for some of the tests.
+# Requirements: python3 (3.11 or newer), pip, make, git; node and npm for some of the tests.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-frameworks test-clients conformance modules check docs site bench clean
 
-demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: do not serve)
+demo: .venv/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: .venv/.test       ## all tests, with coverage
 	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
 
-test-frameworks: .venv/.test ## frameworks that have an environment of their own, each in it (FRAMEWORKS="fastmcp": only these)
+test-frameworks: .venv/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
 
-test-clients: .venv/.test ## real clients from npm, each with the bridge installed into it: do they connect? (CLIENTS="gemini-cli": only these)
+test-clients: .venv/.test ## real clients from npm connect to an installed bridge (CLIENTS="gemini-cli": only these)
 	$(BIN)/python -m tests.kits.clients.real_clients $(CLIENTS)
 
-conformance: .venv/.test ## the official conformance suite against a server with everything, a line for each revision
+conformance: .venv/.test ## the official conformance suite, one line per protocol version
 	$(BIN)/python -m tests.kits.conformance.referee
 
-modules: .venv/.test    ## public Amplifier modules from git, unmodified, through the official client (CLONES=folder: from there)
+modules: .venv/.test    ## public Amplifier modules from git, unmodified, with the official client (CLONES=folder: use these clones)
 	$(BIN)/python -m tests.kits.amplifier.public_modules $(if $(CLONES),--clones $(CLONES))
 
 check: .venv/.test      ## lint, formatting, types, import rules, generated pages
@@ -30,13 +30,13 @@ check: .venv/.test      ## lint, formatting, types, import rules, generated page
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
 
-docs: .venv/.test       ## make the generated pages and the settings' JSON Schema again
+docs: .venv/.test       ## update the generated pages and the settings' JSON Schema
 	$(BIN)/python docs/generate.py
 
 site: .venv/.site       ## build the documentation as a website, in strict mode, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-bench: .venv/.bench     ## measure against the SDK's server and FastMCP, in one run
+bench: .venv/.bench     ## compare with the SDK's server and FastMCP in one run
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:

@@ -1,4 +1,4 @@
-"""What `make demo` runs: the official client over stdio, then the same tools over HTTP."""
+"""The program of `make demo`: the official client over stdio, then the same tools over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ console = Console(highlight=False)
 
 
 def main() -> None:
-    """Show the three calls; then serve until stopped, unless told `--once`."""
+    """Show three calls, then serve over HTTP until stopped, unless `--once` is given."""
     anyio.run(show)
     if "--once" not in sys.argv:
         console.rule("over HTTP")
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def serve() -> int:
-    """Serve over HTTP until stopped; Ctrl-C reaches the bridge too, which ends well."""
+    """Serve over HTTP until stopped. Ctrl-C also reaches the bridge, which shuts down by itself."""
     bridge = subprocess.Popen([*BRIDGE, "--http", "127.0.0.1:8808"])  # noqa: S603 - our own command
     while True:
         try:
@@ -43,7 +43,7 @@ def serve() -> int:
 
 
 async def show() -> None:
-    """Launch the bridge as any client would, list its tools, and call three."""
+    """Start the bridge as a client does, list its tools, and make three calls."""
     console.rule("over stdio")
     console.print(f"[dim]{' '.join(BRIDGE)}[/]")
     server = StdioServerParameters(command=BRIDGE[0], args=BRIDGE[1:])
@@ -59,7 +59,7 @@ async def show() -> None:
 
 
 async def call(client: Client, name: str, arguments: dict[str, Any]) -> None:
-    """Call one tool, draw its progress, print its answer."""
+    """Call a tool, draw its progress, and print its result."""
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task(name, total=None)
 

@@ -1,4 +1,4 @@
-"""The tools of config/demo.yaml: one that works, one that reports progress, one that refuses."""
+"""The tools of config/demo.yaml: one that returns a result, one that reports progress, one that takes a dict."""
 
 from typing import Annotated, Literal
 
@@ -12,11 +12,11 @@ PLACES = {"lisbon": 21.5, "oslo": 4.0, "nairobi": 25.0}
 
 @tool(tags=["weather"])
 def temperature(city: str, unit: Literal["celsius", "fahrenheit"] = "celsius") -> float:
-    """The temperature of a city, from a small table.
+    """Return the temperature of a city, from a small table.
 
     Args:
-        city: Its English name, such as Lisbon.
-        unit: What to measure in.
+        city: The city's English name, such as Lisbon.
+        unit: The unit of the result.
     """
     try:
         celsius = PLACES[city.lower()]
@@ -28,10 +28,10 @@ def temperature(city: str, unit: Literal["celsius", "fahrenheit"] = "celsius") -
 
 @tool(tags=["demo"])
 async def count(to: Annotated[int, Field(ge=1, le=100)], ctx: CallContext) -> str:
-    """Count slowly, and report progress on the way.
+    """Count slowly and report progress.
 
     Args:
-        to: Where to stop.
+        to: The last number.
     """
     for number in range(1, to + 1):
         await anyio.sleep(0.05)
@@ -46,5 +46,5 @@ async def count(to: Annotated[int, Field(ge=1, le=100)], ctx: CallContext) -> st
     tags=["demo"],
 )
 def shout(data: dict[str, str]) -> dict[str, str]:
-    """One dict in, one dict out: the form of the tool_use API."""
+    """Take a dict and return a dict, as in the tool_use API."""
     return {"shouted": data["words"].upper() + "!"}

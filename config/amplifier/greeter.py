@@ -1,4 +1,4 @@
-"""An Amplifier tool module: a class of the Tool contract, and a `mount` that puts it in its place."""
+"""An Amplifier tool module: a class that fulfils the Tool contract, and `mount`."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ from mcp_bridge.amplifier import ModuleCoordinator, ToolResult
 
 
 class Greeter:
-    """Greets somebody by name."""
+    """Greets a user by name."""
 
     name = "greet"
-    description = "Greet somebody."
+    description = "Greet a user by name."
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._word = config.get("word", "Hello")
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """What it wants to know."""
+        """The JSON Schema of the arguments."""
         return {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Answer with a greeting."""
+        """Return a greeting."""
         who = input.get("who")
         if not isinstance(who, str):
-            return ToolResult(success=False, error={"message": "who: the name of somebody, as text"})
+            return ToolResult(success=False, error={"message": "who: a name is required"})
         return ToolResult(output=f"{self._word}, {who}!")
 
 

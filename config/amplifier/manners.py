@@ -1,4 +1,4 @@
-"""An Amplifier hook module: it governs the calls of every tool, also of those that are no Amplifier modules."""
+"""An Amplifier hook module: it governs the calls of all tools, including those that are not Amplifier modules."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,15 +9,15 @@ KNOWN = {"ada": "Ada Lovelace", "alan": "Alan Turing"}
 
 
 async def mind(event: str, data: dict[str, Any]) -> HookResult:
-    """Whoever is known is greeted by their full name; about others a person is asked."""
+    """Use the full name of known users, and ask for approval to greet others."""
     if data["tool_name"] != "greet":
         return HookResult(action="continue")
     who = str(data["tool_input"].get("who", ""))
     if who not in KNOWN:
-        return HookResult(action="ask_user", approval_prompt=f"Greet {who}, whom nobody knows?")
+        return HookResult(action="ask_user", approval_prompt=f"Greet {who}, who is unknown?")
     return HookResult(action="modify", data={"tool_input": {"who": KNOWN[who]}})
 
 
 async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> Callable[[], None]:
-    """Hear every call before it runs; the answer takes the hook away again."""
+    """Register the hook for every call; the returned function unregisters it."""
     return coordinator.hooks.register("tool:pre", mind, priority=10, name="manners")

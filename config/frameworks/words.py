@@ -1,21 +1,21 @@
-"""LangChain tools for config/frameworks.yaml: one that is named, and one that a function makes."""
+"""LangChain tools for config/frameworks.yaml: a tool, and a function that returns tools."""
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 
 
 @tool
 def turn(word: str) -> str:
-    """Turn a word around."""
+    """Reverse a word."""
     if not word.isalpha():
-        raise ToolException(f"'{word}' is no word.")
+        raise ToolException(f"'{word}' is not a word.")
     return word[::-1]
 
 
 def toolbelt() -> list[BaseTool]:
-    """Called when the bridge starts."""
+    """Return the tools; the bridge calls this when it starts."""
 
     def initials(words: list[str]) -> str:
-        """The first letters of words."""
+        """Return the first letters of the words."""
         return "".join(word[:1] for word in words)
 
     return [StructuredTool.from_function(initials)]
