@@ -96,24 +96,24 @@ Errors that a model can fix are results with `isError`. Their text says what was
 `ToolError` or a failed `ToolResult` reaches the client verbatim. Any other exception becomes "internal error" with a
 reference, and the log has the traceback under that reference.
 
-Resources, prompts and completions have no `isError`. Their errors are JSON-RPC errors with the same text and with the code
-in `data`: -32602 for invalid arguments and for what does not exist, -32603 for everything else.
+Resources, prompts and completions have no `isError`. Their errors are JSON-RPC errors with the same text and with the
+code in `data`: -32602 for invalid arguments and for what does not exist, -32603 for everything else.
 
 | code | class | sent as | meaning | what to do |
 |---|---|---|---|---|"""
 ERRORS_FOOT = """
 A malformed message is answered with -32700 (not JSON) or -32600 (not JSON-RPC), an unknown method with -32601, and an
-invalid cursor with -32602. Invalid settings stop the server at the start, with exit code 2 and a message that contains the
-file, the line, the problem and a hint.
+invalid cursor with -32602. Invalid settings stop the server at the start, with exit code 2 and a message that
+contains the file, the line, the problem and a hint.
 """
 SETTINGS_HEAD = """# Settings
 
 <!-- Made by `make docs` from mcp_bridge/settings/model.py; do not edit. -->
 
 The settings file is YAML, JSON or TOML, by its suffix. `${NAME}` inserts an environment variable, which must be set;
-`${NAME:-default}` has a default, and `$${NAME}` is the literal text `${NAME}`. An unknown key is an error that suggests the
-nearest known key. `mcp-bridge schema` prints the JSON Schema for editors, and `mcp-bridge validate FILE` checks a file and its
-sources. The folder [config](../config) has an example of every feature.
+`${NAME:-default}` has a default, and `$${NAME}` is the literal text `${NAME}`. An unknown key is an error that
+suggests the nearest known key. `mcp-bridge schema` prints the JSON Schema for editors, and `mcp-bridge validate FILE`
+checks a file and its sources. The folder [config](../config) has an example of every feature.
 
 ## The whole file
 """
