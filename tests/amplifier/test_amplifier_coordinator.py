@@ -61,9 +61,9 @@ async def test_two_tools_of_one_name_are_an_error() -> None:
     coordinator.mount("tools", tool)
     coordinator.mount("tools", tool)
     coordinator.mount("tools", tool, name="alias")
-    with pytest.raises(MountCollision, match="another 'read'"):
+    with pytest.raises(MountCollision, match="'read' is already mounted"):
         coordinator.mount("tools", MockTool("read"))
-    with pytest.raises(ValueError, match="another 'alias'"):
+    with pytest.raises(ValueError, match="'alias' is already mounted"):
         await coordinator.mount("tools", MockTool("other"), name="alias")
     assert coordinator.get("tools") == {"read": tool, "alias": tool}
 

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
-from mcp_bridge.amplifier.clocks import unhurried
+from mcp_bridge.amplifier.hooks import unhurried
 from mcp_bridge.amplifier.testing import EventRecorder
 from tests.kits.loops import BOTH_LOOPS
 
@@ -62,7 +62,7 @@ async def test_a_handler_that_raises_denies_a_call_and_is_left_out_elsewhere(err
         hooks.register(event, raising(error, waits=waits), name="bad")
         hooks.register(event, recorder)
     denied = await hooks.emit("tool:pre")
-    assert (denied.action, denied.reason) == ("deny", "The hook 'bad' failed, so that nothing may go on.")
+    assert (denied.action, denied.reason) == ("deny", "The hook 'bad' failed, so the operation is denied.")
     assert (await hooks.emit("tool:post")).action == "continue"
     assert [event for event, _ in recorder.events] == ["tool:post"]
 

@@ -57,7 +57,7 @@ async def test_handlers_are_functions_methods_or_objects_sync_or_async() -> None
 
 
 async def test_what_cannot_be_called_is_refused_at_once() -> None:
-    with pytest.raises(TypeError, match="found str"):
+    with pytest.raises(TypeError, match="got str"):
         HookRegistry().register("x", "no handler")  # type: ignore[arg-type]
 
 

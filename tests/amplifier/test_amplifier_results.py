@@ -54,7 +54,7 @@ def test_a_result_that_contradicts_itself_is_refused(success: bool) -> None:
 
 @pytest.mark.parametrize("is_error", ["false", 0, "yes", []])
 def test_is_error_is_true_or_false(is_error: Any) -> None:
-    with pytest.raises(ValidationError, match="is_error is true or false"):
+    with pytest.raises(ValidationError, match="is_error must be true or false"):
         ToolResult(is_error=is_error)
 
 

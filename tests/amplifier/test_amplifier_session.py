@@ -92,7 +92,7 @@ async def test_a_mount_may_answer_in_many_ways(what: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("answer", ["None", "{'name': 'x'}", "[MockTool('t')]"])
 async def test_who_mounts_nothing_is_reported(answer: str, tmp_path: Path) -> None:
     async with Begun(tmp_path, {"idle": f"async def mount(c, d): return {answer}"}) as session:
-        assert session.problems == ["idle: it mounted nothing. Look at its configuration, and at the log"]
+        assert session.problems == ["idle: it mounted nothing. Check its configuration and the log"]
 
 
 @BOTH_HOSTS
@@ -176,8 +176,8 @@ async def test_two_modules_with_one_name_are_an_error_that_names_both(text: str,
     async with Begun(tmp_path, {"first": COLLIDING["mounted"], "second": text}) as session:
         assert len(session.problems) == 1
         assert session.problems[0].startswith("second: ")
-        assert "mount at 'tools': there is another 'same'" in session.problems[0]
-        assert session.problems[0].endswith("The other is of module 'first'.")
+        assert "mount at 'tools': 'same' is already mounted" in session.problems[0]
+        assert session.problems[0].endswith("The other belongs to module 'first'.")
         assert len(session.tools()) == 1
 
 
@@ -222,7 +222,7 @@ async def test_a_session_says_when_it_starts_and_when_it_ends(tmp_path: Path) ->
 async def test_a_hook_that_hangs_at_the_end_keeps_nobody_from_cleaning_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.amplifier.session.CLEANUP", 0.05)
+    monkeypatch.setattr("mcp_bridge.amplifier.session.CLEANUP_TIMEOUT", 0.05)
     text = "import anyio\ndef mount(c, d):\n    c.hooks.register('session:end', lambda e, d: anyio.sleep_forever())\n"
     begun = Begun(tmp_path, {"mine": f"{text}    return lambda: c.config['ended'].append(1)"})
     begun.coordinator.config["ended"] = []

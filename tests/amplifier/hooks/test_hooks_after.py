@@ -214,7 +214,7 @@ async def test_an_answer_that_a_hook_denies_is_withheld(mode: str) -> None:
     house.on("tool:error")
     result = await called(house, mode)
     assert code_of(result) == "denied"
-    assert texts(result) == ["The answer of tool 't' is withheld: too much"]
+    assert texts(result) == ["The result of tool 't' was denied: too much"]
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["denied"]
     assert SECRET not in str(house.of("tool:error"))
 
@@ -234,7 +234,7 @@ async def test_a_person_may_be_asked_about_an_answer(mode: str, choice: str, cod
     house.on("tool:post", ask(None))
     result = await called(house, mode, person)
     assert code_of(result) == code
-    assert person.prompts == ["Pass on what the tool 't' has answered?"]
+    assert person.prompts == ["Return the result of the tool 't'?"]
     assert (SECRET in str(result)) is (code is None)
 
 
@@ -318,5 +318,5 @@ async def test_an_answer_that_a_hook_has_made_unreadable_is_withheld_and_says_wh
     house.on("tool:error", HookResult())
     result = await called(house, mode)
     assert code_of(result) == "invalid_output"
-    assert "a hook has made of it what cannot be told" in texts(result)[0]
+    assert "a hook returned an unreadable result" in texts(result)[0]
     assert [heard["error"]["type"] for heard in house.of("tool:error")] == ["invalid_output"]

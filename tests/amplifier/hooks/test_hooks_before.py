@@ -84,7 +84,7 @@ async def test_arguments_that_a_hook_has_spoilt_do_not_reach_the_tool_and_nobody
     async with visited(house, mode, person) as client:
         result = await client.call_tool("add", {"n": 2})
     assert code_of(result) == "invalid_arguments"
-    assert "A hook has changed the arguments" in texts(result)[0]
+    assert "A hook changed the arguments" in texts(result)[0]
     assert (house.ran, person.asked) == ([], [])
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_arguments"]
 

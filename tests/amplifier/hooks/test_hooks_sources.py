@@ -157,4 +157,4 @@ async def test_what_a_person_has_agreed_to_is_what_runs_whatever_hooks_of_anothe
     async with connect(bridge, mode=mode, elicitation_callback=person) as client:
         answer = await client.call_tool("own", {"word": "word"})
     assert (code_of(answer), person.prompts) == (code, asked)
-    assert code is None or "a person had agreed to" in texts(answer)[0]
+    assert code is None or "after the user approved them" in texts(answer)[0]

@@ -189,9 +189,9 @@ async def test_texts_for_the_model_keep_to_the_limits_of_the_plan(caplog: pytest
     given = inject("12345678")
     assert await made.process_hook_result(given, "tool:post", "mine") is given
     assert [message["content"] for message in messages] == ["12345678"]
-    assert "tokens of a turn" not in caplog.text
+    assert "tokens in one turn" not in caplog.text
     await made.process_hook_result(inject("12345678"), "tool:post", "mine")
-    assert "hook 'mine': its texts for the model are more than the 2 tokens of a turn" in caplog.text
+    assert "hook 'mine' injects more than 2 tokens in one turn" in caplog.text
     made.reset_turn()
     with pytest.raises(ValueError, match="exceeds 10 characters"):
         await made.process_hook_result(inject("12345678901"), "tool:post", "mine")
