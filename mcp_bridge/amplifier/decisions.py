@@ -69,7 +69,7 @@ class Decision:
         if result.action == "deny":
             self.denied = result
         elif result.action == "modify" and result.data is not None:
-            changed = _align_result_keys({**self.data, **copied(result.data)}, self.data)
+            changed = _copy_result_keys({**self.data, **copied(result.data)}, self.data)
             self._modified = self._modified or not _is_equal(changed, self.data)
             self.data = changed
 
@@ -79,15 +79,15 @@ class Decision:
             return HookResult(data=self.data)
         fields: dict[str, Any] = {"data": self.data}
         if messages := [one for one in self.said if one.user_message]:
-            fields |= _combine_messages(messages)
+            fields |= _merge_messages(messages)
         injected = [text for one in self.said if one.action == "inject_context" for text in injections(one)]
         if injected:
-            fields |= _combine_injections(injected)
+            fields |= _merge_injections(injected)
         asked = [one for one in self.said if one.action == "ask_user"]
         if self.denied is not None:
             fields |= {"action": "deny", "reason": self.denied.reason}
         elif asked:
-            fields |= {"action": "ask_user", **_combine_questions(asked)}
+            fields |= {"action": "ask_user", **_merge_questions(asked)}
         elif injected:
             fields["action"] = "inject_context"
         elif self._modified:
@@ -145,16 +145,16 @@ async def apply_decision(target: DecisionTarget, result: HookResult, event: str,
     Returns a `deny` where the user declines, else the decision. A failing step never skips the others.
     """
     if result.user_message:
-        await _contain_errors(_show_message(target, result, hook_name), "cannot show the message of a hook")
+        await _run_safely(_show_message(target, result, hook_name), "cannot show the message of a hook")
     for injection in injections(result):
         if not injection.ephemeral:
-            await _contain_errors(_store_injection(target, injection), "cannot store an injected text in the context")
+            await _run_safely(_store_injection(target, injection), "cannot store an injected text in the context")
     if result.action != "ask_user":
         return result
     prompt = result.approval_prompt or "Allow this?"
     options = result.approval_options or list(OPTIONS)
     await target.hooks.emit(APPROVAL_REQUIRED, {"prompt": prompt, "event": event, "options": options})
-    choice, reason = await _request_approval(target.approval_system, result, prompt, options)
+    choice, reason = await _ask_user(target.approval_system, result, prompt, options)
     granted = grants(choice)
     outcome = APPROVAL_GRANTED if granted else APPROVAL_DENIED
     await target.hooks.emit(outcome, {"prompt": prompt, "choice": choice})
@@ -166,7 +166,7 @@ async def apply_decision(target: DecisionTarget, result: HookResult, event: str,
     )
 
 
-async def _contain_errors(step: Awaitable[None], problem: str) -> None:
+async def _run_safely(step: Awaitable[None], problem: str) -> None:
     try:
         await step
     except BaseException as error:
@@ -190,7 +190,7 @@ async def _store_injection(target: DecisionTarget, injection: ContextInjection) 
         await settled(context.add_message({"role": injection.role, "content": injection.content}))
 
 
-async def _request_approval(system: Any, result: HookResult, prompt: str, options: list[str]) -> tuple[str, str]:
+async def _ask_user(system: Any, result: HookResult, prompt: str, options: list[str]) -> tuple[str, str]:
     """Return the user's choice, and the reason to report if that choice denies.
 
     The hook's default applies on a timeout; without a working approval system the choice is always `deny`.
@@ -212,7 +212,7 @@ async def _request_approval(system: Any, result: HookResult, prompt: str, option
     return str(choice), f"The user chose: {choice}"
 
 
-def _align_result_keys(changed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def _copy_result_keys(changed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """Copy a changed result to all of its keys, because the next handler may read another one."""
     names = [name for name in RESULT_KEYS if name in before]
     if len(names) > 1:
@@ -228,7 +228,7 @@ def _is_equal(one: Any, other: Any) -> bool:
         return False
 
 
-def _combine_messages(results: Sequence[HookResult]) -> dict[str, Any]:
+def _merge_messages(results: Sequence[HookResult]) -> dict[str, Any]:
     return {
         "user_message": "\n".join(str(result.user_message) for result in results),
         "user_message_level": max((result.user_message_level for result in results), key=_LEVELS.index),
@@ -236,7 +236,7 @@ def _combine_messages(results: Sequence[HookResult]) -> dict[str, Any]:
     }
 
 
-def _combine_injections(found: Sequence[ContextInjection]) -> dict[str, Any]:
+def _merge_injections(found: Sequence[ContextInjection]) -> dict[str, Any]:
     return {
         "context_injection": "\n\n".join(one.content for one in found),
         "context_injection_role": found[0].role,
@@ -246,7 +246,7 @@ def _combine_injections(found: Sequence[ContextInjection]) -> dict[str, Any]:
     }
 
 
-def _combine_questions(results: Sequence[HookResult]) -> dict[str, Any]:
+def _merge_questions(results: Sequence[HookResult]) -> dict[str, Any]:
     """Several questions become one with every prompt and the strictest terms."""
     prompts = [result.approval_prompt for result in results if result.approval_prompt]
     return {

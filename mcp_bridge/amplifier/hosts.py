@@ -16,6 +16,7 @@ from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.importing import CORE, EXTRA, is_foreign, place_of
 from mcp_bridge.amplifier.loader import RESOLVER, ModuleLoader
+from mcp_bridge.amplifier.module_sources import PackageSource
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
 from mcp_bridge.contracts.errors import SourceError
@@ -86,13 +87,11 @@ def needs_core(where: Path | EntryPoint, module_id: str) -> bool:
     Imports for type checkers, and those whose ImportError is caught, do not count.
     """
     try:
-        path = _find_package(where) if isinstance(where, EntryPoint) else _find_code(where, module_id)
-    except (ModuleLoadError, ImportError, ValueError, OSError):
+        path = _find_code(where, module_id)
+    except (ModuleNotFoundError, ModuleLoadError, OSError):
         return False  # mounting the module reports the problem
-    if path is None:
-        return False
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    return is_foreign(path) or any(_file_imports_core(file) for file in files)
+    return is_foreign(path) or any(_has_core_import(file) for file in files)
 
 
 async def _find_core_modules(plan: Plan, resolver: Any, folders: Sequence[Path]) -> list[str]:
@@ -109,32 +108,26 @@ async def _find_core_modules(plan: Plan, resolver: Any, folders: Sequence[Path])
     return found
 
 
-def _find_package(entry: EntryPoint) -> Path | None:
-    spec = importlib.util.find_spec(entry.module.partition(".")[0])
-    if spec is None or spec.origin is None:
-        return None
-    origin = Path(spec.origin)
-    return origin.parent if origin.name == "__init__.py" else origin
-
-
-def _find_code(path: Path, module_id: str) -> Path:
-    if is_foreign(path):
-        return path
-    place = place_of(path, module_id)
+def _find_code(where: Path | EntryPoint, module_id: str) -> Path:
+    if isinstance(where, EntryPoint):
+        return PackageSource(where.module.partition(".")[0]).resolve()
+    if is_foreign(where):
+        return where
+    place = place_of(where, module_id)
     code = place.folder.joinpath(*place.name.split("."))
     return code if code.is_dir() else code.with_suffix(".py")
 
 
-def _file_imports_core(file: Path) -> bool:
+def _has_core_import(file: Path) -> bool:
     try:
         text = file.read_bytes()
-        return CORE.encode() in text and _imports_core(ast.parse(text).body)
+        return CORE.encode() in text and _has_core_imports(ast.parse(text).body)
     except (OSError, SyntaxError, ValueError, RecursionError):
         return False
 
 
-def _imports_core(statements: list[ast.stmt]) -> bool:
-    return any(_is_core_import(one) or _imports_core(_get_nested_statements(one)) for one in statements)
+def _has_core_imports(statements: list[ast.stmt]) -> bool:
+    return any(_is_core_import(one) or _has_core_imports(_get_nested_statements(one)) for one in statements)
 
 
 def _is_core_import(statement: ast.stmt) -> bool:
@@ -148,7 +141,7 @@ def _is_core_import(statement: ast.stmt) -> bool:
 
 def _get_nested_statements(statement: ast.stmt) -> list[ast.stmt]:
     """Return the nested statements whose imports must succeed when this statement runs."""
-    if isinstance(statement, ast.Try) and any(_catches_import_errors(handler) for handler in statement.handlers):
+    if isinstance(statement, ast.Try) and any(_is_import_guard(handler) for handler in statement.handlers):
         return [*statement.orelse, *statement.finalbody]
     nested: list[ast.stmt] = []
     if not (isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)):
@@ -158,6 +151,6 @@ def _get_nested_statements(statement: ast.stmt) -> list[ast.stmt]:
     return [*nested, *getattr(statement, "orelse", []), *getattr(statement, "finalbody", [])]
 
 
-def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
+def _is_import_guard(handler: ast.ExceptHandler) -> bool:
     caught = handler.type
     return caught is None or any(isinstance(one, ast.Name) and one.id in _IMPORT_ERRORS for one in ast.walk(caught))

@@ -64,7 +64,7 @@ class ModuleLoader:
         with explained(module_id, doing=_MOUNT_FAILED):
             answer = mount(target, dict(config or {}))
         answer = await self._limit_time(
-            _await_mount(answer, module_id), f"module '{module_id}' cannot be mounted: its mount"
+            _wait_for_mount(answer, module_id), f"module '{module_id}' cannot be mounted: its mount"
         )
         if ready is not None:
             self._ready.append((module_id, ready))
@@ -173,7 +173,7 @@ def _call_resolver(resolve: Callable[..., Any], module_id: str, hint: Any) -> An
     return resolve(module_id, **dict.fromkeys(names, hint)) if names else resolve(module_id, hint)
 
 
-async def _await_mount(answer: Any, module_id: str) -> Any:
+async def _wait_for_mount(answer: Any, module_id: str) -> Any:
     try:
         return await settled(answer)
     except BaseException as error:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
-from mcp_bridge.amplifier.results import serialize
+from mcp_bridge.amplifier.results import render_output
 
 Action = Literal["continue", "deny", "modify", "inject_context", "ask_user"]
 Role = Literal["system", "user", "assistant"]
@@ -45,7 +45,7 @@ class ToolResult(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _unify_forms(cls, given: Any) -> Any:
+    def _merge_forms(cls, given: Any) -> Any:
         if not isinstance(given, dict) or given.get("is_error") is None:
             return given
         is_error, success = given["is_error"], given.get("success")
@@ -56,7 +56,7 @@ class ToolResult(BaseModel):
         return {**given, "success": not is_error}
 
     @model_validator(mode="after")
-    def _fill_output(self) -> Self:
+    def _set_output(self) -> Self:
         """A model reads only the output, so a failure without one gets the error message."""
         if not self.success and self.output is None and self.error and self.error.get("message"):
             self.output = self.error["message"]
@@ -66,8 +66,8 @@ class ToolResult(BaseModel):
         """Return the output as text for a model: text verbatim, anything else as JSON. Never raises."""
         if self.output is None:
             message = (self.error or {}).get("message", "Unknown error")
-            return "Success" if self.success else f"Error: {serialize(message)}"
-        return serialize(self.output)
+            return "Success" if self.success else f"Error: {render_output(message)}"
+        return render_output(self.output)
 
 
 class ContextInjection(BaseModel):

@@ -65,7 +65,7 @@ class Plan:
 def read(given: Any) -> tuple[Plan, list[Problem]]:
     """Read a plan; return it without its invalid parts, and the problems."""
     if not isinstance(given, Mapping):
-        return Plan(), [_expect((), given, "a mapping")]
+        return Plan(), [_build_problem((), given, "a mapping")]
     problems: list[Problem] = []
     session = _read_mapping(given, "session", problems)
     agents = _read_mapping(given, "agents", problems)
@@ -84,7 +84,7 @@ def _read_mapping(given: Mapping[str, Any], section: str, problems: list[Problem
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        problems.append(_expect((section,), value, "a mapping"))
+        problems.append(_build_problem((section,), value, "a mapping"))
         return {}
     return value
 
@@ -101,7 +101,7 @@ def _read_agent_module(
     if isinstance(value, Mapping):
         section = _read_mapping(given, kind, problems)
         if (config := section.get("config")) is not None and not isinstance(config, Mapping):
-            problems.append(_expect((kind, "config"), config, "a mapping"))
+            problems.append(_build_problem((kind, "config"), config, "a mapping"))
             return None
         value = {"source": session.get(f"{kind}_source"), "config": config, **value}
     return _read_module(value, kind, ("session", kind), problems)
@@ -112,7 +112,7 @@ def _read_modules(given: Mapping[str, Any], kind: str, problems: list[Problem]) 
     if value is None:
         return []
     if not isinstance(value, list):
-        problems.append(_expect((kind,), value, "a list of modules"))
+        problems.append(_build_problem((kind,), value, "a list of modules"))
         return []
     found = [_read_module(one, kind, (kind, index), problems) for index, one in enumerate(value)]
     return [spec for spec in found if spec is not None]
@@ -122,17 +122,17 @@ def _read_module(value: Any, kind: str, place: Place, problems: list[Problem]) -
     if isinstance(value, str) and value:
         value = {"module": value}
     if not isinstance(value, Mapping):
-        problems.append(_expect(place, value, "a module: its name, or a mapping with 'module'"))
+        problems.append(_build_problem(place, value, "a module: its name, or a mapping with 'module'"))
         return None
     name, config = value.get("module"), value.get("config")
     misspelled = _check_spelling(place, value, _SPEC_KEYS)
     problems += misspelled
     if not isinstance(name, str) or not name:
         if "module" in value or not misspelled:
-            problems.append(_expect((*place, "module"), name, "the id of a module"))
+            problems.append(_build_problem((*place, "module"), name, "the id of a module"))
         return None
     if config is not None and not isinstance(config, Mapping):
-        problems.append(_expect((*place, "config"), config, "a mapping"))
+        problems.append(_build_problem((*place, "config"), config, "a mapping"))
         return None
     return ModuleSpec(module=name, kind=kind, source=value.get("source"), config=dict(config or {}), place=place)
 
@@ -147,5 +147,5 @@ def _check_spelling(place: Place, given: Mapping[str, Any], known: Sequence[str]
     ]
 
 
-def _expect(place: Place, found: Any, expected: str) -> Problem:
+def _build_problem(place: Place, found: Any, expected: str) -> Problem:
     return Problem(place=place, problem=f"expected {expected}", found=found)

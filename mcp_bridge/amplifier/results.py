@@ -105,7 +105,7 @@ def to_content(given: Any) -> Content:
         return read
     source = _as_mapping(fields.get("source"))
     if fields.get("type") != "image" or "data" not in source:
-        return Text(serialize(given))
+        return Text(render_output(given))
     try:
         data = base64.b64decode(str(source["data"]), validate=True)
     except (binascii.Error, ValueError):
@@ -113,7 +113,7 @@ def to_content(given: Any) -> Content:
     return Image(data, str(source.get("media_type") or "image/png"))
 
 
-def serialize(output: Any) -> str:
+def render_output(output: Any) -> str:
     """Return an output as text for a model. Never raises.
 
     Text and numbers lose control characters and lone surrogates; everything else becomes JSON, where NaN and infinity

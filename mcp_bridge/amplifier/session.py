@@ -114,7 +114,7 @@ class Session:
         before = self._take_snapshot()
         try:
             answer = await self.loader.load(spec.module, dict(spec.config), spec.source)
-            used = self._use_mount_result(spec, answer)
+            used = self._accept_mount_result(spec, answer)
         except BaseException as error:
             if passes(error):
                 raise
@@ -144,7 +144,7 @@ class Session:
         self.problems.append(f"{spec.module}: {problem}")
         self.states[-1].problem = problem
 
-    def _use_mount_result(self, spec: ModuleSpec, answer: Any) -> bool:
+    def _accept_mount_result(self, spec: ModuleSpec, answer: Any) -> bool:
         """Mount a returned tool or provider, or register a returned cleanup; return whether it was one of these."""
         point = "tools" if is_tool(answer) else "providers" if is_provider(answer) else spec.kind
         if point in NAMED_POINTS and (is_tool(answer) or is_provider(answer)):

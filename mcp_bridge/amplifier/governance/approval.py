@@ -114,7 +114,7 @@ class Asking:
         if decision.again:
             return decision
         if decision.how in {"elicitation", "terminal"} and decision.scope in {"session", "always"}:
-            decision = await self._remember(subject, decision)
+            decision = await self._store_decision(subject, decision)
         if self.policy.audit is not None:
             await self.policy.audit.note(subject, decision)
         return decision
@@ -169,7 +169,7 @@ class Asking:
         with ctx.paused():
             return await self.policy.desk.ask(case.tool, case.arguments, case.prompt, scopes)
 
-    async def _remember(self, subject: Subject, decision: Decision) -> Decision:
+    async def _store_decision(self, subject: Subject, decision: Decision) -> Decision:
         """Return the decision with its effective scope: `once` if it cannot be remembered."""
         remembered = self.policy.remembered
         if remembered is None or (decision.scope == "session" and not subject.session):
