@@ -255,7 +255,7 @@ class Theirs:
         (None, False),
     ],
 )
-def test_the_second_form_is_told_by_its_id(answer: Any, second: bool) -> None:
+def test_the_second_form_is_recognized_by_its_id(answer: Any, second: bool) -> None:
     assert is_second_form(answer) is second
 
 
@@ -266,7 +266,12 @@ def test_an_empty_id_is_filled_in_and_another_kept() -> None:
         assert to_result(full, "call").tool_call_id == "own"
 
 
-def test_who_contradicts_themselves_has_failed() -> None:
+def test_blocks_in_the_form_of_mcp_are_content_too() -> None:
+    audio = {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}
+    assert to_result({"success": True, "content": [audio]}).content == [Audio(b"x", "audio/wav")]
+
+
+def test_a_contradictory_result_is_a_failure() -> None:
     assert to_result({"success": True, "is_error": True, "output": 1}).is_error
     assert to_result(SimpleNamespace(success=False, is_error=False, output=1)).is_error
 
@@ -329,7 +334,7 @@ def test_a_hook_may_change_whether_a_result_is_a_failure() -> None:
     assert (broken.is_error, broken.error_text) == (True, "redacted")
 
 
-async def test_an_error_that_a_tool_raises_on_purpose_is_told(tmp_path: Path) -> None:
+async def test_an_error_that_a_tool_raises_on_purpose_reaches_the_client(tmp_path: Path) -> None:
     text = "from mcp_bridge.contracts.errors import ToolError\n" + TOOLS.replace('Failure("s3cret")', 'ToolError("no")')
     assert ToolError("no").text == "no"
     async with Served(tmp_path, {"answers_told": text}).client() as client:

@@ -78,7 +78,7 @@ async def test_two_tools_of_one_name_are_an_error() -> None:
         ("tools", None, "has no name"),
     ],
 )
-async def test_what_cannot_be_mounted_is_told(point: str, name: str | None, said: str) -> None:
+async def test_an_impossible_mount_is_an_error(point: str, name: str | None, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ModuleCoordinator().mount(point, object(), name=name)
 

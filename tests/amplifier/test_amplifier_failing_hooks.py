@@ -116,7 +116,7 @@ async def test_a_synchronous_handler_that_is_slow_takes_no_time_from_the_next() 
 
 
 @BOTH_LOOPS
-async def test_a_handler_that_answers_when_its_time_is_over_is_heard_and_harms_no_other() -> None:
+async def test_a_late_decision_of_a_handler_counts_and_affects_no_other() -> None:
     hooks = HookRegistry(timeout=1)
 
     async def stubborn(event: str, data: dict[str, Any]) -> HookResult:
@@ -263,7 +263,7 @@ async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> Non
 
 
 @BOTH_LOOPS
-async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() -> None:
+async def test_a_question_that_outlives_its_handler_leaves_no_deadline_behind() -> None:
     hooks, released = HookRegistry(timeout=2), anyio.Event()
 
     async def asks() -> None:

@@ -93,7 +93,7 @@ async def test_a_path_may_be_a_file_or_a_package_also_in_another(tmp_path: Path)
     assert sys.modules["a.b"].__file__ == str(tmp_path / "a" / "b" / "__init__.py")
 
 
-async def test_a_module_never_stands_in_the_way_of_what_others_import(tmp_path: Path) -> None:
+async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None:
     written(tmp_path, {"here.py": MODULE, "sched.py": "raise AssertionError('imported')", "needed_beside.py": ""})
     assert await where(tmp_path / "here.py") == "here.py"
     sys.modules.pop("sched", None)

@@ -190,7 +190,7 @@ async def test_who_takes_another_away_first_may_take_its_place(tmp_path: Path) -
 
 
 @BOTH_HOSTS
-async def test_modules_are_ready_after_all_mounts_and_what_fails_is_told(tmp_path: Path) -> None:
+async def test_modules_are_ready_after_all_mounts_and_failures_are_reported(tmp_path: Path) -> None:
     modules = {
         "early": "def mount(c, d): pass\nasync def on_session_ready(c): c.session_state['seen'] = [*c.get('tools')]",
         "bad": "def mount(c, d): return MockTool('bad')\ndef on_session_ready(c): raise ValueError('why')",
@@ -219,7 +219,7 @@ async def test_a_session_says_when_it_starts_and_when_it_ends(tmp_path: Path) ->
 
 
 @BOTH_LOOPS
-async def test_a_hook_that_hangs_at_the_end_keeps_nobody_from_cleaning_up(
+async def test_a_hook_that_hangs_at_session_end_does_not_prevent_cleanup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge.amplifier.session.CLEANUP_TIMEOUT", 0.05)
@@ -267,7 +267,7 @@ async def test_a_plan_of_hooks_alone_is_served_with_its_problems(tmp_path: Path)
         assert served.coordinator.hooks.hears("tool:pre")
 
 
-def test_tools_and_providers_are_told_by_their_shape() -> None:
+def test_tools_and_providers_are_recognized_by_their_shape() -> None:
     assert (is_tool(MockTool()), is_provider(MockTool())) == (True, False)
     assert (is_tool(MockProvider()), is_provider(MockProvider())) == (False, True)
     assert not any(map(is_tool, (None, print, {"name": "x"}, "text")))
