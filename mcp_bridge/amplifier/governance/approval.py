@@ -73,7 +73,7 @@ class Asking:
         self._clock = clock
 
     async def decide(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> bool:
-        """Whether the user allows the call; the hook's default applies where nobody can be asked or answers in time.
+        """Whether the user allows the call; the hook's default applies if the user cannot be asked or does not answer.
 
         Raises Overloaded where too many questions are pending.
         """
@@ -138,15 +138,15 @@ class Asking:
             with anyio.fail_after(case.timeout):
                 decision = await self._ask_user(case, options, ctx)
         except (MissingCapability, ToolUnavailable, QuestionExpired) as error:
-            decision = _apply_default(case, "default", f"nobody could be asked: {error}")
+            decision = _apply_default(case, "default", f"the user cannot be asked: {error}")
         except TimeoutError:
-            decision = _apply_default(case, "timeout", "nobody answered in time")
+            decision = _apply_default(case, "timeout", "the user did not answer in time")
         if decision.how in {"default", "timeout"} and decision.allowed:
             await ctx.attended()
         return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
 
     async def _ask_user(self, case: Case, options: tuple[Any, ...], ctx: CallContext) -> Decision:
-        """Raises the errors of `ctx.ask` where nobody is at a terminal either."""
+        """Raises the errors of `ctx.ask` if no terminal can ask either."""
         try:
             answer = await ctx.ask(case.prompt, Literal[options])
         except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing

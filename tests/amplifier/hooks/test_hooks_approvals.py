@@ -107,7 +107,7 @@ async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
     said = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
     words = "allowed" if default == "allow" else "denied"
     assert said == [
-        f"tool 'add': {words} by default, because nobody could be asked: "
+        f"tool 'add': {words} by default, because the user cannot be asked: "
         "This client cannot be asked: it has not declared the capability elicitation.form"
     ]
 
@@ -129,7 +129,7 @@ async def test_the_default_applies_after_a_timeout(mode: str, default: str, capl
         result = await client.call_tool("add", {"n": 2})
     assert bool(house.ran) is (default == "allow")
     assert bool(result.is_error) is (default == "deny")
-    assert "because nobody answered in time" in caplog.text
+    assert "because the user did not answer in time" in caplog.text
 
 
 async def test_an_approval_that_may_take_no_time_is_the_default(mode: str) -> None:
