@@ -1,4 +1,4 @@
-"""CancellationToken: how a session tells its modules to stop."""
+"""CancellationToken: the request of a session to its modules to stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 
 class CancellationState(Enum):
-    """How urgently."""
+    """Whether and how urgently a session stops."""
 
     NONE = "none"
     GRACEFUL = "graceful"
@@ -21,7 +21,7 @@ class CancellationState(Enum):
 
 
 class CancellationToken:
-    """Asked by modules, set by the session; tools that run are known to it by their calls' ids."""
+    """Set by the session and read by its modules. It knows the running tools by the ids of their calls."""
 
     def __init__(self) -> None:
         self._state = CancellationState.NONE
@@ -36,83 +36,83 @@ class CancellationToken:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether to stop at all."""
+        """Whether the session stops, in either way."""
         return self._state is not CancellationState.NONE
 
     @property
     def is_graceful(self) -> bool:
-        """Whether to stop once the running tools are done."""
+        """Whether the session stops once the running tools are done."""
         return self._state is CancellationState.GRACEFUL
 
     @property
     def is_immediate(self) -> bool:
-        """Whether to stop now."""
+        """Whether the session stops now."""
         return self._state is CancellationState.IMMEDIATE
 
     @property
     def running_tools(self) -> set[str]:
-        """The ids of the calls that run."""
+        """The ids of the running calls."""
         return set(self._running)
 
     @property
     def running_tool_names(self) -> list[str]:
-        """The tools of these calls."""
+        """The tools of the running calls."""
         return list(self._running.values())
 
     def request_cancellation(self) -> None:
-        """Stop once the running tools are done."""
+        """Like `request_graceful`."""
         self.request_graceful()
 
     def request_graceful(self) -> bool:
-        """Stop once the running tools are done; whether that is new."""
-        return self._request(CancellationState.GRACEFUL)
+        """Stop once the running tools are done. Returns False if the session is already stopping."""
+        return self._raise_state(CancellationState.GRACEFUL)
 
     def request_immediate(self) -> bool:
-        """Stop now; whether that is new."""
-        return self._request(CancellationState.IMMEDIATE)
+        """Stop now. Returns False if this was requested before."""
+        return self._raise_state(CancellationState.IMMEDIATE)
 
     def reset(self) -> None:
-        """Go on."""
+        """Withdraw the request, and forget the running tools."""
         self._state = CancellationState.NONE
         self._running.clear()
 
     def register_tool_start(self, tool_call_id: str, tool_name: str) -> None:
-        """A call begins."""
+        """Add a running call."""
         self._running[tool_call_id] = tool_name
 
     def register_tool_complete(self, tool_call_id: str) -> None:
-        """A call has ended."""
+        """Remove a completed call."""
         self._running.pop(tool_call_id, None)
 
     def register_child(self, child: CancellationToken) -> None:
-        """A session below this one is to stop with it, also where this one has been told to stop already."""
+        """Stop a child session together with this one, also if this one is already stopping."""
         self._children.append(child)
-        child._request(self._state)
+        child._raise_state(self._state)
 
     def unregister_child(self, child: CancellationToken) -> None:
-        """It goes on by itself."""
+        """Detach a child session."""
         if child in self._children:
             self._children.remove(child)
 
     def on_cancel(self, callback: Callable[[], Any]) -> None:
-        """Have this called by `trigger_callbacks`."""
+        """Register a sync or async function that `trigger_callbacks` calls."""
         self._callbacks.append(callback)
 
     async def trigger_callbacks(self) -> None:
-        """Call what is to be called, sync or async; what one of them raises keeps the others from nothing."""
+        """Call every registered function; errors are logged."""
         for callback in list(self._callbacks):
             try:
                 await settled(callback())
             except BaseException as error:
                 if passes(error):
                     raise
-                logger.exception("a callback of a cancelled session failed")
+                logger.exception("a cancellation callback failed")
 
-    def _request(self, state: CancellationState) -> bool:
+    def _raise_state(self, state: CancellationState) -> bool:
         order = list(CancellationState)
         if order.index(state) <= order.index(self._state):
             return False
         self._state = state
         for child in self._children:
-            child._request(state)
+            child._raise_state(state)
         return True

@@ -1,4 +1,4 @@
-"""What may go wrong with a module."""
+"""Errors of modules."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from mcp_bridge.contracts.errors import BridgeError, RegistryError
 
 
 class ModuleNotFoundError(BridgeError):
-    """No module of that name is anywhere that was looked; the message says where that was."""
+    """No module of that name was found; the message lists the places that were searched."""
 
 
 class ModuleLoadError(BridgeError):
-    """A module is there, but cannot be loaded: it does not import, has no `mount`, or its `mount` failed."""
+    """A module was found but cannot be loaded: its import fails, it has no `mount`, or its `mount` fails."""
 
 
 class MountCollision(RegistryError, ValueError):
-    """Two modules mount under one name: at this point, under this name."""
+    """Two modules mount under one name at one mount point."""
 
     def __init__(self, point: str, name: str) -> None:
-        super().__init__(f"mount at '{point}': there is another '{name}'. Rename one, or leave one out.")
+        super().__init__(f"mount at '{point}': '{name}' is already mounted. Rename or remove one of them.")
         self.point = point
         self.name = name
 
 
 class ApprovalTimeoutError(BridgeError):
-    """Nobody answered an approval in time."""
+    """An approval request timed out."""

@@ -1,4 +1,4 @@
-"""The names of Amplifier's events (amplifier-core 2.0, and the Hook contract)."""
+"""Names of Amplifier's events (amplifier-core 2.0 and the Hook contract)."""
 
 from __future__ import annotations
 
@@ -48,48 +48,4 @@ CANCEL_COMPLETED: Final = "cancel:completed"
 MODULE_ON_SESSION_READY_FAILED: Final = "module:on_session_ready_failed"
 MODULE_LOAD_FAILED: Final = "module:load_failed"
 
-ALL_EVENTS: Final = (
-    SESSION_START,
-    SESSION_END,
-    SESSION_FORK,
-    SESSION_RESUME,
-    PROMPT_SUBMIT,
-    PROMPT_COMPLETE,
-    PLAN_START,
-    PLAN_END,
-    PROVIDER_REQUEST,
-    PROVIDER_RESPONSE,
-    PROVIDER_RETRY,
-    PROVIDER_ERROR,
-    PROVIDER_THROTTLE,
-    PROVIDER_TOOL_SEQUENCE_REPAIRED,
-    PROVIDER_RESOLVE,
-    LLM_REQUEST,
-    LLM_RESPONSE,
-    CONTENT_BLOCK_START,
-    CONTENT_BLOCK_DELTA,
-    CONTENT_BLOCK_END,
-    THINKING_DELTA,
-    THINKING_FINAL,
-    TOOL_PRE,
-    TOOL_POST,
-    TOOL_ERROR,
-    CONTEXT_PRE_COMPACT,
-    CONTEXT_POST_COMPACT,
-    CONTEXT_COMPACTION,
-    CONTEXT_INCLUDE,
-    ORCHESTRATOR_COMPLETE,
-    EXECUTION_START,
-    EXECUTION_END,
-    USER_NOTIFICATION,
-    ARTIFACT_WRITE,
-    ARTIFACT_READ,
-    POLICY_VIOLATION,
-    APPROVAL_REQUIRED,
-    APPROVAL_GRANTED,
-    APPROVAL_DENIED,
-    CANCEL_REQUESTED,
-    CANCEL_COMPLETED,
-    MODULE_ON_SESSION_READY_FAILED,
-    MODULE_LOAD_FAILED,
-)
+ALL_EVENTS: Final[tuple[str, ...]] = tuple(value for name, value in vars().items() if name.isupper())

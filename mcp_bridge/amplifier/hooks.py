@@ -1,8 +1,7 @@
-"""HookRegistry: who hears which events (HOOK_CONTRACT 1.0.0).
+"""HookRegistry: handlers of events and what they decide (HOOK_CONTRACT 1.0.0).
 
-Safer than amplifier-core's: a handler that raises or hangs denies where that is asked for, data that one handler has
-modified stays modified when another asks or injects, no message for the user is lost, and no handler can change the
-data of anybody else in place.
+It is stricter than amplifier-core's: a failing handler denies where the registry fails closed, modified data stays
+modified when another handler asks or injects, no message to the user is lost, and handlers get copies of the data.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import math
 import time
 from bisect import insort
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -21,12 +22,12 @@ from typing import Any, ClassVar
 import anyio
 
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.clocks import Clock
 from mcp_bridge.amplifier.decisions import SILENCE, Decision, as_result
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
+from mcp_bridge.runtime.deadline import Deadline
 from mcp_bridge.runtime.third_party import copied, described, passes
 
-__all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration"]
+__all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration", "unhurried"]
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -34,12 +35,12 @@ Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
 TIMEOUT = 30.0
 """Seconds that a handler may take to decide."""
 _SLACK = 0.01
-"""The share of its time that a handler may lose to those before it: a new deadline for each would cost more than it."""
+"""The share of its time that a handler may lose to those before it: a new deadline for each costs more than that."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Registration:
-    """One handler of one event. Lower priorities come first, then those that were there first."""
+    """One handler of one event. Lower priorities run first; equal ones in the order of registration."""
 
     priority: int
     number: int
@@ -50,9 +51,9 @@ class Registration:
 class HookRegistry:
     """Handlers by event.
 
-    `fail_closed` are the events that a handler denies by raising, by not deciding within `timeout` seconds (None: no
-    limit), or by answering what is no decision; of other events such a handler is left out, and the log says so.
-    An event goes to those who are registered when it is emitted. A synchronous handler that blocks cannot be stopped.
+    A handler of an event in `fail_closed` denies when it raises, returns no decision, or takes longer than `timeout`
+    seconds (None: no limit); a failing handler of any other event is logged and skipped. Handlers registered during an
+    event do not receive it. A synchronous handler that blocks cannot be interrupted.
     """
 
     SESSION_START: ClassVar = events.SESSION_START
@@ -72,127 +73,180 @@ class HookRegistry:
         self._numbers = itertools.count()
 
     def register(self, event: str, handler: Handler, priority: int = 0, name: str | None = None) -> Callable[[], None]:
-        """Have a handler, sync or async, hear an event; the answer takes this very handler away again.
+        """Register a sync or async handler of an event; the returned function unregisters this handler only.
 
-        Raises TypeError for what cannot be called.
+        Raises TypeError for a handler that is not callable.
         """
         if not callable(handler):
-            raise TypeError(f"a hook on {event} is a function or has __call__, found {type(handler).__name__}")
-        known = name or str(getattr(handler, "__name__", type(handler).__name__))
-        registration = Registration(priority, next(self._numbers), known, handler)
+            raise TypeError(f"a hook on {event} must be callable, got {type(handler).__name__}")
+        name = name or str(getattr(handler, "__name__", type(handler).__name__))
+        registration = Registration(priority, next(self._numbers), name, handler)
         registered = list(self._registered.get(event, ()))
         insort(registered, registration)
         self._registered[event] = registered
 
         def unregister() -> None:
-            self._keep(event, lambda one: one is not registration)
+            self._filter_handlers(event, lambda one: one is not registration)
 
         return unregister
 
     on = register
 
     def unregister(self, name: str) -> None:
-        """Take every handler of this name away."""
+        """Unregister every handler of this name."""
         for event in list(self._registered):
-            self._keep(event, lambda one: one.name != name)
+            self._filter_handlers(event, lambda one: one.name != name)
 
     def set_default_fields(self, **fields: Any) -> None:
-        """Fields that every event's data has, unless the event has its own."""
+        """Add fields to the data of every event, unless the event has its own."""
         self._defaults.update(fields)
 
     def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
-        """The names of handlers by event, in their order."""
+        """Return the names of handlers by event, in the order they run."""
         chosen = self._registered if event is None else {event: self._registered.get(event, [])}
         return {name: [one.name for one in registered] for name, registered in chosen.items()}
 
     def registrations(self) -> dict[str, list[Registration]]:
-        """Who is registered, by event, in their order."""
+        """Return the registered handlers by event, in the order they run."""
         return {event: list(registered) for event, registered in self._registered.items()}
 
     def hears(self, event: str) -> bool:
-        """Whether anybody hears an event."""
+        """Whether an event has a handler."""
         return event in self._registered
 
     async def emit(self, event: str, data: dict[str, Any] | None = None) -> HookResult:
-        """Have every handler of an event decide, in order; what they decide together.
+        """Call the handlers of an event in order and return their combined decision.
 
-        A denial ends it. Of the other decisions ask_user comes before inject_context, before modify, before continue.
-        `data` of the answer is what they have made of the data. Raises nothing but the caller's own cancellation.
+        A denial ends the event. Otherwise ask_user takes precedence over inject_context, modify and continue. `data` of
+        the result is the data as modified. Raises only the cancellation of the caller.
         """
-        return (await self._decided(event, data)).result()
+        return (await self._run_handlers(event, data)).result()
 
     async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
-        """The same for whoever governs a call; where nobody says anything it is `SILENCE`, which costs nothing."""
-        decision = await self._decided(event, data)
+        """Like `emit`, but return the shared `SILENCE` if no handler decides anything, which costs nothing."""
+        decision = await self._run_handlers(event, data)
         return decision.result() if decision.said else SILENCE
 
     async def emit_and_collect(
         self, event: str, data: dict[str, Any] | None = None, timeout: float | None = 1.0
     ) -> list[dict[str, Any]]:
-        """The data that each handler of an event answers with; without those that fail, or take `timeout` seconds."""
-        complete, found = self._complete(data), []
+        """Return the data that each handler returns, without those that fail or take longer than `timeout` seconds."""
+        complete, found = self._add_defaults(data), []
         for registration in self._registered.get(event, ()):
             with anyio.move_on_after(timeout) as scope:
-                result = await self._answer(registration, event, complete, closed=False)
+                result = await self._run_handler(registration, event, complete, closed=False)
                 if result is not None and result.data is not None:
                     found.append(result.data)
             if scope.cancelled_caught:
-                self._fail(registration, event, "it did not answer in time", closed=False)
+                self._fail_handler(registration, event, "it timed out", closed=False)
         return found
 
-    def _keep(self, event: str, wanted: Callable[[Registration], bool]) -> None:
-        kept = [one for one in self._registered.get(event, ()) if wanted(one)]
-        if kept:
-            self._registered[event] = kept
+    def _filter_handlers(self, event: str, condition: Callable[[Registration], bool]) -> None:
+        remaining = [one for one in self._registered.get(event, ()) if condition(one)]
+        if remaining:
+            self._registered[event] = remaining
         else:
             self._registered.pop(event, None)
 
-    def _complete(self, data: dict[str, Any] | None) -> dict[str, Any]:
+    def _add_defaults(self, data: dict[str, Any] | None) -> dict[str, Any]:
         return {**self._defaults, "timestamp": datetime.now(UTC).isoformat(), **(data or {})}
 
-    async def _decided(self, event: str, data: dict[str, Any] | None) -> Decision:
-        decision = Decision(self._complete(data))
+    async def _run_handlers(self, event: str, data: dict[str, Any] | None) -> Decision:
+        decision = Decision(self._add_defaults(data))
         registered = self._registered.get(event)
         if registered:
-            waiting = iter(registered)
-            while not await self._hear(waiting, event, decision):
+            pending = iter(registered)
+            while not await self._run_until_timeout(pending, event, decision):
                 pass
         return decision
 
-    async def _hear(self, waiting: Iterator[Registration], event: str, decision: Decision) -> bool:
-        """Hear the handlers that wait until one is too slow; whether that is all. One scope for all costs a third."""
+    async def _run_until_timeout(self, pending: Iterator[Registration], event: str, decision: Decision) -> bool:
+        """Run pending handlers until one times out; return whether the event is over.
+
+        All share one cancel scope, which takes a third less time than one for each.
+        """
         closed = event in self._fail_closed
         registration: Registration | None = None
         since = time.monotonic()
-        with anyio.move_on_after(self._timeout) as scope, Clock(scope):
-            for registration in waiting:
+        with anyio.move_on_after(self._timeout) as scope, _HandlerClock(scope):
+            for registration in pending:
                 if (now := time.monotonic()) - since > self._timeout * _SLACK:
                     scope.deadline, since = anyio.current_time() + self._timeout, now
-                decision.add(await self._answer(registration, event, decision.data, closed=closed))
+                decision.add(await self._run_handler(registration, event, decision.data, closed=closed))
                 if decision.denied is not None:
                     return True
-                if scope.cancel_called:  # an answer after all, so it counts; but nobody else can wait in here
+                if scope.cancel_called:  # this handler still returned a decision, but no other can await in the scope
                     return False
             return True
         if registration is not None:
-            decision.add(self._fail(registration, event, "it did not decide in time", closed=closed))
+            decision.add(self._fail_handler(registration, event, "it timed out", closed=closed))
         return decision.denied is not None
 
-    async def _answer(
+    async def _run_handler(
         self, registration: Registration, event: str, data: dict[str, Any], *, closed: bool
     ) -> HookResult | None:
-        """What one handler decides; what it does wrong is a denial, or nothing."""
         try:
             answer = registration.handler(event, copied(data))
             return as_result(await answer if inspect.isawaitable(answer) else answer)
         except BaseException as error:
             if passes(error):
                 raise
-            return self._fail(registration, event, described(error), closed=closed)
+            return self._fail_handler(registration, event, described(error), closed=closed)
 
-    def _fail(self, registration: Registration, event: str, wrong: str, *, closed: bool) -> HookResult | None:
+    def _fail_handler(self, registration: Registration, event: str, problem: str, *, closed: bool) -> HookResult | None:
         if not closed:
-            logger.warning("hook %r on %s is left out: %s", registration.name, event, wrong)
+            logger.warning("skipped hook %r on %s: %s", registration.name, event, problem)
             return None
-        logger.error("hook %r on %s denies, because it failed: %s", registration.name, event, wrong)
-        return HookResult(action="deny", reason=f"The hook '{registration.name}' failed, so that nothing may go on.")
+        logger.error("hook %r on %s failed, which denies: %s", registration.name, event, problem)
+        return HookResult(action="deny", reason=f"The hook '{registration.name}' failed, so the operation is denied.")
+
+
+_CLOCK: ContextVar[_HandlerClock | None] = ContextVar("handler_clock", default=None)
+
+
+class _HandlerClock:
+    """The time that the handlers in its block have left: the deadline of their `scope`, which can be paused."""
+
+    __slots__ = ("_deadline", "_outer", "_pauses", "_scope", "_token")
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+        self._deadline: Deadline | None = None  # created by the first pause, which is rare
+        self._pauses = 0
+
+    def __enter__(self) -> None:
+        self._outer = _CLOCK.get()
+        self._token: Token[_HandlerClock | None] = _CLOCK.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _CLOCK.reset(self._token)
+
+    def pause(self) -> None:
+        """Stop this clock and those of the handlers around it, until `resume` is called as often."""
+        if not self._pauses:
+            self._deadline = Deadline(self._scope)
+            self._deadline.pause()
+        self._pauses += 1
+        if self._outer is not None:
+            self._outer.pause()
+
+    def resume(self) -> None:
+        self._pauses -= 1
+        if not self._pauses and self._deadline is not None:
+            self._deadline.resume()
+        if self._outer is not None:
+            self._outer.resume()
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Stop the clock of the running handler in the block, while it waits for the user."""
+    clock = _CLOCK.get()
+    if clock is None:
+        yield
+        return
+    clock.pause()
+    try:
+        yield
+    finally:
+        clock.resume()

@@ -1,20 +1,22 @@
-"""Which host mounts the modules of a plan: the native one, or amplifier-core where a module is written against it."""
+"""The host that mounts the modules of a plan: the native one, or amplifier-core for modules written against it."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal
 
 from mcp_bridge.amplifier.coordinator import ModuleCoordinator
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.hooks import HookRegistry
-from mcp_bridge.amplifier.importing import CORE, EXTRA
+from mcp_bridge.amplifier.importing import CORE, EXTRA, is_foreign, place_of
 from mcp_bridge.amplifier.loader import RESOLVER, ModuleLoader
-from mcp_bridge.amplifier.needing import needs_core
+from mcp_bridge.amplifier.module_sources import PackageSource
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
 from mcp_bridge.contracts.errors import SourceError
@@ -24,27 +26,29 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 Host = Literal["native", "core"]
 INSTALL = f"Run: pip install '{EXTRA}'"
+_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 async def chosen(wanted: Literal["auto"] | Host, plan: Plan, resolver: Any, folders: Sequence[Path]) -> Host:
-    """The host for a plan: the one that is wanted, else amplifier-core where a module is written against it.
+    """Return the host for a plan; `auto` is amplifier-core if a module is written against it.
 
-    Raises SourceError where that host cannot be.
+    Raises SourceError where that host is unavailable.
     """
     if wanted == "native":
         return "native"
-    needing = [] if wanted == "core" else await _needing(plan, resolver, folders)
+    needing = [] if wanted == "core" else await _find_core_modules(plan, resolver, folders)
     if wanted == "auto" and not needing:
         return "native"
     if not installed():
         if wanted == "core":
-            raise SourceError(f"host: amplifier-core is to mount the modules, but is not installed. {INSTALL}")
+            raise SourceError(f"host: the settings require amplifier-core, which is not installed. {INSTALL}")
         logger.warning("%s: written against %s, which is not installed. %s", ", ".join(needing), CORE, INSTALL)
         return "native"
     if not on_asyncio():
-        who = f"for {', '.join(needing)}" if needing else "as the settings say"
+        requirer = ", ".join(needing) or "the settings"
         raise SourceError(
-            f"host: amplifier-core, {who}, runs on asyncio alone. Run the bridge there, or set `host: native`"
+            f"host: amplifier-core, required by {requirer}, runs on asyncio only. "
+            "Run the bridge on asyncio, or set `host: native`"
         )
     return "core"
 
@@ -57,7 +61,7 @@ def session_on(
     changed: Callable[[], None],
     **hooks: Any,
 ) -> Session:
-    """A session on a host that was chosen, not begun; `hooks` are options of its registry."""
+    """Build a session on a host; `hooks` are options of its hook registry."""
     if host == "core":
         from mcp_bridge.amplifier.core import CoreCoordinator, CoreHooks, CoreLoader
 
@@ -71,14 +75,26 @@ def session_on(
 
 
 def installed() -> bool:
-    """Whether amplifier-core is there; it is not imported."""
+    """Whether amplifier-core is installed; it is not imported."""
     if CORE in sys.modules:
         return sys.modules[CORE] is not None
     return importlib.util.find_spec(CORE) is not None
 
 
-async def _needing(plan: Plan, resolver: Any, folders: Sequence[Path]) -> list[str]:
-    """The modules that are written against amplifier-core. Where one cannot be found, mounting it will say so."""
+def needs_core(where: Path | EntryPoint, module_id: str) -> bool:
+    """Whether the files of a module import or declare amplifier-core; none of them is run.
+
+    Imports for type checkers, and those whose ImportError is caught, do not count.
+    """
+    try:
+        path = _find_code(where, module_id)
+    except (ModuleNotFoundError, ModuleLoadError, OSError):
+        return False  # mounting the module reports the problem
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return is_foreign(path) or any(_has_core_import(file) for file in files)
+
+
+async def _find_core_modules(plan: Plan, resolver: Any, folders: Sequence[Path]) -> list[str]:
     coordinator = ModuleCoordinator()
     coordinator.mount(RESOLVER, resolver)
     loader, found = ModuleLoader(coordinator, folders), []
@@ -86,7 +102,55 @@ async def _needing(plan: Plan, resolver: Any, folders: Sequence[Path]) -> list[s
         try:
             where = await loader.locate(spec.module, spec.source, coordinator)
         except (ModuleNotFoundError, ModuleLoadError):
-            continue
+            continue  # mounting the module reports the problem
         if needs_core(where, spec.module):
             found.append(spec.module)
     return found
+
+
+def _find_code(where: Path | EntryPoint, module_id: str) -> Path:
+    if isinstance(where, EntryPoint):
+        return PackageSource(where.module.partition(".")[0]).resolve()
+    if is_foreign(where):
+        return where
+    place = place_of(where, module_id)
+    code = place.folder.joinpath(*place.name.split("."))
+    return code if code.is_dir() else code.with_suffix(".py")
+
+
+def _has_core_import(file: Path) -> bool:
+    try:
+        text = file.read_bytes()
+        return CORE.encode() in text and _has_core_imports(ast.parse(text).body)
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return False
+
+
+def _has_core_imports(statements: list[ast.stmt]) -> bool:
+    return any(_is_core_import(one) or _has_core_imports(_get_nested_statements(one)) for one in statements)
+
+
+def _is_core_import(statement: ast.stmt) -> bool:
+    names: list[str] = []
+    if isinstance(statement, ast.Import):
+        names = [alias.name for alias in statement.names]
+    elif isinstance(statement, ast.ImportFrom) and not statement.level:
+        names = [statement.module or ""]
+    return any(name.partition(".")[0] == CORE for name in names)
+
+
+def _get_nested_statements(statement: ast.stmt) -> list[ast.stmt]:
+    """Return the nested statements whose imports must succeed when this statement runs."""
+    if isinstance(statement, ast.Try) and any(_is_import_guard(handler) for handler in statement.handlers):
+        return [*statement.orelse, *statement.finalbody]
+    nested: list[ast.stmt] = []
+    if not (isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)):
+        nested += getattr(statement, "body", [])
+    for block in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+        nested += block.body
+    return [*nested, *getattr(statement, "orelse", []), *getattr(statement, "finalbody", [])]
+
+
+def _is_import_guard(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type
+    return caught is None or any(isinstance(one, ast.Name) and one.id in _IMPORT_ERRORS for one in ast.walk(caught))

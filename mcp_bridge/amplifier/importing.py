@@ -1,4 +1,4 @@
-"""Importing a module from where it is: a package, a folder with one, a single file."""
+"""The import of a module from its location: a package, a folder that has one, or a single file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from mcp_bridge.runtime.third_party import described, passes
 CORE = "amplifier_core"
 EXTRA = f"{DISTRIBUTION}[amplifier]"
 _PREFIX = "amplifier_module_"
+_MANIFEST = "amplifier.toml"
+"""Declares the language of a module (amplifier-core, `resolve_module`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to import a module from: a folder, a dotted name in it, and what in it mounts the module."""
+    """What to import: a dotted name in a folder, and the function in it that mounts the module."""
 
     folder: Path
     name: str
@@ -33,9 +35,10 @@ class Place:
 
 
 def import_from(path: Path, module_id: str, *, aside: bool = True) -> tuple[ModuleType, str]:
-    """The module at a path, and what its `mount` is called. Raises ModuleLoadError saying what is wrong.
+    """Import the module at a path; return it with the name of its mount function.
 
-    Its folder is searched from then on, after every other, for what the module needs. What it prints goes `aside`.
+    Its folder is appended to `sys.path` for the imports of the module. With `aside`, its prints go to stderr.
+    Raises ModuleLoadError.
     """
     place = place_of(path, module_id)
     top = place.name.partition(".")[0]
@@ -46,36 +49,48 @@ def import_from(path: Path, module_id: str, *, aside: bool = True) -> tuple[Modu
     if str(place.folder) not in sys.path:
         sys.path.append(str(place.folder))
     with explained(module_id, aside=aside):
-        _import(spec, module_id)
+        _import_spec(spec, module_id)
         return importlib.import_module(place.name), place.mount
 
 
 def place_of(path: Path, module_id: str) -> Place:
-    """Where to import from. Raises ModuleLoadError where there is nothing to import."""
+    """Find what to import at a path. Raises ModuleLoadError where there is nothing to import."""
     if path.is_file():
         return Place(path.parent, path.stem)
     if (path / "__init__.py").is_file():
-        return _package(path)
-    name, mount = _declared(path, module_id)
+        return _find_package_root(path)
+    name, mount = _read_entry_point(path, module_id)
     roots = [root for root in (path, path / "src") if root.is_dir()]
-    wanted = [name] if name else [_PREFIX + _python(module_id), _python(module_id)]
+    python_name = module_id.replace("-", "_")
+    candidates = [name] if name else [_PREFIX + python_name, python_name]
     for root in roots:
-        for each in wanted:
-            if _is_there(root, each):
-                return Place(root, each, mount)
+        for candidate in candidates:
+            if _has_module(root, candidate):
+                return Place(root, candidate, mount)
     packages = [(root, one.parent.name) for root in roots for one in sorted(root.glob("*/__init__.py"))]
-    chosen = [(root, each) for root, each in packages if each.startswith(_PREFIX)] or packages
+    chosen = [(root, package) for root, package in packages if package.startswith(_PREFIX)] or packages
     if len(chosen) == 1 and not name:
         return Place(*chosen[0])
     raise ModuleLoadError(
-        f"module '{module_id}': {path} has no package {' or '.join(wanted)}. "
-        f'Name it in pyproject.toml under [project.entry-points."{GROUP}"]'
+        f"module '{module_id}': {path} has no package {' or '.join(candidates)}. "
+        f'Declare it in pyproject.toml under [project.entry-points."{GROUP}"]'
     )
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a module is written in another language than Python, which only amplifier-core can run."""
+    try:
+        declared = tomllib.loads((path / _MANIFEST).read_text("utf-8"))["module"]
+        return str(declared.get("transport", "python")) != "python"
+    except OSError:
+        return path.is_dir() and any(path.glob("*.wasm"))
+    except (KeyError, AttributeError, ValueError):
+        return False
 
 
 @contextlib.contextmanager
 def explained(module_id: str, doing: str = "cannot be imported", *, aside: bool = True) -> Iterator[None]:
-    """Run somebody's module: what it prints goes `aside`, to stderr, what it raises becomes a ModuleLoadError."""
+    """Run third-party code: its errors become a ModuleLoadError, with `aside` its prints go to stderr."""
     try:
         with contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext():
             yield
@@ -91,8 +106,8 @@ def explained(module_id: str, doing: str = "cannot be imported", *, aside: bool 
         raise ModuleLoadError(f"module '{module_id}' {doing}: {described(error)}") from error
 
 
-def _import(spec: ModuleSpec, module_id: str) -> None:
-    """Import what `spec` found, under its own name, unless it is there already. Nothing else can have that name."""
+def _import_spec(spec: ModuleSpec, module_id: str) -> None:
+    """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a taken name."""
     known = sys.modules.get(spec.name)
     if known is not None:
         where = getattr(known, "__file__", None) or "Python itself"
@@ -110,8 +125,8 @@ def _import(spec: ModuleSpec, module_id: str) -> None:
         raise
 
 
-def _package(path: Path) -> Place:
-    """A package by its whole name, also where it is in another one."""
+def _find_package_root(path: Path) -> Place:
+    """A package inside another one is imported by its full dotted name."""
     names = [path.name]
     while (path.parent / "__init__.py").is_file():
         path = path.parent
@@ -119,8 +134,8 @@ def _package(path: Path) -> Place:
     return Place(path.parent, ".".join(names))
 
 
-def _declared(path: Path, module_id: str) -> tuple[str, str]:
-    """What pyproject.toml names for the module's entry point, or for the only one: a module, and its `mount`."""
+def _read_entry_point(path: Path, module_id: str) -> tuple[str, str]:
+    """Return the module and mount function of the entry point in pyproject.toml for an id, or of the only one."""
     try:
         declared = tomllib.loads((path / "pyproject.toml").read_text("utf-8"))
         points = declared["project"]["entry-points"][GROUP]
@@ -131,10 +146,6 @@ def _declared(path: Path, module_id: str) -> tuple[str, str]:
     return name.strip(), mount.strip() or "mount"
 
 
-def _is_there(root: Path, name: str) -> bool:
+def _has_module(root: Path, name: str) -> bool:
     place = root.joinpath(*name.split("."))
     return (place / "__init__.py").is_file() or place.with_suffix(".py").is_file()
-
-
-def _python(module_id: str) -> str:
-    return module_id.replace("-", "_")

@@ -1,4 +1,4 @@
-"""Amplifier's protocols, told by their shape: nobody inherits from them (the contracts of each kind of module)."""
+"""Amplifier's protocols, matched by shape: modules need not inherit from them (the contracts of module kinds)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,18 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Tool(Protocol):
-    """A tool. It may also have `input_schema` or `get_schema()`; without either its arguments are any object."""
+    """A tool. It may also have `input_schema` or `get_schema()`; without either it accepts any object."""
 
     @property
     def name(self) -> str:
-        """What it is called by."""
-        ...
+        """The name that callers use."""
 
     @property
     def description(self) -> str:
-        """What it does, for people and models."""
-        ...
+        """What the tool does, for models and users."""
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Do it. Never raises; a failure is a result that says so."""
-        ...
+        """Run the tool. Never raises: a failure is a result."""
 
 
 @runtime_checkable
@@ -39,65 +36,53 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called by."""
-        ...
+        """The name that plans use."""
 
     def get_info(self) -> ProviderInfo:
-        """What it says about itself."""
-        ...
+        """Return the description of the provider."""
 
     async def list_models(self) -> list[ModelInfo]:
-        """Its models; empty where it cannot tell."""
-        ...
+        """Return the models; empty where the provider cannot list them."""
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         """Complete a conversation."""
-        ...
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """The calls that a completion asks for."""
-        ...
+        """Return the tool calls that a completion requests."""
 
 
 @runtime_checkable
 class ContextManager(Protocol):
-    """What an agent remembers."""
+    """The message store of an agent."""
 
     async def add_message(self, message: dict[str, Any]) -> None:
-        """Remember a message."""
-        ...
+        """Append a message."""
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
     ) -> list[dict[str, Any]]:
-        """The messages for a request, compacted where they are too many; what is stored stays as it is."""
-        ...
+        """Return the messages for a request, compacted to fit; stored messages are not changed."""
 
     async def get_messages(self) -> list[dict[str, Any]]:
-        """Every message."""
-        ...
+        """Return every message."""
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Remember these messages, as when a session goes on."""
-        ...
+        """Replace all messages, for example when a session is resumed."""
 
     async def clear(self) -> None:
-        """Forget everything."""
-        ...
+        """Remove every message."""
 
 
 @runtime_checkable
 class HookHandler(Protocol):
-    """A hook: it hears an event and decides."""
+    """A hook: receives an event and returns a decision."""
 
-    async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Decide about one event."""
-        ...
+    async def __call__(self, event: str, data: dict[str, Any]) -> HookResult: ...
 
 
 @runtime_checkable
 class Orchestrator(Protocol):
-    """An agent's loop."""
+    """The loop of an agent."""
 
     async def execute(
         self,
@@ -107,12 +92,11 @@ class Orchestrator(Protocol):
         tools: dict[str, Tool],
         hooks: HookRegistry,
     ) -> str:
-        """Answer a prompt, with as many calls as that takes."""
-        ...
+        """Return the response to a prompt, after as many model and tool calls as it takes."""
 
 
 class ApprovalRequest(BaseModel):
-    """What a module wants a person to allow; `timeout` is in seconds."""
+    """A module's request for the user's approval; `timeout` is in seconds."""
 
     tool_name: str
     action: str
@@ -122,7 +106,7 @@ class ApprovalRequest(BaseModel):
 
 
 class ApprovalResponse(BaseModel):
-    """What the person said; `remember` is for calls like it."""
+    """The user's decision; `remember` extends it to identical calls."""
 
     approved: bool
     reason: str | None = None
@@ -131,37 +115,33 @@ class ApprovalResponse(BaseModel):
 
 @runtime_checkable
 class ApprovalProvider(Protocol):
-    """Whoever asks the person."""
+    """Asks the user on behalf of a module."""
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
-        """Ask, and wait. Raises TimeoutError when nobody answers in time."""
-        ...
+        """Ask the user and wait. Raises TimeoutError."""
 
 
 @runtime_checkable
 class ApprovalSystem(Protocol):
-    """Whoever asks the person for hooks that answer `ask_user`."""
+    """Asks the user on behalf of hooks that return `ask_user`."""
 
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
     ) -> str:
-        """The option that was chosen. Raises ApprovalTimeoutError when nobody answers in time."""
-        ...
+        """Return the chosen option. Raises ApprovalTimeoutError."""
 
 
 @runtime_checkable
 class ModuleSource(Protocol):
-    """Where one module is (Module Source Protocol 1.0.0)."""
+    """The location of one module (Module Source Protocol 1.0.0)."""
 
     def resolve(self) -> Path:
-        """The folder that has the importable module. Raises ModuleNotFoundError of this package, or OSError."""
-        ...
+        """Return the folder of the importable module. Raises ModuleNotFoundError of this package, or OSError."""
 
 
 @runtime_checkable
 class ModuleSourceResolver(Protocol):
-    """Who knows where modules are (Module Source Protocol 1.0.0)."""
+    """Finds the sources of modules (Module Source Protocol 1.0.0)."""
 
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> ModuleSource:
-        """Where the module is. Raises ModuleNotFoundError of this package when this resolver does not know."""
-        ...
+        """Return the source of a module. Raises ModuleNotFoundError of this package for an unknown module."""

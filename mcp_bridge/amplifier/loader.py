@@ -1,4 +1,4 @@
-"""ModuleLoader: from a module's id to what it has mounted (Module Source Protocol, "Loader Injection Contract")."""
+"""ModuleLoader: finds, imports and mounts a module by its id (Module Source Protocol, "Loader Injection Contract")."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ import anyio
 
 from mcp_bridge.amplifier.coordinator import ModuleCoordinator
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
-from mcp_bridge.amplifier.importing import EXTRA, explained, import_from
+from mcp_bridge.amplifier.importing import EXTRA, explained, import_from, is_foreign
 from mcp_bridge.amplifier.module_sources import GROUP
-from mcp_bridge.amplifier.needing import is_foreign
 from mcp_bridge.runtime.third_party import described, passes, settled
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 RESOLVER = "module-source-resolver"
+_MOUNT_FAILED = "cannot be mounted: mount failed"
 
 
 class ModuleLoader:
     """Loads modules and mounts them on a coordinator.
 
-    The resolver that is mounted there says where a module is. Where none is mounted, or it does not know and no source
-    was named, the module is the entry point of its name in the group `amplifier.modules`, and failing that in one of
-    the folders `search_paths`, as `amplifier-module-ID`, or under its own name as a folder or a file.
+    The mounted resolver locates a module. Without a resolver, or if it does not know the module and no source is given,
+    the loader looks for the entry point of that name in the group `amplifier.modules`, then in `search_paths` for
+    `amplifier-module-ID`, or for a folder or file with the module's own name.
 
-    What a module awaits may take `patience` seconds (None: as long as it likes): where it is, its `mount`, its
-    `on_session_ready`. What blocks, such as an import, cannot be stopped. `unready` are the modules whose
-    `on_session_ready` failed, one for each line of `session_ready`.
+    `patience` limits, in seconds, each step that is awaited: the resolver, `mount` and `on_session_ready` (None: no
+    limit). A blocking step, such as an import, cannot be interrupted. `unready` has the modules whose
+    `on_session_ready` failed, in the order of the lines that `session_ready` returns.
     """
 
     def __init__(self, coordinator: ModuleCoordinator | None = None, search_paths: Sequence[str | Path] = ()) -> None:
@@ -54,16 +54,18 @@ class ModuleLoader:
         *,
         source_hint: Any = None,
     ) -> Any:
-        """Load a module and mount it; what its `mount` answered.
+        """Load a module, mount it, and return what its `mount` returns.
 
-        Raises ModuleNotFoundError where it is nowhere, ModuleLoadError where it cannot be imported or mounted.
+        Raises ModuleNotFoundError, or ModuleLoadError where the module cannot be imported or mounted.
         """
-        where = coordinator if coordinator is not None else self.coordinator
+        target = coordinator if coordinator is not None else self.coordinator
         hint = source_hint if source_hint is not None else profile_source
-        mount, ready = await self.find(module_id, hint, where)
-        with explained(module_id, doing="cannot be mounted: mount failed"):
-            answer = mount(where, dict(config or {}))
-        answer = await self._in_time(_mounted(answer, module_id), f"module '{module_id}' cannot be mounted: its mount")
+        mount, ready = await self.find(module_id, hint, target)
+        with explained(module_id, doing=_MOUNT_FAILED):
+            answer = mount(target, dict(config or {}))
+        answer = await self._limit_time(
+            _wait_for_mount(answer, module_id), f"module '{module_id}' cannot be mounted: its mount"
+        )
         if ready is not None:
             self._ready.append((module_id, ready))
         return answer
@@ -71,55 +73,56 @@ class ModuleLoader:
     async def find(
         self, module_id: str, hint: Any = None, coordinator: Any = None
     ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-        """A module's `mount`, and its `on_session_ready` where it has one. Raises as `load` does."""
+        """Return a module's `mount`, and its `on_session_ready` or None. Raises as `load` does."""
         return imported(await self.locate(module_id, hint, coordinator), module_id)
 
     async def locate(self, module_id: str, hint: Any = None, coordinator: Any = None) -> Path | EntryPoint:
-        """Where a module is; nothing of it is imported. Raises as `load` does."""
+        """Find a module without importing it. Raises as `load` does."""
         resolver = None
         if coordinator is not None:
             with suppress(ValueError):
                 resolver = coordinator.get(RESOLVER)
         if resolver is None:
             if hint is not None:
-                logger.warning("no resolver is mounted, so the source of module '%s' is not looked at", module_id)
-            return self._direct(module_id)
+                logger.warning("no resolver is mounted: ignoring the source of module '%s'", module_id)
+            return self._find_installed(module_id)
         try:
-            path: Path = await self._in_time(resolved(resolver, module_id, hint), f"module '{module_id}': its resolver")
+            path: Path = await self._limit_time(
+                resolved(resolver, module_id, hint), f"module '{module_id}': its resolver"
+            )
             return path
         except ModuleNotFoundError as error:
             if hint is not None:
                 raise
-            return self._direct(module_id, error)
+            return self._find_installed(module_id, error)
 
     @property
     def waiting(self) -> int:
-        """How many modules wait for `session_ready`."""
+        """The number of modules that wait for `session_ready`."""
         return len(self._ready)
 
     async def session_ready(self, coordinator: Any) -> list[str]:
-        """Call `on_session_ready` of every loaded module, once all are mounted; a line for each that failed."""
+        """Call `on_session_ready` of every loaded module, once all are mounted; return a line for each failure."""
         failed, ready = [], self._ready
         self._ready, self.unready = [], []
-        for module_id, each in ready:
+        for module_id, callback in ready:
             try:
-                await self._in_time(settled(each(coordinator)), "it")
+                await self._limit_time(settled(callback(coordinator)), "it")
             except BaseException as error:
                 if passes(error):
                     raise
                 logger.exception("on_session_ready of module %r failed", module_id)
-                told = str(error) if isinstance(error, ModuleLoadError) else described(error)
-                failed.append(f"{module_id}: on_session_ready failed: {told}")
+                problem = str(error) if isinstance(error, ModuleLoadError) else described(error)
+                failed.append(f"{module_id}: on_session_ready failed: {problem}")
                 self.unready.append(module_id)
         return failed
 
-    async def _in_time(self, step: Awaitable[Any], what: str) -> Any:
-        """What a step comes to. Raises ModuleLoadError where it takes too long."""
+    async def _limit_time(self, step: Awaitable[Any], what: str) -> Any:
         with anyio.move_on_after(self.patience):
             return await step
-        raise ModuleLoadError(f"{what} did not end within {self.patience:g} seconds (mount_timeout), and was given up")
+        raise ModuleLoadError(f"{what} timed out after {self.patience:g} seconds (mount_timeout)")
 
-    def _direct(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
+    def _find_installed(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
         found = {entry.name: entry for entry in reversed(entry_points(group=GROUP))}
         if module_id in found:
             return found[module_id]
@@ -127,31 +130,31 @@ class ModuleLoader:
         if path is not None:
             return path
         known = f" Installed are: {', '.join(sorted(found))}." if found else ""
-        looked = f" ({before})" if before is not None else ""
+        reason = f" ({before})" if before is not None else ""
         raise ModuleNotFoundError(
-            f"module '{module_id}' is no entry point of the group {GROUP}{looked}.{known} "
+            f"module '{module_id}' is no entry point of the group {GROUP}{reason}.{known} "
             "Install it, or give its source"
         )
 
     def search(self, module_id: str) -> Path | None:
-        """Where a module is in the folders that are searched; None where it is in none."""
+        """Find a module in `search_paths`."""
         python = module_id.replace("-", "_")
         names = (f"amplifier-module-{module_id}", module_id, python, f"{python}.py")
         places = [folder / name for folder in self.search_paths for name in names]
-        return next((place for place in places if os.path.exists(place)), None)  # Path's own raises for long names
+        return next((place for place in places if os.path.exists(place)), None)  # Path.exists raises for long names
 
 
 AmplifierModuleLoader = ModuleLoader
 
 
 async def resolved(resolver: Any, module_id: str, hint: Any) -> Path:
-    """The path that a resolver, sync or async, of either spelling, has for a module.
+    """Return the path of a module from a sync or async resolver.
 
-    Raises ModuleNotFoundError where it does not know, ModuleLoadError for anything else that it raises.
+    Raises ModuleNotFoundError if the resolver does not know the module, ModuleLoadError for any other error.
     """
     try:
         resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
-        source = await settled(_asked(resolve, module_id, hint))
+        source = await settled(_call_resolver(resolve, module_id, hint))
         return Path(await settled(source.resolve()) if hasattr(source, "resolve") else source)
     except BaseException as error:
         if passes(error) or isinstance(error, ModuleLoadError):
@@ -161,57 +164,49 @@ async def resolved(resolver: Any, module_id: str, hint: Any) -> Path:
         raise ModuleLoadError(f"module '{module_id}': its source cannot be resolved: {described(error)}") from error
 
 
-def _asked(resolve: Callable[..., Any], module_id: str, hint: Any) -> Any:
-    """The hint goes by both names where a resolver has them, as amplifier-core does; else it is the second argument."""
+def _call_resolver(resolve: Callable[..., Any], module_id: str, hint: Any) -> Any:
+    """Pass the hint by each name that the resolver has, as amplifier-core does; else as the second argument."""
     try:
-        named = {"source_hint", "profile_hint"} & set(inspect.signature(resolve).parameters)
+        names = {"source_hint", "profile_hint"} & set(inspect.signature(resolve).parameters)
     except (TypeError, ValueError):
-        named = set()
-    return resolve(module_id, **dict.fromkeys(named, hint)) if named else resolve(module_id, hint)
+        names = set()
+    return resolve(module_id, **dict.fromkeys(names, hint)) if names else resolve(module_id, hint)
 
 
-async def _mounted(answer: Any, module_id: str) -> Any:
+async def _wait_for_mount(answer: Any, module_id: str) -> Any:
     try:
         return await settled(answer)
     except BaseException as error:
         if passes(error):
             raise
-        with explained(module_id, doing="cannot be mounted: mount failed"):
+        with explained(module_id, doing=_MOUNT_FAILED):  # not around the await: it redirects stdout
             raise
 
 
 def imported(where: Path | EntryPoint, module_id: str) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-    """The `mount` of the module that is there, and its `on_session_ready`. Raises ModuleLoadError saying why not."""
-    if not isinstance(where, Path):
-        return _of_entry(where)
+    """Import a module; return its `mount`, and its `on_session_ready` or None. Raises ModuleLoadError."""
+    if isinstance(where, EntryPoint):
+        with explained(where.name):
+            module, loaded = importlib.import_module(where.module), where.load()
+        mount = loaded if where.attr else getattr(loaded, "mount", None)
+        ready = _get_ready(module) or _get_ready(inspect.getmodule(mount))
+        return _check_mount(mount, where.name, where.attr or "mount"), ready
     if is_foreign(where):
         raise ModuleLoadError(
-            f"module '{module_id}' is not written in Python, and amplifier-core alone runs it. Set `host: core`, and "
+            f"module '{module_id}' is not written in Python, and only amplifier-core can run it. Set `host: core`, and "
             f"run: pip install '{EXTRA}'"
         )
-    return _of_path(where, module_id)
+    module, name = import_from(where, module_id)
+    return _check_mount(getattr(module, name, None), module_id, name), _get_ready(module)
 
 
-def _of_path(path: Path, module_id: str) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-    module, name = import_from(path, module_id)
-    return _mount_of(getattr(module, name, None), module_id, name), _ready_of(module)
-
-
-def _of_entry(entry: EntryPoint) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-    """What an entry point names: a module's `mount`, or the module. Other things that it has to say are beside that."""
-    with explained(entry.name):
-        module, loaded = importlib.import_module(entry.module), entry.load()
-    mount = loaded if entry.attr else getattr(loaded, "mount", None)
-    return _mount_of(mount, entry.name, entry.attr or "mount"), _ready_of(module) or _ready_of(inspect.getmodule(mount))
-
-
-def _mount_of(mount: Any, module_id: str, name: str) -> Callable[..., Any]:
+def _check_mount(mount: Any, module_id: str, name: str) -> Callable[..., Any]:
     if not callable(mount):
         raise ModuleLoadError(f"module '{module_id}' has no function '{name}(coordinator, config)'")
-    made: Callable[..., Any] = mount
-    return made
+    checked: Callable[..., Any] = mount
+    return checked
 
 
-def _ready_of(module: Any) -> Callable[[Any], Any] | None:
+def _get_ready(module: Any) -> Callable[[Any], Any] | None:
     ready = getattr(module, "on_session_ready", None)
     return ready if callable(ready) else None

@@ -1,4 +1,4 @@
-"""Amplifier's messages: what goes to a provider and what comes back (REQUEST_ENVELOPE_V1)."""
+"""Amplifier's messages: requests to providers and their responses (REQUEST_ENVELOPE_V1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Envelope(BaseModel):
-    """What messages share: providers add keys of their own, and these travel with them."""
+    """Base of messages: keys that providers add are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -21,7 +21,7 @@ class TextBlock(Envelope):
 
 
 class ThinkingBlock(Envelope):
-    """What a model thought; the signature must come back to its provider unchanged."""
+    """A model's reasoning; the signature must be returned to its provider unchanged."""
 
     type: Literal["thinking"] = "thinking"
     thinking: str
@@ -29,14 +29,14 @@ class ThinkingBlock(Envelope):
 
 
 class RedactedThinkingBlock(Envelope):
-    """What a model thought and its provider does not show; it must come back unchanged, too."""
+    """Reasoning that its provider hides; it must be returned unchanged, too."""
 
     type: Literal["redacted_thinking"] = "redacted_thinking"
     data: str
 
 
 class ReasoningBlock(Envelope):
-    """What a model thought, in the form of other providers."""
+    """Reasoning in the form of other providers."""
 
     type: Literal["reasoning"] = "reasoning"
     content: list[Any]
@@ -44,7 +44,7 @@ class ReasoningBlock(Envelope):
 
 
 class ToolCallBlock(Envelope):
-    """A call that a model wants."""
+    """A tool call that a model requests."""
 
     type: Literal["tool_call"] = "tool_call"
     id: str
@@ -53,7 +53,7 @@ class ToolCallBlock(Envelope):
 
 
 class ToolResultBlock(Envelope):
-    """What a call came to."""
+    """The result of a tool call."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_call_id: str
@@ -61,7 +61,7 @@ class ToolResultBlock(Envelope):
 
 
 class ImageBlock(Envelope):
-    """A picture; `source` says where its bytes are."""
+    """An image; `source` has its bytes or their location."""
 
     type: Literal["image"] = "image"
     source: dict[str, Any]
@@ -83,7 +83,7 @@ class Message(Envelope):
 
 
 class ToolSpec(Envelope):
-    """A tool as a provider is told about it; `parameters` is its JSON Schema."""
+    """A tool as declared to a provider; `parameters` is its JSON Schema."""
 
     name: str
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -91,7 +91,7 @@ class ToolSpec(Envelope):
 
 
 class ToolCall(BaseModel):
-    """A call: `id` correlates it with its result."""
+    """A tool call; `id` correlates it with its result."""
 
     id: str
     name: str
@@ -99,7 +99,7 @@ class ToolCall(BaseModel):
 
 
 class Usage(Envelope):
-    """Tokens of one completion."""
+    """The tokens of one completion."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -107,7 +107,7 @@ class Usage(Envelope):
 
 
 class ChatRequest(Envelope):
-    """What a provider is asked to complete."""
+    """A completion request to a provider."""
 
     messages: list[Message]
     tools: list[ToolSpec] | None = None

@@ -1,6 +1,6 @@
-"""Amplifier's models: what tools answer, what hooks decide, what providers say about themselves.
+"""Amplifier's models: results of tools, decisions of hooks, descriptions of providers and modules.
 
-Shapes are those of the Tool and Hook contracts (TOOL_CONTRACT 1.0.0, HOOK_CONTRACT 1.0.0) and of amplifier-core 2.0.
+Their shapes are those of the Tool and Hook contracts (TOOL_CONTRACT 1.0.0, HOOK_CONTRACT 1.0.0) and amplifier-core 2.0.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
-from mcp_bridge.amplifier.serialized import serialized
+from mcp_bridge.amplifier.results import render_output
 
 Action = Literal["continue", "deny", "modify", "inject_context", "ask_user"]
 Role = Literal["system", "user", "assistant"]
@@ -17,11 +17,11 @@ Level = Literal["info", "warning", "error"]
 
 
 class ToolResult(BaseModel):
-    """What a tool answers, in both forms of the contracts at once.
+    """The result of a tool, in both forms of the contracts at once.
 
     `success`, `output` and `error` are one form, `tool_call_id`, `output` and `is_error` the other; give either
-    `success` or `is_error`. `content` has text and image blocks where the output is more than data. Raises ValueError
-    where `success` and `is_error` contradict.
+    `success` or `is_error`. `content` has text and image blocks. Raises ValueError where `success` and `is_error`
+    contradict each other.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -35,43 +35,43 @@ class ToolResult(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def is_error(self) -> bool:
-        """The contrary of `success`."""
+        """The negation of `success`."""
         return not self.success
 
     @is_error.setter
     def is_error(self, is_error: bool) -> None:
-        """Set both."""
+        """Set `success` accordingly."""
         self.success = not is_error
 
     @model_validator(mode="before")
     @classmethod
-    def _either_form(cls, given: Any) -> Any:
+    def _merge_forms(cls, given: Any) -> Any:
         if not isinstance(given, dict) or given.get("is_error") is None:
             return given
         is_error, success = given["is_error"], given.get("success")
         if not isinstance(is_error, bool):
-            raise ValueError(f"is_error is true or false, found {type(is_error).__name__}")  # noqa: TRY004 pydantic
+            raise ValueError(f"is_error must be true or false, got {type(is_error).__name__}")  # noqa: TRY004 pydantic
         if success is not None and bool(success) == is_error:
             raise ValueError(f"success={success} and is_error={is_error} contradict each other")
         return {**given, "success": not is_error}
 
     @model_validator(mode="after")
-    def _said_somehow(self) -> Self:
-        """An error that a tool forgot to say as output is what a model would otherwise never read."""
+    def _set_output(self) -> Self:
+        """A model reads only the output, so a failure without one gets the error message."""
         if not self.success and self.output is None and self.error and self.error.get("message"):
             self.output = self.error["message"]
         return self
 
     def get_serialized_output(self) -> str:
-        """The output as a model reads it: text verbatim, data as JSON, whatever is in it. Never raises."""
+        """Return the output as text for a model: text verbatim, anything else as JSON. Never raises."""
         if self.output is None:
             message = (self.error or {}).get("message", "Unknown error")
-            return "Success" if self.success else f"Error: {serialized(message)}"
-        return serialized(self.output)
+            return "Success" if self.success else f"Error: {render_output(message)}"
+        return render_output(self.output)
 
 
 class ContextInjection(BaseModel):
-    """One text that a hook wants the model to read."""
+    """A text that a hook injects into the model's context."""
 
     content: str
     role: Role = "system"
@@ -80,10 +80,10 @@ class ContextInjection(BaseModel):
 
 
 class HookResult(BaseModel):
-    """What a hook decides: `continue`, `deny`, `modify` the data, `inject_context`, or `ask_user`.
+    """The decision of a hook: `continue`, `deny`, `modify` the data, `inject_context`, or `ask_user`.
 
-    `approval_timeout` is in seconds. On the result of `HookRegistry.emit`, `data` is what all hooks together have made
-    of the event's data, whatever the action, and `context_injections` has every text in order.
+    `approval_timeout` is in seconds. On the result of `HookRegistry.emit`, `data` is the event's data as all hooks have
+    modified it, whatever the action, and `context_injections` has every injected text in order.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -118,7 +118,7 @@ class ModelInfo(BaseModel):
 
 
 class ProviderInfo(BaseModel):
-    """What a provider says about itself; `credential_env_vars` are names, never values."""
+    """A provider's description of itself; `credential_env_vars` are names, never values."""
 
     id: str
     display_name: str
@@ -128,7 +128,7 @@ class ProviderInfo(BaseModel):
 
 
 class ModuleInfo(BaseModel):
-    """A module that can be loaded: its id, and where it was found."""
+    """A module that can be loaded."""
 
     id: str
     name: str

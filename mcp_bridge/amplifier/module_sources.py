@@ -1,4 +1,4 @@
-"""Where modules are: a path, an installed package, a git repository that has been fetched (Module Source Protocol)."""
+"""Sources of modules: a path, an installed package, or a fetched git repository (Module Source Protocol)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = [
 ]
 
 GROUP = "amplifier.modules"
-"""The group of entry points that modules are in."""
+"""The entry point group of modules."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A module in a folder, or in one file, of this machine; a path or a `file://` address."""
+    """A module in a local folder or file; `path` is a path or a `file://` address."""
 
     path: str | Path
 
     def resolve(self) -> Path:
-        """The path, made absolute. Raises ModuleNotFoundError where nothing is there."""
+        """Return the absolute path. Raises ModuleNotFoundError if it does not exist."""
         text = str(self.path)
         if text.startswith("file://"):
             text = url2pathname(text.removeprefix("file://"))
@@ -45,13 +45,13 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """A module in an installed package, by its importable name or that of its distribution."""
+    """A module in an installed package, named by its import name or its distribution."""
 
     package: str
 
     def resolve(self) -> Path:
-        """The package's folder, or its file. Raises ModuleNotFoundError where it is not installed."""
-        spec = _spec(self.package.replace("-", "_")) or _spec(self._declared())
+        """Return the folder or file of the package. Raises ModuleNotFoundError if it is not installed."""
+        spec = _find_spec(self.package.replace("-", "_")) or _find_spec(self._find_entry_module())
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(
                 f"the package '{self.package}' is not installed. Install it where the bridge runs"
@@ -59,8 +59,8 @@ class PackageSource:
         origin = Path(spec.origin)
         return origin.parent if origin.name == "__init__.py" else origin
 
-    def _declared(self) -> str:
-        """What its distribution calls the module."""
+    def _find_entry_module(self) -> str:
+        """Return the module that the distribution's entry point names."""
         try:
             found = distribution(self.package).entry_points.select(group=GROUP)
         except (PackageNotFoundError, ValueError):
@@ -70,23 +70,23 @@ class PackageSource:
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """A module in a git repository that has been fetched into `folder`; fetching it is no business of a start.
+    """A module in a git repository fetched into `folder`. Only `mcp-bridge module lock` fetches, a start never does.
 
-    `uri` is `git+https://HOST/PATH@REF` or `git+file://PATH@REF`, with `#subdirectory=FOLDER` where it is not at the
-    top.
+    `uri` is `git+https://HOST/PATH@REF` or `git+file://PATH@REF`, with `#subdirectory=FOLDER` for a module in a
+    subfolder.
     """
 
     uri: str
     folder: Path | None = None
 
     def resolve(self) -> Path:
-        """The folder that has it. Raises ModuleNotFoundError where it has not been fetched."""
+        """Return the folder. Raises ModuleNotFoundError if the repository has not been fetched."""
         if self.folder is None or not self.folder.exists():
-            raise ModuleNotFoundError(f"{self.uri} is not here yet. Run: mcp-bridge module lock")
+            raise ModuleNotFoundError(f"{self.uri} has not been fetched. Run: mcp-bridge module lock")
         return self.folder
 
 
-def _spec(name: str) -> ModuleSpec | None:
+def _find_spec(name: str) -> ModuleSpec | None:
     try:
         return importlib.util.find_spec(name) if name else None
     except (ImportError, ValueError, AttributeError):

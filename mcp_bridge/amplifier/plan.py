@@ -1,4 +1,4 @@
-"""Mount plans: which modules a session has (MOUNT_PLAN_SPECIFICATION, as far as the contracts show it)."""
+"""Mount plans: the modules of a session (MOUNT_PLAN_SPECIFICATION, as far as the contracts show it)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KINDS = ("providers", "tools", "hooks")
-"""The sections that are lists of modules."""
+"""Sections that are lists of modules."""
 SECTIONS = ("session", *KINDS, "agents")
-_SINGLE = ("orchestrator", "context")
-_SPEC = ("module", "source", "config")
+_AGENT_KINDS = ("orchestrator", "context")
+_SPEC_KEYS = ("module", "source", "config")
 
 Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something in a plan that cannot be: at which place, what is wrong, and what was found there."""
+    """A problem in a plan, with its place and the value found there."""
 
     place: Place
     problem: str
@@ -26,14 +26,14 @@ class Problem:
 
     @property
     def path(self) -> str:
-        """The place as text, such as `tools[0].module`."""
+        """The place as text, for example `tools[0].module`."""
         text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
         return text.lstrip(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleSpec:
-    """One module of a plan. `source` says where it is (None: wherever modules are found), `place` where that stands."""
+    """One module of a plan. A `source` of None leaves it to the loader to find the module; `place` is in the plan."""
 
     module: str
     kind: str
@@ -44,7 +44,7 @@ class ModuleSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A mount plan, read: a module named by text alone and one with `module`, `source` and `config` are the same."""
+    """A normalized mount plan: modules given by name or by `module`, `source` and `config` are the same here."""
 
     orchestrator: ModuleSpec | None = None
     context: ModuleSpec | None = None
@@ -53,92 +53,92 @@ class Plan:
     session: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, kind: str) -> list[ModuleSpec]:
-        """The modules of one section, in order."""
+        """Return the modules of one section in order."""
         return [spec for spec in self.modules if spec.kind == kind]
 
     def everything(self) -> list[ModuleSpec]:
-        """All modules, in the order in which they are mounted: what others stand on first."""
+        """Return all modules in mount order, dependencies first."""
         single = [spec for spec in (self.orchestrator, self.context) if spec is not None]
         return [*single, *self.modules]
 
 
 def read(given: Any) -> tuple[Plan, list[Problem]]:
-    """A plan from its data, and what is wrong with it; what is wrong is left out of the plan."""
+    """Read a plan; return it without its invalid parts, and the problems."""
     if not isinstance(given, Mapping):
-        return Plan(), [_wrong((), given, "a mapping")]
+        return Plan(), [_build_problem((), given, "a mapping")]
     problems: list[Problem] = []
-    session = _mapping(given, "session", problems)
-    agents = _mapping(given, "agents", problems)
-    problems += _misspelt((), given, (*SECTIONS, *_SINGLE))
-    problems += _misspelt(("session",), session, (*_SINGLE, *(f"{kind}_source" for kind in _SINGLE)))
-    single = {kind: _single(session, kind, given, problems) for kind in _SINGLE}
-    modules = [spec for kind in KINDS for spec in _listed(given, kind, problems)]
+    session = _read_mapping(given, "session", problems)
+    agents = _read_mapping(given, "agents", problems)
+    problems += _check_spelling((), given, (*SECTIONS, *_AGENT_KINDS))
+    problems += _check_spelling(("session",), session, (*_AGENT_KINDS, *(f"{kind}_source" for kind in _AGENT_KINDS)))
+    agent = {kind: _read_agent_module(session, kind, given, problems) for kind in _AGENT_KINDS}
+    modules = [spec for kind in KINDS for spec in _read_modules(given, kind, problems)]
     plan = Plan(
-        orchestrator=single["orchestrator"], context=single["context"], modules=modules, agents=agents, session=session
+        orchestrator=agent["orchestrator"], context=agent["context"], modules=modules, agents=agents, session=session
     )
     return plan, problems
 
 
-def _mapping(given: Mapping[str, Any], section: str, problems: list[Problem]) -> Mapping[str, Any]:
+def _read_mapping(given: Mapping[str, Any], section: str, problems: list[Problem]) -> Mapping[str, Any]:
     value = given.get(section)
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        problems.append(_wrong((section,), value, "a mapping"))
+        problems.append(_build_problem((section,), value, "a mapping"))
         return {}
     return value
 
 
-def _single(
+def _read_agent_module(
     session: Mapping[str, Any], kind: str, given: Mapping[str, Any], problems: list[Problem]
 ) -> ModuleSpec | None:
-    """The orchestrator, or the context: a name with its source and config beside it, or all in one."""
+    """The source and the config of an orchestrator or context are in keys of their own, or in its mapping."""
     value = session.get(kind)
     if value is None:
         return None
     if isinstance(value, str):
         value = {"module": value}
     if isinstance(value, Mapping):
-        beside = _mapping(given, kind, problems)
-        if (config := beside.get("config")) is not None and not isinstance(config, Mapping):
-            problems.append(_wrong((kind, "config"), config, "a mapping"))
+        section = _read_mapping(given, kind, problems)
+        if (config := section.get("config")) is not None and not isinstance(config, Mapping):
+            problems.append(_build_problem((kind, "config"), config, "a mapping"))
             return None
         value = {"source": session.get(f"{kind}_source"), "config": config, **value}
-    return _spec(value, kind, ("session", kind), problems)
+    return _read_module(value, kind, ("session", kind), problems)
 
 
-def _listed(given: Mapping[str, Any], kind: str, problems: list[Problem]) -> list[ModuleSpec]:
+def _read_modules(given: Mapping[str, Any], kind: str, problems: list[Problem]) -> list[ModuleSpec]:
     value = given.get(kind)
     if value is None:
         return []
     if not isinstance(value, list):
-        problems.append(_wrong((kind,), value, "a list of modules"))
+        problems.append(_build_problem((kind,), value, "a list of modules"))
         return []
-    found = [_spec(one, kind, (kind, index), problems) for index, one in enumerate(value)]
+    found = [_read_module(one, kind, (kind, index), problems) for index, one in enumerate(value)]
     return [spec for spec in found if spec is not None]
 
 
-def _spec(value: Any, kind: str, place: Place, problems: list[Problem]) -> ModuleSpec | None:
+def _read_module(value: Any, kind: str, place: Place, problems: list[Problem]) -> ModuleSpec | None:
     if isinstance(value, str) and value:
         value = {"module": value}
     if not isinstance(value, Mapping):
-        problems.append(_wrong(place, value, "a module: its name, or a mapping with 'module'"))
+        problems.append(_build_problem(place, value, "a module: its name, or a mapping with 'module'"))
         return None
     name, config = value.get("module"), value.get("config")
-    misspelt = _misspelt(place, value, _SPEC)
-    problems += misspelt
+    misspelled = _check_spelling(place, value, _SPEC_KEYS)
+    problems += misspelled
     if not isinstance(name, str) or not name:
-        if "module" in value or not misspelt:
-            problems.append(_wrong((*place, "module"), name, "the id of a module"))
+        if "module" in value or not misspelled:
+            problems.append(_build_problem((*place, "module"), name, "the id of a module"))
         return None
     if config is not None and not isinstance(config, Mapping):
-        problems.append(_wrong((*place, "config"), config, "a mapping"))
+        problems.append(_build_problem((*place, "config"), config, "a mapping"))
         return None
     return ModuleSpec(module=name, kind=kind, source=value.get("source"), config=dict(config or {}), place=place)
 
 
-def _misspelt(place: Place, given: Mapping[str, Any], known: Sequence[str]) -> list[Problem]:
-    """Keys that are nearly one that means something. Others are the modules' own business."""
+def _check_spelling(place: Place, given: Mapping[str, Any], known: Sequence[str]) -> list[Problem]:
+    """Report keys that are close to a known one. Other keys may belong to a module."""
     near = {key: difflib.get_close_matches(str(key)[:100], known, n=1, cutoff=0.8) for key in given if key not in known}
     return [
         Problem(place=(*place, key), problem=f"unknown key '{key}', did you mean '{match[0]}'?", found=given[key])
@@ -147,5 +147,5 @@ def _misspelt(place: Place, given: Mapping[str, Any], known: Sequence[str]) -> l
     ]
 
 
-def _wrong(place: Place, found: Any, expected: str) -> Problem:
+def _build_problem(place: Place, found: Any, expected: str) -> Problem:
     return Problem(place=place, problem=f"expected {expected}", found=found)

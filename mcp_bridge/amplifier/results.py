@@ -1,95 +1,146 @@
-"""What Amplifier tools answer, in either form of the contracts, as the bridge's own result and back."""
+"""Results of Amplifier tools in every form of the contracts, converted to the bridge's own result, and for hooks."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from datetime import date, time
 from typing import Any
 
-from mcp_bridge.amplifier.serialized import serialized
 from mcp_bridge.contracts.content import Content, Image, Text
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.wire import values
+from mcp_bridge.wire.blocks import from_block
+from mcp_bridge.wire.content import block
+from mcp_bridge.wire.versions import STATELESS
 
-_FIRST = frozenset({"success", "output", "error", "content"})
-_SECOND = frozenset({"tool_call_id", "output", "is_error"})
+MAX_DEPTH = 100
+"""Deeper data, such as data that contains itself, is truncated."""
+_FIRST_FORM = frozenset({"success", "output", "error", "content"})
+_SECOND_FORM = frozenset({"tool_call_id", "output", "is_error"})
+_EITHER_FORM = _FIRST_FORM | _SECOND_FORM
+_UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def to_result(answer: Any, call_id: str = "") -> Any:
-    """An answer as the bridge has it: a `ToolResult` for either form, anything else (text, data, None) as it is.
+    """Convert a result of either form to a `ToolResult`; return anything else (text, data, None) unchanged.
 
-    A failed result keeps its output. An empty `tool_call_id` is filled in with the call's.
+    A failed result keeps its output. An empty `tool_call_id` becomes `call_id`.
     """
     if isinstance(answer, ToolResult):
         return answer if answer.tool_call_id else replace(answer, tool_call_id=call_id)
-    fields = _fields(answer)
+    fields = _read_fields(answer)
     if fields is None:
         return answer
     failed = not fields.get("success", True) or bool(fields.get("is_error"))
+    blocks = fields.get("content")
     return ToolResult(
         success=not failed,
         output=fields.get("output"),
-        error=_error(fields, failed=failed),
+        error=_read_error(fields) if failed else None,
         tool_call_id=str(fields.get("tool_call_id") or call_id),
-        content=_content(fields.get("content")),
+        content=[to_content(one) for one in _as_blocks(blocks)] if blocks else None,
     )
 
 
 def is_second_form(answer: Any) -> bool:
-    """Whether an answer is of the form that carries the call's id."""
-    fields = _fields(answer)
+    """Whether a result has the form of the contracts that carries the id of the call."""
+    fields = _read_fields(answer)
     if fields is None:
         return False
-    given = getattr(answer, "model_fields_set", ())  # of a model that has both forms, the one that was written
+    given = getattr(answer, "model_fields_set", ())  # a model with both forms is of the form its author used
     return "success" not in fields or "tool_call_id" in given or bool(fields.get("tool_call_id"))
 
 
-def from_result(result: ToolResult) -> dict[str, Any]:
-    """A result as hooks see it: JSON of the first form."""
-    made: dict[str, Any] = {"success": bool(result.success), "output": result.output, "error": None}
+def to_hook_data(result: ToolResult) -> dict[str, Any]:
+    """Convert a result to the data that hooks receive: the first form as JSON, with content blocks as in MCP."""
+    error = None
     if result.is_error:
-        made["error"] = dict(result.error) if isinstance(result.error, Mapping) else {"message": result.error_text}
+        error = dict(result.error) if isinstance(result.error, Mapping) else {"message": result.error_text}
+    data: dict[str, Any] = {"success": bool(result.success), "output": result.output, "error": error}
     if result.content is not None:
-        made["content"] = [_shown(block) for block in result.content]
-    return made
+        data["content"] = [block(item, STATELESS) for item in _as_blocks(result.content)]
+    return data
 
 
-def unwrapped(changed: Any, before: ToolResult) -> ToolResult:
-    """What a hook has made of a result, which comes back whole or as the output alone; success stays as it was."""
-    fields = _fields(changed)
+def from_hook_data(changed: Any, before: ToolResult, seen: Mapping[str, Any]) -> ToolResult:
+    """Apply the change of a hook to the result that it has `seen`. The hook returns a whole result or only its output.
+
+    Content is dropped when the output changes: it may repeat what the hook has redacted. Raises Unreadable for data
+    that cannot be sent to a client.
+    """
+    if hasattr(changed, "model_dump"):
+        changed = changed.model_dump()
+    if isinstance(changed, str) and before.is_error:
+        return replace(before, output=None, error=changed, content=None)
+    fields = _read_fields(changed)
     if fields is None:
-        return ToolResult(success=before.success, output=changed, error=before.error, code=before.code)
-    made: ToolResult = to_result(changed, before.tool_call_id)
-    content = _unwrapped_content(fields, before) if before.content is not None else made.content
-    return ToolResult(
-        success=made.success,
-        output=made.output,
-        error=made.error if made.is_error else None,
-        tool_call_id=made.tool_call_id,
-        content=content,
-        code=before.code if made.is_error else None,
-        meta=before.meta,
+        return values.to_result(replace(before, output=changed, content=None))
+    result: ToolResult = to_result(changed)
+    content = fields.get("content")
+    if content is not None and content != seen.get("content"):
+        kept: Sequence[Content] | None = _read_changed_blocks(content, before, seen)
+    else:
+        unchanged = result.output == before.output and (content is not None or "content" not in fields)
+        kept = before.content if unchanged else None
+    code = before.code if result.is_error else None
+    return values.to_result(
+        replace(result, content=kept, code=code, tool_call_id=before.tool_call_id, meta=before.meta)
     )
 
 
-def _fields(answer: Any) -> Mapping[str, Any] | None:
-    """The fields of what is a result by its shape: an object of either form, or a mapping of nothing else."""
+def to_content(given: Any) -> Content:
+    """Read a content block of third-party code, in the form of MCP or Amplifier; anything else becomes text."""
+    if isinstance(given, Content):
+        return given
+    fields = _as_mapping(given)
+    read = from_block(fields)
+    if isinstance(read, Content):
+        return read
+    source = _as_mapping(fields.get("source"))
+    if fields.get("type") != "image" or "data" not in source:
+        return Text(render_output(given))
+    try:
+        data = base64.b64decode(str(source["data"]), validate=True)
+    except (binascii.Error, ValueError):
+        return Text("[unreadable image]")
+    return Image(data, str(source.get("media_type") or "image/png"))
+
+
+def render_output(output: Any) -> str:
+    """Return an output as text for a model. Never raises.
+
+    Text and numbers lose control characters and lone surrogates; everything else becomes JSON, where NaN and infinity
+    are null, bytes are base64, dates ISO 8601, sets lists, and unknown objects their `str`.
+    """
+    if isinstance(output, str | int | float):
+        return _UNREADABLE.sub("", str(output))
+    try:
+        return json.dumps(output, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        plain = _to_json_data(output, 0)
+    return _UNREADABLE.sub("", plain) if isinstance(plain, str) else json.dumps(plain)
+
+
+def _read_fields(answer: Any) -> Mapping[str, Any] | None:
+    """Return the fields of an object or mapping that has the shape of a result, else None."""
     if isinstance(answer, Mapping):
         keys = set(answer)
-        first = isinstance(answer.get("success"), bool) and keys <= _FIRST | _SECOND
-        second = isinstance(answer.get("is_error"), bool) and keys <= _SECOND | {"content"}
+        first = isinstance(answer.get("success"), bool) and keys <= _EITHER_FORM
+        second = isinstance(answer.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
         return answer if (first or second) and len(keys) > 1 else None
     if not hasattr(answer, "output") or not (hasattr(answer, "success") or hasattr(answer, "is_error")):
         return None
-    names = ("success", "output", "error", "content", "tool_call_id", "is_error")
-    return {name: getattr(answer, name) for name in names if hasattr(answer, name)}
+    return {name: getattr(answer, name) for name in _EITHER_FORM if hasattr(answer, name)}
 
 
-def _error(fields: Mapping[str, Any], *, failed: bool) -> Any:
-    """What went wrong, for the model; output that says it is not said twice."""
-    if not failed:
-        return None
+def _read_error(fields: Mapping[str, Any]) -> Any:
     error = fields.get("error")
     if isinstance(error, Mapping):
         return {**error, "message": str(error.get("message") or "The tool failed and did not say why.")}
@@ -99,57 +150,51 @@ def _error(fields: Mapping[str, Any], *, failed: bool) -> Any:
     return output if isinstance(output, str) else None
 
 
-def _content(blocks: Any) -> list[Content] | None:
-    """Content blocks, where there is more than text could say."""
-    if not blocks:
-        return None
-    return [_block(block) for block in _each(blocks)]
+def _read_changed_blocks(content: Any, before: ToolResult, seen: Mapping[str, Any]) -> list[Content]:
+    """Blocks that the hook left unchanged are the tool's own, which can hold more than their JSON shows."""
+    own = list(_as_blocks(before.content))
+    shown = seen.get("content") or ()
+    return [
+        own[index] if index < len(own) and one == shown[index] else to_content(one)
+        for index, one in enumerate(_as_blocks(content))
+    ]
 
 
-def _unwrapped_content(fields: Mapping[str, Any], before: ToolResult) -> Sequence[Content] | None:
-    """The blocks that a hook has left as they were are the tool's own; where it speaks of output alone, that is all."""
-    own = before.content or ()
-    given = fields.get("content")
-    if given is None:
-        return own if "content" not in fields and fields.get("output") == before.output else None
-    shown = [(_shown(block), block) for block in own]
-    made = [next((block for seen, block in shown if seen == one), None) or _block(one) for one in _each(given)]
-    return made if given or own else None
-
-
-def _each(blocks: Any) -> Iterable[Any]:
-    """Blocks as a list, also where somebody gives only one."""
-    return [blocks] if isinstance(blocks, str | Mapping) else blocks
-
-
-def _shown(block: Content) -> dict[str, Any]:
-    """A block as hooks see it."""
-    if isinstance(block, Text):
-        return {"type": "text", "text": block.text}
-    if isinstance(block, Image):
-        data = base64.b64encode(block.data).decode()
-        return {"type": "image", "source": {"type": "base64", "media_type": block.mime_type, "data": data}}
-    return {"type": type(block).__name__.lower()}
-
-
-def _block(given: Any) -> Content:
-    """A block of a stranger; one of a kind that the bridge does not have is told as text."""
-    if isinstance(given, Content):
-        return given
-    block = _as_mapping(given)
-    if block.get("type") == "text":
-        return Text(str(block.get("text", "")))
-    source = _as_mapping(block.get("source"))
-    if block.get("type") != "image" or "data" not in source:
-        return Text(serialized(given))
-    try:
-        data = base64.b64decode(str(source["data"]), validate=True)
-    except (binascii.Error, ValueError):
-        return Text("[an image that cannot be read]")
-    return Image(data, str(source.get("media_type") or "image/png"))
+def _as_blocks(content: Any) -> Iterable[Any]:
+    """Tools and hooks may give one block instead of a list."""
+    if content is None:
+        return ()
+    return [content] if isinstance(content, str | bytes | Mapping | Content) else content
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
     return vars(value) if hasattr(value, "__dict__") else {}
+
+
+def _to_json_data(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth > MAX_DEPTH:
+        return "..."
+    try:
+        return _convert_object(value, depth + 1)
+    except Exception:  # third-party __str__ or model_dump
+        return f"<{type(value).__name__}>"
+
+
+def _convert_object(value: Any, depth: int) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if callable(dump := getattr(type(value), "model_dump", None)):
+        value = dump(value)
+    if isinstance(value, Mapping):
+        return {str(key): _to_json_data(item, depth) for key, item in value.items()}
+    if isinstance(value, list | tuple | AbstractSet):
+        return [_to_json_data(item, depth) for item in value]
+    return str(value)

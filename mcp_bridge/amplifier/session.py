@@ -1,4 +1,4 @@
-"""A session: the modules of a mount plan, mounted on one coordinator, from session:start to session:end."""
+"""A session: the modules of a mount plan on one coordinator, from session:start to session:end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.coordinator import CLEANUP, ModuleCoordinator
+from mcp_bridge.amplifier.coordinator import CLEANUP_TIMEOUT, NAMED_POINTS, ModuleCoordinator
 from mcp_bridge.amplifier.errors import MountCollision
 from mcp_bridge.amplifier.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_END, SESSION_START
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.loader import ModuleLoader
-from mcp_bridge.amplifier.mounts import NAMED
 from mcp_bridge.amplifier.plan import ModuleSpec, Plan
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.runtime.third_party import described, passes
@@ -25,7 +24,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 @dataclass(slots=True)
 class ModuleState:
-    """A module of the plan, and what is wrong with it; empty where it is mounted."""
+    """A module of the plan; `problem` is empty if it is mounted."""
 
     spec: ModuleSpec
     problem: str = ""
@@ -33,23 +32,23 @@ class ModuleState:
 
 @dataclass(slots=True)
 class Stats:
-    """What session:end tells of the session: calls of tools that have been answered, how many of them with an error."""
+    """The statistics in session:end: completed tool calls, and those with an error."""
 
     calls: int = 0
     errors: int = 0
 
     def count(self, *, failed: bool) -> None:
-        """One call more."""
+        """Count a call."""
         self.calls += 1
         self.errors += failed
 
 
 class Session:
-    """The modules of a plan at work. `problems` has a line for each that could not be mounted, or has nothing.
+    """The mounted modules of a plan. `problems` has a line for each module that is not mounted or mounts nothing.
 
-    `missing` are the hook modules among them: what they would have decided, nobody else can. `states` has all modules.
-    `shown` is what session:start tells of the plan, `ready` runs once every module is ready, `changed` when it begins
-    and when it has ended.
+    `missing` are the hook modules among them, without whose decisions no call may run; `states` has every module.
+    `shown` converts the plan for session:start, `ready` runs once every module is ready, and `changed` when the session
+    has begun and ended.
     """
 
     def __init__(self, coordinator: ModuleCoordinator, loader: ModuleLoader | None = None) -> None:
@@ -68,90 +67,88 @@ class Session:
         self._owners: dict[tuple[str, str], str] = {}
 
     async def begin(self, plan: Plan) -> None:
-        """Mount every module, have them ready, and say that the session starts. What fails is among the problems."""
+        """Mount every module, make it ready, and emit session:start. Failures are added to `problems`."""
         for spec in plan.everything():
             await self._mount(spec)
-        await self._get_ready()
+        await self._make_ready()
         if self.ready is not None:
             await self.ready(self.coordinator)
         self.changed()
         await self.coordinator.hooks.emit(SESSION_START, {"config": self.shown(self.coordinator.config)})
 
     async def end(self) -> None:
-        """Say that the session ends, and have the modules clean up, the last one first; none can hold that up."""
-        with anyio.move_on_after(CLEANUP):
-            await self.coordinator.hooks.emit(SESSION_END, {"stats": self._told()})
+        """Emit session:end and clean up the modules, the last one first; each step has a time limit."""
+        lasted = round((time.monotonic() - self._began) * 1000)
+        stats = {"calls": self.stats.calls, "errors": self.stats.errors, "duration_ms": lasted}
+        with anyio.move_on_after(CLEANUP_TIMEOUT):
+            await self.coordinator.hooks.emit(SESSION_END, {"stats": stats})
         await self.coordinator.cleanup()
         self.changed()
 
     def tools(self) -> dict[str, Any]:
-        """The mounted tools by their mount keys."""
+        """Return the mounted tools by their mount names."""
         mounted: dict[str, Any] = self.coordinator.get("tools")
         return dict(mounted)
 
     def tool(self, key: str) -> Any:
-        """The tool that is mounted under a key, or None."""
+        """Return the tool mounted under a name, or None."""
         return self.coordinator.get("tools", key)
 
     @property
     def hooks(self) -> HookRegistry:
-        """Who hears what happens in it."""
+        """The hooks of the coordinator."""
         return self.coordinator.hooks
 
-    async def _get_ready(self) -> None:
+    async def _make_ready(self) -> None:
         failed = await self.loader.session_ready(self.coordinator)
         self.problems += failed
-        for module, told in zip(self.loader.unready, failed, strict=True):
+        for module, line in zip(self.loader.unready, failed, strict=True):
             for state in self.states:
                 if state.spec.module == module and not state.problem:
-                    state.problem = told.removeprefix(f"{module}: ")
-                    self.missing += [module] if state.spec.kind == "hooks" else []  # it may have been to register
-            await self.coordinator.hooks.emit(MODULE_ON_SESSION_READY_FAILED, {"module_id": module, "error": told})
-
-    def _told(self) -> dict[str, Any]:
-        lasted = round((time.monotonic() - self._began) * 1000)
-        return {"calls": self.stats.calls, "errors": self.stats.errors, "duration_ms": lasted}
+                    state.problem = line.removeprefix(f"{module}: ")
+                    self.missing += [module] if state.spec.kind == "hooks" else []  # it may register its hooks there
+            await self.coordinator.hooks.emit(MODULE_ON_SESSION_READY_FAILED, {"module_id": module, "error": line})
 
     async def _mount(self, spec: ModuleSpec) -> None:
         self.states.append(ModuleState(spec))
-        before = self._marks()
+        before = self._take_snapshot()
         try:
             answer = await self.loader.load(spec.module, dict(spec.config), spec.source)
-            took = self._take(spec, answer)
+            used = self._accept_mount_result(spec, answer)
         except BaseException as error:
             if passes(error):
                 raise
-            await self._failed(spec, error)
+            await self._record_failure(spec, error)
             return
         finally:
-            for point in NAMED:
+            for point in NAMED_POINTS:
                 for name in self.coordinator.get(point):
                     self._owners.setdefault((point, name), spec.module)
-        if not took and self._marks() == before:
-            self._wrong(spec, "it mounted nothing. Look at its configuration, and at the log")
+        if not used and self._take_snapshot() == before:
+            self._add_problem(spec, "it mounted nothing. Check its configuration and the log")
 
-    async def _failed(self, spec: ModuleSpec, error: BaseException) -> None:
-        told = str(error) if isinstance(error, BridgeError) else described(error)
+    async def _record_failure(self, spec: ModuleSpec, error: BaseException) -> None:
+        problem = str(error) if isinstance(error, BridgeError) else described(error)
         collision = error if isinstance(error, MountCollision) else error.__cause__
         if isinstance(collision, MountCollision):
-            told += f" The other is of module '{self._owners.get((collision.point, collision.name), spec.module)}'."
-        logger.error("module %r is not mounted: %s", spec.module, told)
-        self._wrong(spec, told)
+            owner = self._owners.get((collision.point, collision.name), spec.module)
+            problem += f" The other belongs to module '{owner}'."
+        logger.error("module %r is not mounted: %s", spec.module, problem)
+        self._add_problem(spec, problem)
         if spec.kind == "hooks":
             self.missing.append(spec.module)
-        data = {"module_type": spec.kind, "module_id": spec.module, "error": told}
+        data = {"module_type": spec.kind, "module_id": spec.module, "error": problem}
         await self.coordinator.hooks.emit(MODULE_LOAD_FAILED, data)
 
-    def _wrong(self, spec: ModuleSpec, told: str) -> None:
-        self.problems.append(f"{spec.module}: {told}")
-        self.states[-1].problem = told
+    def _add_problem(self, spec: ModuleSpec, problem: str) -> None:
+        self.problems.append(f"{spec.module}: {problem}")
+        self.states[-1].problem = problem
 
-    def _take(self, spec: ModuleSpec, answer: Any) -> bool:
-        """Do what a module's `mount` has left to be done with its answer; whether there was anything."""
+    def _accept_mount_result(self, spec: ModuleSpec, answer: Any) -> bool:
+        """Mount a returned tool or provider, or register a returned cleanup; return whether it was one of these."""
         point = "tools" if is_tool(answer) else "providers" if is_provider(answer) else spec.kind
-        if point in NAMED and (is_tool(answer) or is_provider(answer)):
-            mounted = self.coordinator.get(point).values()
-            if not any(answer is one for one in mounted):
+        if point in NAMED_POINTS and (is_tool(answer) or is_provider(answer)):
+            if not any(answer is one for one in self.coordinator.get(point).values()):
                 self.coordinator.mount(point, answer)
             return True
         if callable(answer):
@@ -159,20 +156,20 @@ class Session:
             return True
         return False
 
-    def _marks(self) -> list[Any]:
-        """What a module can leave behind, to be compared."""
+    def _take_snapshot(self) -> list[Any]:
+        """Everything that a module can register, for comparison."""
         coordinator = self.coordinator
-        named = [{name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED]
+        named = [{name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED_POINTS]
         single = [id(coordinator.get("orchestrator")), id(coordinator.get("context"))]
         handlers = coordinator.hooks.list_handlers()
-        return [named, single, handlers, self.loader.waiting, *coordinator.marks()]
+        return [named, single, handlers, self.loader.waiting, *coordinator.take_snapshot()]
 
 
 def is_tool(answer: Any) -> bool:
-    """Whether this is a tool, by its shape."""
+    """Whether an object has the members of a tool."""
     return all(hasattr(answer, name) for name in ("name", "description")) and callable(getattr(answer, "execute", None))
 
 
 def is_provider(answer: Any) -> bool:
-    """Whether this is a provider, by its shape."""
+    """Whether an object has the members of a provider."""
     return hasattr(answer, "name") and callable(getattr(answer, "complete", None))

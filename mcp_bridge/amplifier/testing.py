@@ -1,4 +1,4 @@
-"""Stand-ins for tests of modules, under any runner, on asyncio and trio (the sections "Testing" of the contracts)."""
+"""Test doubles for tests of modules, on asyncio and trio (the sections "Testing" of the contracts)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.coordinator import ModuleCoordinator
+from mcp_bridge.amplifier.coordinator import Completed, ModuleCoordinator
 from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall, Usage
 from mcp_bridge.amplifier.models import HookResult, ModelInfo, ProviderInfo, ToolResult
-from mcp_bridge.amplifier.mounts import Done
 from mcp_bridge.runtime.third_party import settled
 
 
-class Recorded:
-    """An async method that keeps what it was called with."""
+class RecordedMethod:
+    """An async method that records its calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -25,7 +24,7 @@ class Recorded:
 
     @property
     def call_count(self) -> int:
-        """How often it was called."""
+        """The number of calls."""
         return len(self.calls)
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -34,12 +33,12 @@ class Recorded:
 
 
 class TestCoordinator(ModuleCoordinator):
-    """A coordinator of a session `test-session` that keeps what was mounted and shown, and allows what is asked.
+    """The coordinator of a session `test-session`. It records mounts and messages, and approves every request.
 
-    `approvals.answer` is what a person says, `approvals.asked` what they were asked, `display.shown` what they saw.
+    `approvals.answer` is the user's choice, `approvals.asked` has the requests, `display.shown` the messages.
     """
 
-    __test__ = False  # pytest would take it for a test
+    __test__ = False  # pytest would collect it
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         self.mount_history: list[dict[str, Any]] = []
@@ -49,13 +48,13 @@ class TestCoordinator(ModuleCoordinator):
         session = SimpleNamespace(session_id="test-session", parent_id=None, config=plan)
         super().__init__(session, self.approvals, self.display)
 
-    def mount(self, mount_point: str, module: Any, name: str | None = None) -> Done:
-        """Mount a module, and keep that."""
+    def mount(self, mount_point: str, module: Any, name: str | None = None) -> Completed:
+        """Mount a module and record it in `mount_history`."""
         self.mount_history.append({"mount_point": mount_point, "module": module, "name": name})
         return super().mount(mount_point, module, name)
 
-    def unmount(self, mount_point: str, name: str | None = None) -> Done:
-        """Take a module away, and keep that."""
+    def unmount(self, mount_point: str, name: str | None = None) -> Completed:
+        """Unmount a module and record it in `unmount_history`."""
         self.unmount_history.append({"mount_point": mount_point, "name": name})
         return super().unmount(mount_point, name)
 
@@ -64,34 +63,33 @@ MockCoordinator = TestCoordinator
 
 
 class MockApprovals:
-    """A person who always says the same."""
+    """An approval system that always returns `answer`."""
 
     def __init__(self, answer: str = "Allow") -> None:
         self.answer = answer
         self.asked: list[dict[str, Any]] = []
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
-        """The answer, whatever is asked."""
+        """Record a request and return `answer`."""
         self.asked.append({"prompt": prompt, "options": options, "timeout": timeout, "default": default})
         return self.answer
 
 
 class MockDisplay:
-    """Keeps what is shown."""
+    """Records messages."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[str, str, str]] = []
 
     def show_message(self, message: str, level: str, source: str = "hook") -> None:
-        """Keep a message."""
+        """Record a message."""
         self.shown.append((message, level, source))
 
 
 class MockTool:
-    """A tool that answers `return_value`, which amplifier-core calls `output`.
+    """A tool that returns `return_value`, which amplifier-core calls `output`; an exception is raised.
 
-    `call_count`, `inputs` and `last_input` say what it was called with; `execute.calls` too. A ToolResult is answered
-    as it is, an exception is raised.
+    `call_count`, `inputs`, `last_input` and `execute.calls` record its calls.
     """
 
     def __init__(
@@ -108,28 +106,28 @@ class MockTool:
         self.output = output if return_value is None else return_value
         self.input_schema = input_schema or {"type": "object", "properties": {}}
         self.inputs: list[dict[str, Any]] = []
-        self.execute = Recorded(self._execute)
+        self.execute = RecordedMethod(self._record_call)
 
     @property
     def call_count(self) -> int:
-        """How often it was called."""
+        """The number of calls."""
         return len(self.inputs)
 
     @property
     def last_input(self) -> dict[str, Any] | None:
-        """What it was called with last; None before that."""
+        """The input of the last call, or None."""
         return self.inputs[-1] if self.inputs else None
 
     @property
     def return_value(self) -> Any:
-        """What it answers."""
+        """The result of each call."""
         return self.output
 
     def get_schema(self) -> dict[str, Any]:
-        """The schema of its input."""
+        """Return the schema of the input."""
         return self.input_schema
 
-    def _execute(self, input: dict[str, Any]) -> ToolResult:
+    def _record_call(self, input: dict[str, Any]) -> ToolResult:
         self.inputs.append(deepcopy(input))
         if isinstance(self.output, BaseException):
             raise self.output
@@ -137,36 +135,36 @@ class MockTool:
 
 
 class MockContextManager:
-    """Remembers messages in `messages`, and never compacts them."""
+    """Stores messages in `messages`, and never compacts them."""
 
     def __init__(self, messages: Sequence[dict[str, Any]] = ()) -> None:
         self.messages = list(messages)
 
     async def add_message(self, message: dict[str, Any]) -> None:
-        """Remember a message."""
+        """Append a message."""
         self.messages.append(message)
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
     ) -> list[dict[str, Any]]:
-        """Every message, in a list of its own."""
+        """Return a copy of every message."""
         return list(self.messages)
 
     async def get_messages(self) -> list[dict[str, Any]]:
-        """Every message, in a list of its own."""
+        """Return a copy of every message."""
         return list(self.messages)
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Remember these alone."""
+        """Replace every message."""
         self.messages = list(messages)
 
     async def clear(self) -> None:
-        """Forget everything."""
+        """Remove every message."""
         self.messages = []
 
 
 class MockProvider:
-    """A language model that answers `responses` in turn, then the last one again. `requests` has what it was asked."""
+    """A language model that returns `responses` in turn, then the last one again. `requests` records its calls."""
 
     def __init__(self, responses: Sequence[str | ChatResponse] = ("Mock response",), name: str = "mock") -> None:
         self.name = name
@@ -175,21 +173,21 @@ class MockProvider:
 
     @property
     def call_count(self) -> int:
-        """How often it was asked."""
+        """The number of completions."""
         return len(self.requests)
 
     def get_info(self) -> ProviderInfo:
-        """A model with small windows."""
+        """Return a description with small windows."""
         return ProviderInfo(
             id=self.name, display_name=self.name, defaults={"context_window": 8192, "max_output_tokens": 1024}
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Its one model."""
+        """Return one model, `mock-1`."""
         return [ModelInfo(id="mock-1", display_name="Mock", context_window=8192, max_output_tokens=1024)]
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """The next response."""
+        """Record a request and return the next response."""
         self.requests.append(request)
         response = self.responses[min(self.call_count, len(self.responses)) - 1]
         if isinstance(response, ChatResponse):
@@ -198,38 +196,37 @@ class MockProvider:
         return ChatResponse(content=[TextBlock(text=response)], usage=usage, finish_reason="stop")
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """The calls that a response has."""
+        """Return the tool calls of a response."""
         return list(response.tool_calls or [])
 
 
 class EventRecorder:
-    """Keeps events as `(event, data)`. It is a handler, and what a loop can be given for its hooks."""
+    """Records events as `(event, data)`. It is a hook handler, and can replace the registry of an orchestrator."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
 
     async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Keep an event that a registry has emitted."""
         return await self.emit(event, data)
 
     async def emit(self, event: str, data: dict[str, Any] | None = None) -> HookResult:
-        """Keep an event, and let it go on."""
+        """Record an event and return `continue`."""
         self.events.append((event, dict(data or {})))
         return HookResult()
 
     record = emit
 
     def get_events(self, event_type: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-        """What was kept, all or of one name."""
+        """Return the recorded events, all or those of one name."""
         return [each for each in self.events if event_type in (None, each[0])]
 
     def clear(self) -> None:
-        """Forget it."""
+        """Remove every event."""
         self.events.clear()
 
 
 class ScriptedOrchestrator:
-    """A loop that answers `responses` in turn, then DONE, and calls neither model nor tools."""
+    """An orchestrator that returns `responses` in turn, then DONE. It calls neither model nor tools."""
 
     def __init__(self, responses: Sequence[str]) -> None:
         self.responses = list(responses)
@@ -238,7 +235,7 @@ class ScriptedOrchestrator:
     async def execute(
         self, prompt: str, context: Any, providers: dict[str, Any], tools: dict[str, Any], hooks: Any, **kwargs: Any
     ) -> str:
-        """The next response, with the events and messages of a turn."""
+        """Return the next response, and emit the events and store the messages of a turn."""
         response = self.responses[self.call_count] if self.call_count < len(self.responses) else "DONE"
         self.call_count += 1
         await hooks.emit("session:start", {"prompt": prompt})
@@ -249,7 +246,7 @@ class ScriptedOrchestrator:
 
 
 def create_test_coordinator() -> TestCoordinator:
-    """A coordinator with two tools, `echo` and `fail`, and a context."""
+    """Return a coordinator with two tools, `echo` and `fail`, and a context."""
     coordinator = TestCoordinator()
     coordinator.mount_points["tools"]["echo"] = MockTool("echo", "Echo response")
     coordinator.mount_points["tools"]["fail"] = MockTool("fail", ToolResult(success=False, error={"message": "failed"}))
@@ -258,9 +255,9 @@ def create_test_coordinator() -> TestCoordinator:
 
 
 async def wait_for(condition: Callable[[], bool], timeout: float = 1.0) -> bool:
-    """Whether a condition has come true within `timeout` seconds."""
+    """Poll a condition for up to `timeout` seconds; return whether it became true."""
     with anyio.move_on_after(timeout):
-        while not condition():  # noqa: ASYNC110 a stranger's condition tells nobody
+        while not condition():  # noqa: ASYNC110 a condition has no event to wait on
             await anyio.sleep(0.01)
         return True
     return condition()

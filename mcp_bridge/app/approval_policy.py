@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_bridge.amplifier.approvals import grants
+from mcp_bridge.amplifier.decisions import grants
 from mcp_bridge.approvals.audit import Audit
 from mcp_bridge.approvals.desk import Desk
 from mcp_bridge.approvals.folders import sockets_of, store_of

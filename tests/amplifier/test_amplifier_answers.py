@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.amplifier import ToolResult
-from mcp_bridge.amplifier.results import from_result, is_second_form, to_result, unwrapped
+from mcp_bridge.amplifier.results import from_hook_data, is_second_form, to_hook_data, to_result
 from mcp_bridge.amplifier.source.entries import Calls
 from mcp_bridge.contracts import tool as contracts
 from mcp_bridge.contracts.content import Audio, Image, Text
@@ -124,7 +124,7 @@ SEEN: dict[str, tuple[bool, list[str], Any]] = {
     "failed_once": (True, ["gone"], None),
     "blocks": (False, ["seen", "image/gif"], None),
     "foreign_blocks": (False, ["seen", "image/gif"], None),
-    "odd_blocks": (False, ['{"type": "sound", "n": 1}', "5", "[an image that cannot be read]"], None),
+    "odd_blocks": (False, ['{"type": "sound", "n": 1}', "5", "[unreadable image]"], None),
     "later": (False, ["later"], None),
 }
 ODD = {"b": "/w==", "at": "2026-01-02T00:00:00", "set": [1], "nan": None, "inf": [None]}
@@ -255,7 +255,7 @@ class Theirs:
         (None, False),
     ],
 )
-def test_the_second_form_is_told_by_its_id(answer: Any, second: bool) -> None:
+def test_the_second_form_is_recognized_by_its_id(answer: Any, second: bool) -> None:
     assert is_second_form(answer) is second
 
 
@@ -266,22 +266,27 @@ def test_an_empty_id_is_filled_in_and_another_kept() -> None:
         assert to_result(full, "call").tool_call_id == "own"
 
 
-def test_who_contradicts_themselves_has_failed() -> None:
+def test_blocks_in_the_form_of_mcp_are_content_too() -> None:
+    audio = {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}
+    assert to_result({"success": True, "content": [audio]}).content == [Audio(b"x", "audio/wav")]
+
+
+def test_a_contradictory_result_is_a_failure() -> None:
     assert to_result({"success": True, "is_error": True, "output": 1}).is_error
     assert to_result(SimpleNamespace(success=False, is_error=False, output=1)).is_error
 
 
 def test_hooks_see_the_first_form_with_the_error_and_every_block() -> None:
-    assert from_result(contracts.ToolResult(output=1)) == {"success": True, "output": 1, "error": None}
+    assert to_hook_data(contracts.ToolResult(output=1)) == {"success": True, "output": 1, "error": None}
     failed = contracts.ToolResult(success=False, error="no", output="kept")
-    assert from_result(failed) == {"success": False, "output": "kept", "error": {"message": "no"}}
-    told = contracts.ToolResult(success=False, error={"message": "no", "type": "X"})
-    assert from_result(told)["error"] == {"message": "no", "type": "X"}
+    assert to_hook_data(failed) == {"success": False, "output": "kept", "error": {"message": "no"}}
+    mapping = contracts.ToolResult(success=False, error={"message": "no", "type": "X"})
+    assert to_hook_data(mapping)["error"] == {"message": "no", "type": "X"}
     blocks = contracts.ToolResult(content=[Text("a"), Image(b"GIF", "image/gif"), Audio(b"x", "audio/wav")])
-    assert from_result(blocks)["content"] == [
+    assert to_hook_data(blocks)["content"] == [
         {"type": "text", "text": "a"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lG"}},
-        {"type": "audio"},
+        {"type": "image", "data": "R0lG", "mimeType": "image/gif"},
+        {"type": "audio", "data": "eA==", "mimeType": "audio/wav"},
     ]
 
 
@@ -290,33 +295,46 @@ BEFORE = contracts.ToolResult(
 )
 
 
+def changed_by_hook(changed: Any, before: contracts.ToolResult = BEFORE) -> contracts.ToolResult:
+    return from_hook_data(changed, before, to_hook_data(before))
+
+
 def test_a_result_that_comes_back_whole_keeps_what_is_unchanged() -> None:
-    shown = from_result(BEFORE)
-    assert unwrapped(shown, BEFORE) == BEFORE
-    masked = [{"type": "text", "text": "***"}, *shown["content"][1:]]
-    made = unwrapped({**shown, "output": "***", "content": masked}, BEFORE)
+    seen = to_hook_data(BEFORE)
+    assert changed_by_hook(seen) == BEFORE
+    masked = [{"type": "text", "text": "***"}, *seen["content"][1:]]
+    made = changed_by_hook({**seen, "output": "***", "content": masked})
     assert (made.output, made.content) == ("***", [Text("***"), BEFORE.content[1]])  # type: ignore[index]
     assert (made.success, made.tool_call_id, made.meta) == (True, "7", {"m": 1})
 
 
-def test_no_block_stays_that_says_what_a_hook_has_taken_out_of_the_output() -> None:
+def test_a_hook_may_return_a_single_block_in_either_form() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lG"}}
+    for given in (image, [image], {"type": "image", "data": "R0lG", "mimeType": "image/gif"}):
+        assert changed_by_hook({"success": True, "content": given}).content == [Image(b"GIF", "image/gif")]
+
+
+def test_content_is_dropped_when_the_output_changes_because_it_may_repeat_what_a_hook_has_redacted() -> None:
     for changed in ("***", {"success": True, "output": "***"}, {"success": True, "output": "***", "content": None}):
-        made = unwrapped(changed, BEFORE)
+        made = changed_by_hook(changed)
         assert (made.output, made.content) == ("***", None)
-    kept = unwrapped({"success": True, "output": "s3cret", "error": None}, BEFORE)
-    assert kept.content == BEFORE.content
+    assert changed_by_hook({"success": True, "output": "s3cret", "error": None}).content == BEFORE.content
+    assert changed_by_hook({**to_hook_data(BEFORE), "output": "***"}).content is None
 
 
 def test_a_hook_may_change_whether_a_result_is_a_failure() -> None:
     failed = contracts.ToolResult(success=False, output="out", error="no", code="own")
-    assert unwrapped("other", failed) == contracts.ToolResult(success=False, output="other", error="no", code="own")
-    mended = unwrapped({"success": True, "output": "out", "error": {"message": "no"}}, failed)
-    assert (mended.success, mended.error, mended.code) == (True, None, None)
-    broken = unwrapped(ToolResult(success=False, output="x", error={"message": "withheld"}), BEFORE)
-    assert (broken.is_error, broken.error_text) == (True, "withheld")
+    assert changed_by_hook({"n": 1}, failed) == contracts.ToolResult(
+        success=False, output={"n": 1}, error="no", code="own"
+    )
+    assert changed_by_hook("other", failed) == contracts.ToolResult(success=False, error="other", code="own")
+    fixed = changed_by_hook({"success": True, "output": "out", "error": {"message": "no"}}, failed)
+    assert (fixed.success, fixed.error, fixed.code) == (True, None, None)
+    broken = changed_by_hook(ToolResult(success=False, output="x", error={"message": "redacted"}))
+    assert (broken.is_error, broken.error_text) == (True, "redacted")
 
 
-async def test_an_error_that_a_tool_raises_on_purpose_is_told(tmp_path: Path) -> None:
+async def test_an_error_that_a_tool_raises_on_purpose_reaches_the_client(tmp_path: Path) -> None:
     text = "from mcp_bridge.contracts.errors import ToolError\n" + TOOLS.replace('Failure("s3cret")', 'ToolError("no")')
     assert ToolError("no").text == "no"
     async with Served(tmp_path, {"answers_told": text}).client() as client:

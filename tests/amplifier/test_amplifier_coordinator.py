@@ -61,9 +61,9 @@ async def test_two_tools_of_one_name_are_an_error() -> None:
     coordinator.mount("tools", tool)
     coordinator.mount("tools", tool)
     coordinator.mount("tools", tool, name="alias")
-    with pytest.raises(MountCollision, match="another 'read'"):
+    with pytest.raises(MountCollision, match="'read' is already mounted"):
         coordinator.mount("tools", MockTool("read"))
-    with pytest.raises(ValueError, match="another 'alias'"):
+    with pytest.raises(ValueError, match="'alias' is already mounted"):
         await coordinator.mount("tools", MockTool("other"), name="alias")
     assert coordinator.get("tools") == {"read": tool, "alias": tool}
 
@@ -78,7 +78,7 @@ async def test_two_tools_of_one_name_are_an_error() -> None:
         ("tools", None, "has no name"),
     ],
 )
-async def test_what_cannot_be_mounted_is_told(point: str, name: str | None, said: str) -> None:
+async def test_an_impossible_mount_is_an_error(point: str, name: str | None, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ModuleCoordinator().mount(point, object(), name=name)
 

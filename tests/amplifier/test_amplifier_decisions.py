@@ -187,7 +187,7 @@ GARBAGE = [
 @pytest.mark.parametrize("answer", GARBAGE, ids=lambda answer: type(answer).__name__)
 async def test_garbage_denies_a_call_and_is_left_out_elsewhere(answer: Any) -> None:
     result = await decided(answer, event="tool:pre")
-    assert (result.action, result.reason) == ("deny", "The hook '<lambda>' failed, so that nothing may go on.")
+    assert (result.action, result.reason) == ("deny", "The hook '<lambda>' failed, so the operation is denied.")
     assert (await decided(answer, ALL["modify"], event="tool:post")).action == "modify"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
-from mcp_bridge.amplifier.clocks import unhurried
+from mcp_bridge.amplifier.hooks import unhurried
 from mcp_bridge.amplifier.testing import EventRecorder
 from tests.kits.loops import BOTH_LOOPS
 
@@ -62,7 +62,7 @@ async def test_a_handler_that_raises_denies_a_call_and_is_left_out_elsewhere(err
         hooks.register(event, raising(error, waits=waits), name="bad")
         hooks.register(event, recorder)
     denied = await hooks.emit("tool:pre")
-    assert (denied.action, denied.reason) == ("deny", "The hook 'bad' failed, so that nothing may go on.")
+    assert (denied.action, denied.reason) == ("deny", "The hook 'bad' failed, so the operation is denied.")
     assert (await hooks.emit("tool:post")).action == "continue"
     assert [event for event, _ in recorder.events] == ["tool:post"]
 
@@ -116,7 +116,7 @@ async def test_a_synchronous_handler_that_is_slow_takes_no_time_from_the_next() 
 
 
 @BOTH_LOOPS
-async def test_a_handler_that_answers_when_its_time_is_over_is_heard_and_harms_no_other() -> None:
+async def test_a_late_decision_of_a_handler_counts_and_affects_no_other() -> None:
     hooks = HookRegistry(timeout=1)
 
     async def stubborn(event: str, data: dict[str, Any]) -> HookResult:
@@ -263,7 +263,7 @@ async def test_what_a_handler_shields_is_finished_when_its_time_is_over() -> Non
 
 
 @BOTH_LOOPS
-async def test_a_question_that_outlives_its_handler_gives_nobody_a_deadline() -> None:
+async def test_a_question_that_outlives_its_handler_leaves_no_deadline_behind() -> None:
     hooks, released = HookRegistry(timeout=2), anyio.Event()
 
     async def asks() -> None:

@@ -38,7 +38,7 @@ async def test_a_tool():
 """
 
 
-def test_the_stand_ins_have_the_shapes_of_what_they_stand_in_for() -> None:
+def test_the_test_doubles_satisfy_the_protocols() -> None:
     assert isinstance(MockTool(), ours.Tool)
     assert isinstance(MockProvider(), ours.Provider)
     assert isinstance(MockContextManager(), ours.ContextManager)

@@ -93,7 +93,7 @@ async def test_a_path_may_be_a_file_or_a_package_also_in_another(tmp_path: Path)
     assert sys.modules["a.b"].__file__ == str(tmp_path / "a" / "b" / "__init__.py")
 
 
-async def test_a_module_never_stands_in_the_way_of_what_others_import(tmp_path: Path) -> None:
+async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None:
     written(tmp_path, {"here.py": MODULE, "sched.py": "raise AssertionError('imported')", "needed_beside.py": ""})
     assert await where(tmp_path / "here.py") == "here.py"
     sys.modules.pop("sched", None)
@@ -123,7 +123,7 @@ async def test_two_modules_cannot_have_one_name_in_python(tmp_path: Path) -> Non
     ids=["empty", "several", "gone"],
 )
 async def test_a_folder_without_the_module_says_what_to_do(files: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ModuleLoadError, match=r"has no package .*\. Name it in pyproject\.toml"):
+    with pytest.raises(ModuleLoadError, match=r"has no package .*\. Declare it in pyproject\.toml"):
         await where(written(tmp_path, files))
 
 
@@ -146,7 +146,7 @@ BROKEN = {
     "collision": (
         "from mcp_bridge.amplifier.testing import MockTool\nasync def mount(coordinator, config):\n"
         "    for _ in range(2): await coordinator.mount('tools', MockTool('a'))",
-        "mount failed: MountCollision: mount at 'tools': there is another 'a'",
+        "mount failed: MountCollision: mount at 'tools': 'a' is already mounted",
     ),
     "needs amplifier-core": (
         "from amplifier_core.models import HookResult",
@@ -255,6 +255,6 @@ async def test_sources_say_where_their_module_is(tmp_path: Path, monkeypatch: py
         with pytest.raises(ModuleNotFoundError):
             missing.resolve()
     with pytest.raises(
-        ModuleNotFoundError, match=r"git\+https://host/x@main is not here yet\. Run: mcp-bridge module lock"
+        ModuleNotFoundError, match=r"git\+https://host/x@main has not been fetched\. Run: mcp-bridge module lock"
     ):
         GitSource("git+https://host/x@main", tmp_path / "no").resolve()

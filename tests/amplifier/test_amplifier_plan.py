@@ -44,7 +44,7 @@ def test_a_module_named_by_text_is_one_without_source_and_config() -> None:
     ]
 
 
-def test_what_others_stand_on_is_mounted_first() -> None:
+def test_dependencies_are_mounted_first() -> None:
     plan, problems = read(
         {"hooks": ["h"], "tools": ["t"], "providers": ["p"], "session": {"context": "c", "orchestrator": "o"}}
     )
@@ -92,13 +92,13 @@ WRONG: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize(("given", "path", "problem"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_told_with_its_path_in_the_plan(given: Any, path: str, problem: str) -> None:
+def test_a_problem_has_its_path_in_the_plan(given: Any, path: str, problem: str) -> None:
     _, problems = read(given)
     assert [one.path for one in problems] == [path]
     assert problems[0].problem.startswith(problem)
 
 
-def test_everything_that_is_wrong_is_told_and_the_rest_is_a_plan() -> None:
+def test_every_problem_is_reported_and_the_rest_is_a_plan() -> None:
     plan, problems = read({"tools": [{"module": 1}, "good", {"config": {}}], "hooks": 5})
     assert [one.path for one in problems] == ["tools[0].module", "tools[2].module", "hooks"]
     assert [spec.module for spec in plan.everything()] == ["good"]
@@ -165,7 +165,7 @@ def test_a_plan_is_a_settings_file_as_it_is_and_variables_are_expanded(tmp_path:
     from_settings(settings)
 
 
-def test_a_plan_that_is_the_file_is_told_with_its_lines(tmp_path: Path) -> None:
+def test_problems_of_a_plan_that_is_the_whole_file_have_lines(tmp_path: Path) -> None:
     written(tmp_path, {"plan.yaml": "tools:\n  - module: here\nhooks:\n  - {module: x, config: 5}\nagents: []\n"})
     said = refused(tmp_path / "plan.yaml").splitlines()
     assert said[0].startswith(f"{tmp_path}/plan.yaml:4: hooks[0].config: expected a mapping, found")

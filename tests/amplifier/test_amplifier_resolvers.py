@@ -173,18 +173,18 @@ TheirNotFound.__name__ = "ModuleNotFoundError"
         (TheirNotFound("gone"), Async),
     ],
 )
-async def test_not_found_is_not_found_whoever_says_it(error: Exception, kind: type[Resolver]) -> None:
+async def test_a_not_found_error_of_any_package_is_recognized(error: Exception, kind: type[Resolver]) -> None:
     with pytest.raises(ModuleNotFoundError, match="gone"):
         await loading(kind(error)).load("mine", {}, "hint")
 
 
 @pytest.mark.parametrize("error", [PermissionError("closed"), SystemExit("closed"), RuntimeError("closed")])
-async def test_anything_else_is_told_as_what_it_is(error: BaseException) -> None:
+async def test_any_other_error_of_a_resolver_is_reported(error: BaseException) -> None:
     with pytest.raises(ModuleLoadError, match=f"'mine': its source cannot be resolved: {type(error).__name__}: closed"):
         await loading(OfDocument(error)).load("mine")
 
 
-async def test_what_is_no_source_is_told() -> None:
+async def test_a_resolver_that_returns_no_source_is_an_error() -> None:
     with pytest.raises(ModuleLoadError, match="its source cannot be resolved: TypeError"):
         await loading(OfDocument(5)).load("mine")
     with pytest.raises(ModuleLoadError, match="its source cannot be resolved: AttributeError"):
@@ -200,7 +200,7 @@ async def test_a_coordinator_may_know_no_resolvers() -> None:
         await ModuleLoader(Small()).load("mine")
 
 
-async def test_a_source_that_nobody_looks_at_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_ignored_source_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ModuleNotFoundError):
         await ModuleLoader(TestCoordinator()).load("mine", {}, "git+https://host/mine")
     assert "no resolver is mounted" in caplog.text

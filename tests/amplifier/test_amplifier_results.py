@@ -47,14 +47,14 @@ def test_a_result_is_of_either_form(given: dict[str, Any], success: bool) -> Non
 
 
 @pytest.mark.parametrize("success", [True, False])
-def test_a_result_that_contradicts_itself_is_refused(success: bool) -> None:
+def test_a_contradictory_result_is_rejected(success: bool) -> None:
     with pytest.raises(ValidationError, match="contradict each other"):
         ToolResult(success=success, is_error=success, output="s3cret")
 
 
 @pytest.mark.parametrize("is_error", ["false", 0, "yes", []])
 def test_is_error_is_true_or_false(is_error: Any) -> None:
-    with pytest.raises(ValidationError, match="is_error is true or false"):
+    with pytest.raises(ValidationError, match="is_error must be true or false"):
         ToolResult(is_error=is_error)
 
 
@@ -136,7 +136,7 @@ def test_a_model_reads_the_output_whatever_is_in_it(result: ToolResult, text: st
     assert result.get_serialized_output() == text
 
 
-def test_an_output_that_contains_itself_is_cut_off() -> None:
+def test_an_output_that_contains_itself_is_truncated() -> None:
     output: dict[str, Any] = {"a": 1}
     output["itself"] = output
     assert '"..."' in ToolResult(output=output).get_serialized_output()
@@ -174,7 +174,7 @@ def test_blocks_of_every_kind_are_preserved() -> None:
         Message.model_validate({"role": "user", "content": [{"type": "sound"}]})
 
 
-def test_an_approval_time_is_no_nonsense() -> None:
+def test_an_invalid_approval_timeout_is_rejected() -> None:
     for seconds in (-1, float("nan"), "soon"):
         with pytest.raises(ValidationError):
             HookResult(approval_timeout=seconds)  # type: ignore[arg-type]

@@ -92,7 +92,7 @@ async def test_a_mount_may_answer_in_many_ways(what: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("answer", ["None", "{'name': 'x'}", "[MockTool('t')]"])
 async def test_who_mounts_nothing_is_reported(answer: str, tmp_path: Path) -> None:
     async with Begun(tmp_path, {"idle": f"async def mount(c, d): return {answer}"}) as session:
-        assert session.problems == ["idle: it mounted nothing. Look at its configuration, and at the log"]
+        assert session.problems == ["idle: it mounted nothing. Check its configuration and the log"]
 
 
 @BOTH_HOSTS
@@ -176,8 +176,8 @@ async def test_two_modules_with_one_name_are_an_error_that_names_both(text: str,
     async with Begun(tmp_path, {"first": COLLIDING["mounted"], "second": text}) as session:
         assert len(session.problems) == 1
         assert session.problems[0].startswith("second: ")
-        assert "mount at 'tools': there is another 'same'" in session.problems[0]
-        assert session.problems[0].endswith("The other is of module 'first'.")
+        assert "mount at 'tools': 'same' is already mounted" in session.problems[0]
+        assert session.problems[0].endswith("The other belongs to module 'first'.")
         assert len(session.tools()) == 1
 
 
@@ -190,7 +190,7 @@ async def test_who_takes_another_away_first_may_take_its_place(tmp_path: Path) -
 
 
 @BOTH_HOSTS
-async def test_modules_are_ready_after_all_mounts_and_what_fails_is_told(tmp_path: Path) -> None:
+async def test_modules_are_ready_after_all_mounts_and_failures_are_reported(tmp_path: Path) -> None:
     modules = {
         "early": "def mount(c, d): pass\nasync def on_session_ready(c): c.session_state['seen'] = [*c.get('tools')]",
         "bad": "def mount(c, d): return MockTool('bad')\ndef on_session_ready(c): raise ValueError('why')",
@@ -219,10 +219,10 @@ async def test_a_session_says_when_it_starts_and_when_it_ends(tmp_path: Path) ->
 
 
 @BOTH_LOOPS
-async def test_a_hook_that_hangs_at_the_end_keeps_nobody_from_cleaning_up(
+async def test_a_hook_that_hangs_at_session_end_does_not_prevent_cleanup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.amplifier.session.CLEANUP", 0.05)
+    monkeypatch.setattr("mcp_bridge.amplifier.session.CLEANUP_TIMEOUT", 0.05)
     text = "import anyio\ndef mount(c, d):\n    c.hooks.register('session:end', lambda e, d: anyio.sleep_forever())\n"
     begun = Begun(tmp_path, {"mine": f"{text}    return lambda: c.config['ended'].append(1)"})
     begun.coordinator.config["ended"] = []
@@ -267,7 +267,7 @@ async def test_a_plan_of_hooks_alone_is_served_with_its_problems(tmp_path: Path)
         assert served.coordinator.hooks.hears("tool:pre")
 
 
-def test_tools_and_providers_are_told_by_their_shape() -> None:
+def test_tools_and_providers_are_recognized_by_their_shape() -> None:
     assert (is_tool(MockTool()), is_provider(MockTool())) == (True, False)
     assert (is_tool(MockProvider()), is_provider(MockProvider())) == (False, True)
     assert not any(map(is_tool, (None, print, {"name": "x"}, "text")))

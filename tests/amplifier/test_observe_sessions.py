@@ -34,9 +34,9 @@ SLOW = {
     ),
 }
 WHAT = {
-    "mount": "its mount did not end within 1 seconds (mount_timeout)",
-    "a mount that has begun": "its mount did not end within 1 seconds (mount_timeout)",
-    "on_session_ready": "on_session_ready failed: it did not end within 1 seconds (mount_timeout)",
+    "mount": "its mount timed out after 1 seconds (mount_timeout)",
+    "a mount that has begun": "its mount timed out after 1 seconds (mount_timeout)",
+    "on_session_ready": "on_session_ready failed: it timed out after 1 seconds (mount_timeout)",
 }
 
 
@@ -92,7 +92,7 @@ async def test_a_resolver_that_never_answers_is_a_problem(tmp_path: Path) -> Non
 
     served = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), mount_timeout=1)
     with anyio.fail_after(PATIENCE):
-        with pytest.raises(Exception, match="its resolver did not end within"):
+        with pytest.raises(Exception, match="its resolver timed out after"):
             async with served.running():
                 pass
 

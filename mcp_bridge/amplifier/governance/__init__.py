@@ -1,1 +1,1 @@
-"""Amplifier's hooks around every call of the bridge: events, approvals, and what hooks make of a result."""
+"""Amplifier's hooks around every call of the bridge: events, approvals, and changes of results."""

@@ -1,6 +1,6 @@
-"""Approvals: whether a call may run is what was remembered, what a person says, or what the hook declares.
+"""Approvals of calls: a remembered decision, else the user's choice, else the default that the hook declares.
 
-The person is asked through the client, in both eras; where that cannot be, whoever runs `mcp-bridge approvals`.
+The client asks the user, in every protocol version. If it cannot, `mcp-bridge approvals` asks at a terminal.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 import anyio
 
-from mcp_bridge.amplifier.approvals import grants, scope_of
-from mcp_bridge.amplifier.decisions import OPTIONS, RESULT_KEYS
+from mcp_bridge.amplifier.decisions import OPTIONS, RESULT_KEYS, grants, scope_of
 from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.approvals.decisions import Decision, How, Scope, Subject
 from mcp_bridge.approvals.policy import Policy
@@ -31,14 +30,14 @@ from mcp_bridge.contracts.tool import ToolCall
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
-_RUNNING: ContextVar[tuple[ToolCall, CallContext] | None] = ContextVar("running", default=None)
+_RUNNING: ContextVar[tuple[ToolCall, CallContext] | None] = ContextVar("running_call", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One question about one call. `options` are None where nobody says; `timeout` is in seconds, None for none.
+    """One question about one call. `options` is None if its author declares none; `timeout` is in seconds.
 
-    `about` is what else the question is about: an answer that is to be passed on, say.
+    `about` is what else the user approves, such as the result of the call.
     """
 
     tool: str
@@ -52,7 +51,7 @@ class Case:
 
 
 class During:
-    """The block in which a call is the one that hooks run for; a class, because every event enters one."""
+    """The block in which hooks run for a call; a class, because a generator would slow every event down."""
 
     __slots__ = ("_running", "_token")
 
@@ -67,16 +66,16 @@ class During:
 
 
 class Asking:
-    """Finds out whether calls may run, as its `policy` says; without one, by asking the person at the client."""
+    """Decides whether calls may run, by a `policy`; without one it asks the user of the client."""
 
     def __init__(self, policy: Policy | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.policy = policy or Policy()
         self._clock = clock
 
     async def decide(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> bool:
-        """Whether the call may go on: what the person chose, a denial where they declined, else the hook's default.
+        """Whether the user allows the call; the hook's default applies if the user cannot be asked or does not answer.
 
-        Raises Overloaded where too many questions wait already.
+        Raises Overloaded where too many questions are pending.
         """
         case = Case(
             tool=call.name,
@@ -85,21 +84,21 @@ class Asking:
             options=tuple(asked.approval_options) if asked.approval_options else None,
             timeout=asked.approval_timeout,
             default=asked.approval_default,
-            about=_about(asked, call.kind),
+            about=_get_subject_data(asked, call.kind),
             kind=call.kind,
         )
         return (await self.settle(case, ctx)).allowed
 
     def during(self, call: ToolCall, ctx: CallContext) -> During:
-        """Let what runs in the block, such as a hook, ask about this call: see `running`."""
+        """Make this call the `running` one in the block, so that a hook can ask about it."""
         return During(call, ctx)
 
     def running(self) -> tuple[ToolCall, CallContext] | None:
-        """The call whose hooks run, if any do."""
+        """Return the call whose hooks are running, or None."""
         return _RUNNING.get()
 
     async def settle(self, case: Case, ctx: CallContext) -> Decision:
-        """Decide a case, remember what is to be remembered, and write down who has decided. Raises as `decide`."""
+        """Decide a case, remember the decision where the user wants that, and write the audit. Raises as `decide`."""
         subject = Subject.of(
             case.tool,
             case.arguments,
@@ -109,19 +108,21 @@ class Asking:
             session=ctx.session,
             about=case.about,
         )
-        options = case.options if case.options is not None else self._options(subject)
-        known = await self._known(subject, options, ctx.since)
-        decision = known or await self._asked(case, options, subject, ctx)
+        options = case.options if case.options is not None else self._get_options(subject)
+        known = await self._find_remembered(subject, options, ctx.since)
+        decision = known or await self._ask(case, options, ctx)
         if decision.again:
             return decision
         if decision.how in {"elicitation", "terminal"} and decision.scope in {"session", "always"}:
-            decision = await self._remember(subject, decision)
+            decision = await self._store_decision(subject, decision)
         if self.policy.audit is not None:
             await self.policy.audit.note(subject, decision)
         return decision
 
-    async def _known(self, subject: Subject, options: tuple[Any, ...], since: float | None) -> Decision | None:
-        """What was remembered, where it could be chosen again; the answer to what was asked `since` comes first."""
+    async def _find_remembered(
+        self, subject: Subject, options: tuple[Any, ...], since: float | None
+    ) -> Decision | None:
+        """Return a remembered decision that these options offer, unless it is newer than a question asked `since`."""
         began = self._clock()
         remembered = self.policy.remembered
         grant = await remembered.find(subject, set(map(scope_of, options))) if remembered is not None else None
@@ -130,76 +131,76 @@ class Asking:
         logger.info("tool %r: allowed, as remembered (%s, %s)", subject.tool, grant.scope, grant.id[:12])
         return Decision(scope=grant.scope, how="remembered", seconds=self._clock() - began)
 
-    async def _asked(self, case: Case, options: tuple[Any, ...], subject: Subject, ctx: CallContext) -> Decision:
-        """What a person says, the first who can be asked; or the default. `seconds` are those of the person."""
+    async def _ask(self, case: Case, options: tuple[Any, ...], ctx: CallContext) -> Decision:
+        """Return the user's decision, or the default. `seconds` is the time that the user took."""
         began = self._clock()
         try:
             with anyio.fail_after(case.timeout):
-                decision = await self._by_person(case, options, subject, ctx)
+                decision = await self._ask_user(case, options, ctx)
         except (MissingCapability, ToolUnavailable, QuestionExpired) as error:
-            decision = _by_default(case, "default", f"nobody could be asked: {error}")
+            decision = _apply_default(case, "default", f"the user cannot be asked: {error}")
         except TimeoutError:
-            decision = _by_default(case, "timeout", "nobody answered in time")
+            decision = _apply_default(case, "timeout", "the user did not answer in time")
         if decision.how in {"default", "timeout"} and decision.allowed:
             await ctx.attended()
         return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
 
-    async def _by_person(self, case: Case, options: tuple[Any, ...], subject: Subject, ctx: CallContext) -> Decision:
-        """Raises what asking the client does, where nobody is at a terminal either."""
+    async def _ask_user(self, case: Case, options: tuple[Any, ...], ctx: CallContext) -> Decision:
+        """Raises the errors of `ctx.ask` if no terminal can ask either."""
         try:
             answer = await ctx.ask(case.prompt, Literal[options])
-        except (ApprovalDeclined, InvalidAnswer) as error:  # whoever answers, says nothing that allows
-            logger.warning("tool %r: denied, because the answer was none: %s", case.tool, _line(error))
+        except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
+            logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, _escape_line(error))
             return Decision(scope="deny", how="elicitation")
         except (MissingCapability, ToolUnavailable):
-            scope = await self._at_the_desk(case, options, ctx)
+            scope = await self._ask_terminal(case, options, ctx)
             if scope is None:
                 raise
-            logger.info("tool %r: somebody at a terminal said %s", case.tool, scope)
+            logger.info("tool %r: a user at a terminal chose %s", case.tool, scope)
             return Decision(scope=scope, how="terminal")
-        logger.info("tool %r: a person said %r", case.tool, answer.data if answer.accepted else answer.action)
+        logger.info("tool %r: the user chose %r", case.tool, answer.data if answer.accepted else answer.action)
         scope = scope_of(answer.data) if answer.accepted else "deny"
         return Decision(scope=scope, how="elicitation", seconds=answer.seconds, again=answer.again)
 
-    async def _at_the_desk(self, case: Case, options: tuple[Any, ...], ctx: CallContext) -> Scope | None:
+    async def _ask_terminal(self, case: Case, options: tuple[Any, ...], ctx: CallContext) -> Scope | None:
         if self.policy.desk is None:
             return None
         scopes = [scope for scope in dict.fromkeys(map(scope_of, options)) if scope != "deny"]
         with ctx.paused():
             return await self.policy.desk.ask(case.tool, case.arguments, case.prompt, scopes)
 
-    async def _remember(self, subject: Subject, decision: Decision) -> Decision:
-        """The decision as it holds: once, where nothing is remembered, or no session can be told from others."""
+    async def _store_decision(self, subject: Subject, decision: Decision) -> Decision:
+        """Return the decision with its effective scope: `once` if it cannot be remembered."""
         remembered = self.policy.remembered
         if remembered is None or (decision.scope == "session" and not subject.session):
             return replace(decision, scope="once")
         await remembered.keep(subject, decision.scope)
         return decision
 
-    def _options(self, subject: Subject) -> tuple[str, ...]:
-        """The policy's own without those that remember, where nothing could be; if none then allows, the plain ones."""
-        void: set[Scope] = set() if subject.session else {"session"}
+    def _get_options(self, subject: Subject) -> tuple[str, ...]:
+        """Leave out options that cannot be remembered; return OPTIONS if none of the others allows."""
+        unavailable: set[Scope] = set() if subject.session else {"session"}
         if self.policy.remembered is None:
-            void |= {"session", "always"}
-        options = tuple(option for option in self.policy.options if scope_of(option) not in void)
+            unavailable |= {"session", "always"}
+        options = tuple(option for option in self.policy.options if scope_of(option) not in unavailable)
         return options if any(map(grants, options)) else OPTIONS
 
 
-def _about(asked: HookResult, kind: str) -> Any:
-    """What is to be passed on: an answer, or what a prompt has come to; None before a tool has run."""
+def _get_subject_data(asked: HookResult, kind: str) -> Any:
+    """Return the prompt text or the result that the user approves; None before a tool has run."""
     data = asked.data or {}
     if kind == "prompt":
         return [data.get("prompt"), data.get("messages")]
     return next((data[key] for key in RESULT_KEYS if key in data), None)
 
 
-def _by_default(case: Case, how: How, why: str) -> Decision:
+def _apply_default(case: Case, how: How, reason: str) -> Decision:
     allowed = case.default == "allow"
-    words = "allowed" if allowed else "denied"
-    logger.warning("tool %r: %s by default, because %s", case.tool, words, _line(why).rstrip("."))
+    outcome = "allowed" if allowed else "denied"
+    logger.warning("tool %r: %s by default, because %s", case.tool, outcome, _escape_line(reason).rstrip("."))
     return Decision(scope="once" if allowed else "deny", how=how)
 
 
-def _line(said: object) -> str:
-    """What a client may have worded, as one line of the log."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(said))
+def _escape_line(text: object) -> str:
+    """Escape text that a client may have written, so that it stays one line of the log."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))

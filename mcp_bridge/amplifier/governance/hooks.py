@@ -1,42 +1,73 @@
 """Amplifier's hooks around the calls of every source: tool:pre, tool:post, tool:error, prompt:submit (HOOK_CONTRACT).
 
-Whoever asks is asked through `Approvals`. What a hook changes is compared by value; changed arguments and results
-are validated again by the pipeline.
+Questions of hooks go to the user through `Approvals`. A change is detected by value, and the pipeline validates changed
+arguments and results again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, Protocol, cast
 
-from mcp_bridge.amplifier.decisions import RESULT_KEYS
-from mcp_bridge.amplifier.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
-from mcp_bridge.amplifier.governance.call_events import Approvals, Emitting, Hooked
-from mcp_bridge.amplifier.governance.prompt_submission import Submitted
-from mcp_bridge.amplifier.governance.result_data import shown, taken
-from mcp_bridge.amplifier.models import ContextInjection
+from mcp_bridge.amplifier.decisions import OPTIONS, RESULT_KEYS, injections
+from mcp_bridge.amplifier.events import (
+    APPROVAL_DENIED,
+    APPROVAL_GRANTED,
+    APPROVAL_REQUIRED,
+    PROMPT_SUBMIT,
+    TOOL_ERROR,
+    TOOL_POST,
+    TOOL_PRE,
+    USER_NOTIFICATION,
+)
+from mcp_bridge.amplifier.models import ContextInjection, HookResult
+from mcp_bridge.amplifier.results import from_hook_data, to_content, to_hook_data
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import CallError, Denied, InvalidArguments, InvalidOutput
+from mcp_bridge.contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
 from mcp_bridge.contracts.extension import CallNext, Stage
+from mcp_bridge.contracts.levels import Level
+from mcp_bridge.contracts.prompt import Message
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.wire.messages import ROLES, messages
 from mcp_bridge.wire.outcomes import failure
 from mcp_bridge.wire.values import Unreadable, as_text, plain, to_result
+from mcp_bridge.wire.versions import STATELESS
+
+
+class Hooked(Protocol):
+    """The hooks of one session."""
+
+    def hears(self, event: str) -> bool:
+        """Whether an event has a handler."""
+
+    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Return the combined decision of the handlers; its `data` is None if none of them decides anything."""
+
+
+class Approvals(Protocol):
+    """Asks the user about calls."""
+
+    async def decide(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> bool:
+        """Whether the call is allowed."""
+
+    def during(self, call: ToolCall, ctx: CallContext) -> AbstractContextManager[None]:
+        """Make this call the one that hooks in the block ask about."""
+
 
 Lends = Callable[[CallContext], AbstractAsyncContextManager[Hooked]]
 Ended = Callable[[CallContext, ToolResult], None]
 
-
-_AGREED = "a hook has changed the arguments that a person had agreed to, and nobody was asked again"
-_ADVICE = "A hook has changed the arguments; whoever runs this server has to mend that."
+_NOT_ASKED_AGAIN = "a hook changed the arguments after the user approved them"
+_ADVICE = "A hook changed the arguments. The operator of this server must fix the hook."
 
 
 class Hooks:
-    """Middleware that has the hooks of a call's session decide about the call. `hooked` lends them for as long.
+    """Middleware that runs the hooks of a call's session; `hooked` opens them for the duration of the call.
 
-    `ended` hears of every call of a tool that has a result.
+    `ended` receives every tool call with its result.
     """
 
     stage = Stage.DECIDE
@@ -47,53 +78,110 @@ class Hooks:
         self._ended = ended
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        """A denial, of a hook or of a person, is a failed result as every other is. Raises what `hooked` does."""
+        """Run the call under its hooks. A denial is a failed result. Raises what `hooked` raises."""
         if call.kind == "tool":
             async with self._hooked(ctx) as hooks:
-                result = await Governed(hooks, self._approvals, call, ctx).run(call_next)
+                result = await _ToolRun(hooks, self._approvals, call, ctx).run(call_next)
                 self._ended(ctx, result)
                 return result
         if call.kind == "prompt":
             async with self._hooked(ctx) as hooks:
-                return await Submitted(hooks, self._approvals, call, ctx).run(call_next)
+                return await _PromptRun(hooks, self._approvals, call, ctx).run(call_next)
         return await call_next(call, ctx)
 
 
-class Governed(Emitting):
-    """One call of a tool under its hooks."""
+class _Run:
+    """One call under its hooks: the call as they change it, and the texts that they inject for the model."""
 
+    __slots__ = ("_approvals", "_call", "_ctx", "_hooks", "_injected")
+
+    def __init__(self, hooks: Hooked, approvals: Approvals, call: ToolCall, ctx: CallContext) -> None:
+        self._hooks = hooks
+        self._approvals = approvals
+        self._call = call
+        self._ctx = ctx
+        self._injected: list[ContextInjection] = []
+
+    def _describe_call(self) -> dict[str, Any]:
+        """The fields that every event of this call has."""
+        given = self._call.arguments
+        arguments = dict(given) if isinstance(given, Mapping) else {}
+        return {"tool_name": self._call.name, "tool_input": arguments, "tool_call_id": self._call.id}
+
+    async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Return the decision of hooks. Their messages to the user go to the client's log."""
+        with self._approvals.during(self._call, self._ctx):
+            decided = await self._hooks.decide(event, data)
+        self._injected += injections(decided)
+        if decided.user_message:
+            await self._log_message(decided)
+            if self._hooks.hears(USER_NOTIFICATION):
+                source, level = decided.user_message_source, decided.user_message_level
+                notification = {"message": decided.user_message, "level": level, "source": source}
+                answer = await self._hooks.decide(USER_NOTIFICATION, {**self._describe_call(), **notification})
+                await self._log_message(answer)  # without another notification, which could go on forever
+        return decided
+
+    async def _log_message(self, decided: HookResult) -> None:
+        if decided.user_message:
+            level = cast("Level", decided.user_message_level)
+            await self._ctx.log(level, decided.user_message, decided.user_message_source)
+
+    async def _approve(self, decided: HookResult, event: str, prompt: str, declined: str) -> None:
+        """Ask the user where hooks demand it, and emit the approval events. Raises ApprovalDeclined."""
+        if decided.action != "ask_user":
+            return
+        asked = decided if decided.approval_prompt else decided.model_copy(update={"approval_prompt": prompt})
+        options = list(asked.approval_options or OPTIONS)
+        data = {**self._describe_call(), "event": event, "prompt": asked.approval_prompt, "options": options}
+        await self._notify(APPROVAL_REQUIRED, data)
+        allowed = await self._approvals.decide(self._call, self._ctx, asked)
+        await self._notify(APPROVAL_GRANTED if allowed else APPROVAL_DENIED, data)
+        self._ctx.agreed = self._call
+        if not allowed:
+            raise ApprovalDeclined(f"{declined}: {decided.reason}" if decided.reason else f"{declined}.")
+
+    async def _notify(self, event: str, data: dict[str, Any]) -> None:
+        """Emit an event whose handlers cannot stop the call."""
+        if self._hooks.hears(event):
+            await self._emit(event, data)
+
+
+class _ToolRun(_Run):
     __slots__ = ()
 
     async def run(self, call_next: CallNext) -> ToolResult:
-        """Carry out the call. A cancellation passes, and no hook hears of it: nobody waits for the call any more."""
+        """Run the tool. A cancelled call emits no event: its client no longer waits for a result."""
         try:
             if self._hooks.hears(TOOL_PRE):
-                await self._before()
-            result = await self._answer(call_next)
+                await self._emit_pre()
+            result = await self._run_tool(call_next)
             if self._hooks.hears(TOOL_POST):
-                result = await self._after(result)
+                result = await self._emit_post(result)
         except CallError as error:
             result = failure(error)
         if result.is_error and self._hooks.hears(TOOL_ERROR):
-            await self._failed(result)
-        return _with(result, self._read)
+            error_data = {"message": result.error_text, "type": result.code or "tool_error"}
+            result_data = dict.fromkeys(RESULT_KEYS, to_hook_data(result))
+            await self._emit(TOOL_ERROR, {**self._describe_call(), "error": error_data, **result_data})
+        return _append_injections(result, self._injected)
 
-    async def _before(self) -> None:
-        """Have hooks decide about the call. Raises Denied, ApprovalDeclined, InvalidArguments."""
-        name, about = self._call.name, self._about()
-        decided = await self._emit(TOOL_PRE, about)
+    async def _emit_pre(self) -> None:
+        """Let hooks change or stop the call. Raises Denied, ApprovalDeclined, InvalidArguments."""
+        name, data = self._call.name, self._describe_call()
+        decided = await self._emit(TOOL_PRE, data)
         if decided.action == "deny":
-            raise Denied(f"Tool '{name}' was denied: {decided.reason or 'a policy refuses this call'}")
-        changed = (decided.data or about).get("tool_input")
-        if changed is not about["tool_input"]:
-            given, self._call = self._call, replace(self._call, arguments=_arguments(changed, name))
-            if self._ctx.agreed is given and decided.action != "ask_user" and changed != about["tool_input"]:
-                raise Denied(f"Tool '{name}' was denied: {_AGREED}")
-            self._check()
+            raise Denied(f"Tool '{name}' was denied: {decided.reason or 'a policy denies this call'}")
+        changed = (decided.data or data).get("tool_input")
+        if changed is not data["tool_input"]:
+            given, self._call = self._call, replace(self._call, arguments=_check_arguments(changed, name))
+            if self._ctx.agreed is given and decided.action != "ask_user" and changed != data["tool_input"]:
+                raise Denied(f"Tool '{name}' was denied: {_NOT_ASKED_AGAIN}")
+            self._check_call()
         await self._approve(decided, TOOL_PRE, f"Allow the tool '{name}' to run?", f"Tool '{name}' was not approved")
 
-    def _check(self) -> None:
-        """Nobody is asked about a call that cannot be, and no model told to mend what hooks have done."""
+    def _check_call(self) -> None:
+        """Before the user is asked. The advice differs because the model cannot fix what a hook has changed."""
         if self._ctx.check is None:
             return
         try:
@@ -101,59 +189,99 @@ class Governed(Emitting):
         except InvalidArguments as error:
             raise InvalidArguments(error.details, tool=self._call.name, advice=_ADVICE) from None
 
-    async def _answer(self, call_next: CallNext) -> ToolResult:
-        """What the tool returned, also where that does not fit its schema."""
+    async def _run_tool(self, call_next: CallNext) -> ToolResult:
+        """Hooks receive a result that violates its schema as a failure."""
         try:
             result: Any = await call_next(self._call, self._ctx)
         except InvalidOutput as error:
             return failure(error)
         return result if isinstance(result, ToolResult) else to_result(result)
 
-    async def _after(self, result: ToolResult) -> ToolResult:
-        """The result, as hooks have changed it. Raises Denied, ApprovalDeclined, InvalidOutput."""
+    async def _emit_post(self, result: ToolResult) -> ToolResult:
+        """Return the result as hooks change it. Raises Denied, ApprovalDeclined, InvalidOutput."""
         result = to_result(result)
-        name, seen = self._call.name, shown(result)
-        decided = await self._emit(TOOL_POST, {**self._about(), **dict.fromkeys(RESULT_KEYS, seen)})
+        name, seen = self._call.name, to_hook_data(result)
+        decided = await self._emit(TOOL_POST, {**self._describe_call(), **dict.fromkeys(RESULT_KEYS, seen)})
         if decided.action == "deny":
-            raise Denied(f"The answer of tool '{name}' is withheld: {decided.reason or 'a policy says so'}")
-        what = f"The answer of tool '{name}' is withheld, because it was not approved"
-        await self._approve(decided, TOOL_POST, f"Pass on what the tool '{name}' has answered?", what)
+            raise Denied(f"The result of tool '{name}' was denied: {decided.reason or 'a policy denies it'}")
+        declined = f"The result of tool '{name}' was not approved"
+        await self._approve(decided, TOOL_POST, f"Return the result of the tool '{name}'?", declined)
         data = decided.data or {}
         changed = next((data[key] for key in RESULT_KEYS if key in data and data[key] != seen), None)
         if changed is None:
             return result
         try:
-            return taken(changed, result, seen)
+            return from_hook_data(changed, result, seen)
         except Unreadable as error:
-            wrong = f"$: a hook has made of it what cannot be told: {error}"
-            raise InvalidOutput([wrong], tool=name, output=None) from error
-
-    async def _failed(self, result: ToolResult) -> None:
-        error = {"message": result.error_text, "type": result.code or "tool_error"}
-        await self._emit(TOOL_ERROR, {**self._about(), "error": error, **dict.fromkeys(RESULT_KEYS, shown(result))})
+            raise InvalidOutput(
+                [f"$: a hook returned an unreadable result: {error}"], tool=name, output=None
+            ) from error
 
 
-def _arguments(changed: Any, tool: str) -> dict[str, Any]:
-    """Arguments as hooks have changed them. Raises InvalidArguments for what can be none."""
+class _PromptRun(_Run):
+    """prompt:submit is emitted once the text of the prompt exists, because hooks judge the text."""
+
+    __slots__ = ()
+
+    async def run(self, call_next: CallNext) -> ToolResult:
+        """Return the prompt's messages as hooks change them. Raises Denied, ApprovalDeclined, and prompt errors."""
+        result = to_result(await call_next(self._call, self._ctx))
+        if result.is_error or not self._hooks.hears(PROMPT_SUBMIT):
+            return result
+        name, sent = self._call.name, messages(result.content or (), STATELESS)
+        text = "\n\n".join(one["content"]["text"] for one in sent if one["content"].get("type") == "text")
+        decided = await self._emit(PROMPT_SUBMIT, {**self._describe_call(), "prompt": text, "messages": sent})
+        if decided.action == "deny":
+            raise Denied(f"Prompt '{name}' was denied: {decided.reason or 'a policy denies it'}")
+        await self._approve(decided, PROMPT_SUBMIT, f"Use the prompt '{name}'?", f"Prompt '{name}' was not approved")
+        changed = _read_changed_messages(decided.data or {}, sent, text)
+        content = result.content if changed is None else changed
+        injected = [Message(Text(one.content), _check_role(one.role)) for one in self._injected]
+        return replace(result, content=(*(content or ()), *injected))
+
+    def _describe_call(self) -> dict[str, Any]:
+        return {"prompt_name": self._call.name, "arguments": dict(self._call.arguments or {})}
+
+
+def _check_arguments(changed: Any, tool: str) -> dict[str, Any]:
     if not isinstance(changed, Mapping):
-        found = f"$: a hook has made {type(changed).__name__} of the object"
-        raise InvalidArguments([found], tool=tool, advice=_ADVICE)
+        problem = f"$: a hook replaced the object by a value of type {type(changed).__name__}"
+        raise InvalidArguments([problem], tool=tool, advice=_ADVICE)
     try:
-        made: dict[str, Any] = plain(changed)
+        arguments: dict[str, Any] = plain(changed)
     except Unreadable as error:
         raise InvalidArguments([f"$: {error}"], tool=tool, advice=_ADVICE) from error
-    return made
+    return arguments
 
 
-def _with(result: ToolResult, injected: Sequence[ContextInjection]) -> ToolResult:
-    """The result, and after it what hooks want the model to read."""
+def _append_injections(result: ToolResult, injected: Sequence[ContextInjection]) -> ToolResult:
     if not injected:
         return result
-    read = [Text(one.content, annotations={"audience": ["assistant"]}) for one in injected]
+    texts = [Text(one.content, annotations={"audience": ["assistant"]}) for one in injected]
     own: Any = result.content
     if own is None:
-        silent = (None, "", result.error_text) if result.is_error else (None, "")  # an error is told before the content
+        silent = (None, "", result.error_text) if result.is_error else (None, "")  # the wire adds the error text itself
         own = () if result.output in silent else (Text(as_text(result.output)),)
     elif isinstance(own, str | bytes | Content):
         own = (own,)
-    return replace(result, content=(*own, *read))
+    return replace(result, content=(*own, *texts))
+
+
+def _read_changed_messages(data: Mapping[str, Any], sent: Sequence[Any], text: str) -> list[Message] | None:
+    """Hooks change the messages, or the text alone, which replaces them by one message. Returns None for no change."""
+    changed = data.get("messages", sent)
+    if changed != sent and isinstance(changed, Sequence) and not isinstance(changed, str):
+        return [_read_message(one) for one in changed]
+    prompt = data.get("prompt", text)
+    return None if prompt == text else [Message(Text(as_text(prompt)))]
+
+
+def _read_message(given: Any) -> Message:
+    if not isinstance(given, Mapping):
+        return Message(Text(as_text(given)))
+    return Message(to_content(given.get("content", "")), _check_role(given.get("role")))
+
+
+def _check_role(role: Any) -> Literal["user", "assistant"]:
+    """MCP prompts have no system role."""
+    return role if role in ROLES else "user"

@@ -11,8 +11,8 @@ import json
 import logging
 from typing import Any
 
-from mcp_bridge.amplifier.clocks import unhurried
 from mcp_bridge.amplifier.governance.approval import Asking, Case
+from mcp_bridge.amplifier.hooks import unhurried
 from mcp_bridge.amplifier.interfaces import ApprovalRequest, ApprovalResponse
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.runtime.third_party import passes

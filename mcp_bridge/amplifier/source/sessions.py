@@ -13,7 +13,7 @@ from weakref import ref
 import anyio
 from anyio.abc import TaskGroup
 
-from mcp_bridge.amplifier.governance.call_events import Hooked
+from mcp_bridge.amplifier.governance.hooks import Hooked
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from mcp_bridge.amplifier.coordinator import ModuleCoordinator
-from mcp_bridge.amplifier.mounts import NAMED
+from mcp_bridge.amplifier.coordinator import NAMED_POINTS, ModuleCoordinator
 from mcp_bridge.amplifier.session import ModuleState, Session
 from mcp_bridge.amplifier.source.addresses import shown
 from mcp_bridge.amplifier.source.contributions import collected, contributors
@@ -72,7 +71,7 @@ def told(session: Session) -> dict[str, Any]:
         "problems": list(session.problems),
         "orchestrator": _kind(coordinator.get("orchestrator")),
         "context": _kind(coordinator.get("context")),
-        **{point: dict(_mounted(coordinator.get(point))) for point in NAMED},
+        **{point: dict(_mounted(coordinator.get(point))) for point in NAMED_POINTS},
         "hooks": {
             event: [{"name": one.name, "priority": one.priority} for one in registered]
             for event, registered in sorted(session.hooks.registrations().items())

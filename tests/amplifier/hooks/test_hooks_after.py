@@ -200,7 +200,7 @@ async def test_a_hook_may_make_a_failure_of_an_answer_and_an_answer_of_a_failure
 
 
 @pytest.mark.parametrize("odd", [{"success": True, "content": [7, {"type": "?"}]}, {1, 2}, object(), float("nan")])
-async def test_an_odd_change_is_told_somehow_and_breaks_nothing(mode: str, odd: Any) -> None:
+async def test_an_odd_change_becomes_a_readable_result(mode: str, odd: Any) -> None:
     house = house_of("fine")
     house.on("tool:post", modify(result=odd))
     async with visited(house, mode) as client:
@@ -208,18 +208,18 @@ async def test_an_odd_change_is_told_somehow_and_breaks_nothing(mode: str, odd: 
         assert (await client.call_tool("t", {})).content is not None
 
 
-async def test_an_answer_that_a_hook_denies_is_withheld(mode: str) -> None:
+async def test_a_result_that_a_hook_denies_does_not_reach_the_client(mode: str) -> None:
     house = house_of(SECRET)
     house.on("tool:post", deny("too much"))
     house.on("tool:error")
     result = await called(house, mode)
     assert code_of(result) == "denied"
-    assert texts(result) == ["The answer of tool 't' is withheld: too much"]
+    assert texts(result) == ["The result of tool 't' was denied: too much"]
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["denied"]
     assert SECRET not in str(house.of("tool:error"))
 
 
-async def test_an_answer_is_withheld_where_a_hook_crashes_after_the_call(mode: str) -> None:
+async def test_a_result_does_not_reach_the_client_if_a_hook_crashes_after_the_call(mode: str) -> None:
     house = house_of(SECRET)
     house.on("tool:post", lambda data: 1 / 0)
     result = await called(house, mode)
@@ -229,17 +229,17 @@ async def test_an_answer_is_withheld_where_a_hook_crashes_after_the_call(mode: s
 
 @EVERY_ERA
 @pytest.mark.parametrize(("choice", "code"), [("Allow", None), ("Deny", "approval_declined")])
-async def test_a_person_may_be_asked_about_an_answer(mode: str, choice: str, code: str | None) -> None:
+async def test_the_user_can_be_asked_about_a_result(mode: str, choice: str, code: str | None) -> None:
     house, person = house_of(SECRET), Someone(choice)
     house.on("tool:post", ask(None))
     result = await called(house, mode, person)
     assert code_of(result) == code
-    assert person.prompts == ["Pass on what the tool 't' has answered?"]
+    assert person.prompts == ["Return the result of the tool 't'?"]
     assert (SECRET in str(result)) is (code is None)
 
 
 @pytest.mark.parametrize("answer", [ToolError("no such place", code="nowhere"), ToolResult(success=False, error="no")])
-async def test_failures_are_told_in_addition_and_only_what_was_returned_is_a_result(mode: str, answer: Any) -> None:
+async def test_a_failure_emits_tool_error_and_only_a_returned_result_emits_tool_post(mode: str, answer: Any) -> None:
     house = house_of(answer)
     house.on("tool:post")
     house.on("tool:error", deny("never instead of the answer"))
@@ -253,7 +253,7 @@ async def test_failures_are_told_in_addition_and_only_what_was_returned_is_a_res
 
 
 @pytest.mark.parametrize("raised", [RuntimeError(SECRET), SystemExit(SECRET), ExceptionGroup("g", [OSError(SECRET)])])
-async def test_of_what_nobody_expected_hooks_hear_what_the_client_gets(mode: str, raised: BaseException) -> None:
+async def test_hooks_receive_an_unexpected_error_as_the_client_does(mode: str, raised: BaseException) -> None:
     house = house_of(raised)
     house.on("tool:error")
     result = await called(house, mode)
@@ -312,11 +312,11 @@ def _of_itself() -> dict[str, Any]:
     return made
 
 
-async def test_an_answer_that_a_hook_has_made_unreadable_is_withheld_and_says_why(mode: str) -> None:
+async def test_a_result_that_a_hook_makes_unreadable_is_an_error_that_says_why(mode: str) -> None:
     house = house_of({"sum": 3})
     house.on("tool:post", modify(tool_result=_of_itself()))
     house.on("tool:error", HookResult())
     result = await called(house, mode)
     assert code_of(result) == "invalid_output"
-    assert "a hook has made of it what cannot be told" in texts(result)[0]
+    assert "a hook returned an unreadable result" in texts(result)[0]
     assert [heard["error"]["type"] for heard in house.of("tool:error")] == ["invalid_output"]

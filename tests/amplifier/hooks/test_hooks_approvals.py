@@ -29,7 +29,7 @@ async def never() -> None:
 
 
 @EVERY_ERA
-async def test_what_a_person_allows_runs(mode: str) -> None:
+async def test_a_call_that_the_user_allows_runs(mode: str) -> None:
     house, person = house_asking(prompt="Add?"), Someone("Allow")
     async with visited(house, mode, person) as client:
         assert (await client.call_tool("add", {"n": 2})).structured_content == {"sum": 3}
@@ -40,7 +40,7 @@ async def test_what_a_person_allows_runs(mode: str) -> None:
 
 @EVERY_ERA
 @pytest.mark.parametrize("choice", ["Deny", "decline", "cancel"])
-async def test_what_a_person_does_not_allow_does_not_run_whatever_the_default(mode: str, choice: str) -> None:
+async def test_a_call_that_the_user_does_not_allow_never_runs(mode: str, choice: str) -> None:
     house, person = house_asking(approval_default="allow", reason="it is late"), Someone(choice)
     async with visited(house, mode, person) as client:
         result = await client.call_tool("add", {"n": 2})
@@ -96,7 +96,7 @@ async def test_options_that_slipped_past_the_model_run_nothing(mode: str) -> Non
 
 @EVERY_ERA
 @pytest.mark.parametrize("default", ["allow", "deny"])
-async def test_where_nobody_can_be_asked_the_default_holds_and_the_log_says_so(
+async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
     mode: str, default: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = house_asking(approval_default=default)
@@ -107,16 +107,14 @@ async def test_where_nobody_can_be_asked_the_default_holds_and_the_log_says_so(
     said = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
     words = "allowed" if default == "allow" else "denied"
     assert said == [
-        f"tool 'add': {words} by default, because nobody could be asked: "
+        f"tool 'add': {words} by default, because the user cannot be asked: "
         "This client cannot be asked: it has not declared the capability elicitation.form"
     ]
 
 
 @EVERY_ERA
 @pytest.mark.parametrize("default", ["allow", "deny"])
-async def test_where_nobody_answers_in_time_the_default_holds(
-    mode: str, default: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_default_applies_after_a_timeout(mode: str, default: str, caplog: pytest.LogCaptureFixture) -> None:
     house, late = house_asking(approval_default=default, approval_timeout=0.05), anyio.Event()
 
     async def too_late() -> None:
@@ -131,7 +129,7 @@ async def test_where_nobody_answers_in_time_the_default_holds(
         result = await client.call_tool("add", {"n": 2})
     assert bool(house.ran) is (default == "allow")
     assert bool(result.is_error) is (default == "deny")
-    assert "because nobody answered in time" in caplog.text
+    assert "because the user did not answer in time" in caplog.text
 
 
 async def test_an_approval_that_may_take_no_time_is_the_default(mode: str) -> None:
@@ -142,7 +140,7 @@ async def test_an_approval_that_may_take_no_time_is_the_default(mode: str) -> No
 
 @EVERY_ERA
 @pytest.mark.parametrize("nonsense", [{"value": "Whatever"}, {}])
-async def test_a_client_that_answers_with_nonsense_allows_nothing(mode: str, nonsense: Any) -> None:
+async def test_an_unusable_answer_allows_nothing(mode: str, nonsense: Any) -> None:
     house, person = house_asking(approval_default="allow"), Someone(nonsense)
     async with visited(house, mode, person) as client:
         assert code_of(await client.call_tool("add", {"n": 2})) == "approval_declined"
@@ -173,7 +171,7 @@ async def test_several_hooks_that_ask_are_one_question_with_the_strictest_terms(
 
 
 @EVERY_ERA
-async def test_a_person_is_asked_about_each_call_that_a_call_makes(mode: str) -> None:
+async def test_the_user_is_asked_about_each_nested_call(mode: str) -> None:
     house, person = House(), Someone("Allow", "Deny")
     house.on("tool:pre", lambda data: ask(f"{data['tool_name']}?"))
 
@@ -188,7 +186,7 @@ async def test_a_person_is_asked_about_each_call_that_a_call_makes(mode: str) ->
 
 
 @EVERY_ERA
-async def test_deadlines_stop_and_places_are_free_while_a_person_is_asked(mode: str) -> None:
+async def test_deadlines_stop_and_concurrency_slots_are_free_while_the_user_is_asked(mode: str) -> None:
     house = House(timeout=4, concurrency=1, queue=0)
     house.on("tool:pre", lambda data: ask() if data["tool_name"] == "outer" or data["tool_input"].get("n") else None)
     asked: list[Any] = []
@@ -210,7 +208,7 @@ async def test_deadlines_stop_and_places_are_free_while_a_person_is_asked(mode: 
 
 
 @EVERY_ERA
-async def test_a_call_that_is_given_up_while_a_person_is_asked_does_not_run(mode: str) -> None:
+async def test_a_call_that_is_cancelled_while_the_user_is_asked_does_not_run(mode: str) -> None:
     house, asked = house_asking(approval_default="allow"), anyio.Event()
 
     async def person(context: Any, params: Any) -> Any:

@@ -52,7 +52,7 @@ async def test_a_denied_call_does_not_run_and_its_client_reads_the_reason(mode: 
     assert error["error"] == {"message": "Tool 'add' was denied: not on Sundays", "type": "denied"}
 
 
-async def test_a_denial_ends_it_whoever_would_come_after(mode: str) -> None:
+async def test_a_denial_skips_the_remaining_handlers(mode: str) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", ask(), priority=1)
     house.on("tool:pre", modify(tool_input={"n": 7}), priority=2)
@@ -76,7 +76,7 @@ async def test_changed_arguments_are_what_the_tool_and_later_hooks_get(mode: str
 
 
 @pytest.mark.parametrize("made", [{"n": "five"}, {}, None, ["n"], {"n": {1, 2}}])
-async def test_arguments_that_a_hook_has_spoilt_do_not_reach_the_tool_and_nobody_is_asked(mode: str, made: Any) -> None:
+async def test_invalid_arguments_of_a_hook_reach_neither_the_tool_nor_the_user(mode: str, made: Any) -> None:
     house, person = House(), Someone("Allow")
     house.on("tool:pre", modify(tool_input=made))
     house.on("tool:pre", ask())
@@ -84,7 +84,7 @@ async def test_arguments_that_a_hook_has_spoilt_do_not_reach_the_tool_and_nobody
     async with visited(house, mode, person) as client:
         result = await client.call_tool("add", {"n": 2})
     assert code_of(result) == "invalid_arguments"
-    assert "A hook has changed the arguments" in texts(result)[0]
+    assert "A hook changed the arguments" in texts(result)[0]
     assert (house.ran, person.asked) == ([], [])
     assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_arguments"]
 
@@ -104,7 +104,7 @@ async def test_no_hook_hears_of_a_call_whose_arguments_do_not_fit(mode: str) -> 
     assert (house.heard, person.asked, house.ran) == ([], [], [])
 
 
-async def test_what_the_model_is_to_read_stands_after_the_answer_for_it_alone(mode: str) -> None:
+async def test_injected_text_follows_the_result_for_the_model_only(mode: str) -> None:
     house = House()
     house.on("tool:pre", inject("Mind the gap."))
     house.on("tool:post", inject("And the step."))
@@ -119,7 +119,7 @@ async def test_what_the_model_is_to_read_stands_after_the_answer_for_it_alone(mo
     ]
 
 
-async def test_what_the_model_is_to_read_is_told_with_a_failure_too_and_nothing_twice(mode: str) -> None:
+async def test_injected_text_follows_a_failure_too_and_nothing_appears_twice(mode: str) -> None:
     house = House()
     house.on("tool:pre", inject("Ask for help."))
     house.on("tool:pre", lambda data: deny("no") if data["tool_name"] == "say" else None)

@@ -51,14 +51,14 @@ async def by_default(caplog: pytest.LogCaptureFixture) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_what_one_instance_asked_another_is_told_and_the_changed_call_runs_once() -> None:
+async def test_an_answer_to_one_instance_reaches_another_and_the_changed_call_runs_once() -> None:
     async with two() as (one, other, here, there):
         call = await asked_at(here)
         assert said(await call.elsewhere(there).ends(ALLOW)) == '{"sum":6}'
         assert (one.ran, other.ran) == ([], [{"n": 5, "to": 1}])
 
 
-async def test_a_person_who_says_no_says_it_to_another_instance_too() -> None:
+async def test_a_decline_holds_on_another_instance_too() -> None:
     async with two(approval_default="allow") as (one, other, here, there):
         call = await asked_at(here)
         assert code_of(await call.elsewhere(there).ends(DENY)) == "approval_declined"
@@ -94,7 +94,9 @@ async def test_what_is_asked_about_an_answer_is_not_taken_up_elsewhere() -> None
         assert len(one.ran) == 1
 
 
-async def test_nothing_runs_by_default_while_another_instance_may_be_told_no(caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with two(approval_default="allow", approval_timeout=0.5) as (one, other, here, there):
         call = await asked_at(here)
         await by_default(caplog)
@@ -112,7 +114,7 @@ async def test_what_is_allowed_by_default_runs_when_its_client_comes_back(caplog
         assert len(one.ran) == 1
 
 
-async def test_a_person_who_answers_too_late_finds_the_default(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFixture) -> None:
     async with two(approval_default="deny", approval_timeout=0.5) as (one, _, here, __):
         call = await asked_at(here)
         await by_default(caplog)

@@ -49,7 +49,7 @@ def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, 
 def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: Path) -> None:
     with live(way, tmp_path, settings=settings_in(tmp_path)) as server:
         assert code_of(server.result("of_file", word="asked")) == "approval_declined"
-        server.says("tool 'of_file': denied by default, because nobody could be asked")
+        server.says("tool 'of_file': denied by default, because the user cannot be asked")
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ async def test_messages_that_are_changed_are_the_prompt(mode: str) -> None:
 
 
 @pytest.mark.parametrize("odd", [[7, {"role": "system", "content": [1]}, {}], [], {"a": 1}, "text"])
-async def test_odd_changes_of_messages_are_told_somehow(mode: str, odd: Any) -> None:
+async def test_odd_changes_of_messages_become_readable_messages(mode: str, odd: Any) -> None:
     house = house_of()
     house.on("prompt:submit", modify(messages=odd))
     async with visited(house, mode) as client:
@@ -111,7 +111,7 @@ async def test_what_hooks_inject_is_a_message_more(mode: str, role: str, told: s
 
 @EVERY_ERA
 @pytest.mark.parametrize(("choice", "allowed"), [("Allow", True), ("Deny", False)])
-async def test_a_person_may_be_asked_about_a_prompt(mode: str, choice: str, allowed: bool) -> None:
+async def test_the_user_can_be_asked_about_a_prompt(mode: str, choice: str, allowed: bool) -> None:
     house, person = house_of(), Someone(choice)
     house.on("prompt:submit", ask(None, approval_options=["Allow", "Deny"]))
     for event in ("approval:required", "approval:granted", "approval:denied"):

@@ -46,7 +46,7 @@ async def test_the_tools_of_every_source_are_under_the_hooks(mode: str, host: st
 
 
 @ERAS_AND_HOSTS
-async def test_a_person_is_asked_about_the_tools_of_every_source(mode: str, host: str, tmp_path: Path) -> None:
+async def test_the_user_is_asked_about_the_tools_of_every_source(mode: str, host: str, tmp_path: Path) -> None:
     for choice, code in (("Allow once", None), ("Deny", "approval_declined")):
         person = Someone(choice)
         async with connect(bridge_in(tmp_path, host=host), mode=mode, elicitation_callback=person) as client:
@@ -140,7 +140,7 @@ ASKS_ABOUT_MORE = "return HookResult(action='ask_user', data=data, approval_prom
         (ASKS_ABOUT_MORE, None, ["word", "again?"]),
     ],
 )
-async def test_what_a_person_has_agreed_to_is_what_runs_whatever_hooks_of_another_source_do(
+async def test_hooks_of_another_source_cannot_change_an_approved_call(
     mode: str, host: str, does: str, code: str | None, asked: list[str], tmp_path: Path
 ) -> None:
     package = "amplifier_core" if host == "core" else "mcp_bridge.amplifier"
@@ -157,4 +157,4 @@ async def test_what_a_person_has_agreed_to_is_what_runs_whatever_hooks_of_anothe
     async with connect(bridge, mode=mode, elicitation_callback=person) as client:
         answer = await client.call_tool("own", {"word": "word"})
     assert (code_of(answer), person.prompts) == (code, asked)
-    assert code is None or "a person had agreed to" in texts(answer)[0]
+    assert code is None or "after the user approved them" in texts(answer)[0]

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadError
-from mcp_bridge.amplifier.hosts import chosen, installed
-from mcp_bridge.amplifier.needing import is_foreign, needs_core
+from mcp_bridge.amplifier.hosts import chosen, installed, needs_core
+from mcp_bridge.amplifier.importing import is_foreign
 from mcp_bridge.amplifier.plan import read
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.app.factory import from_settings
@@ -128,9 +128,11 @@ async def test_the_settings_decide_else_what_the_modules_import(
         assert await host_of(tmp_path, **one_of_each) == "core"
         assert await host_of(tmp_path, "core", tools=["native"]) == "core"
         return
-    with pytest.raises(SourceError, match=r"amplifier-core, for tool-greet, runs on asyncio alone.*`host: native`"):
+    with pytest.raises(
+        SourceError, match=r"amplifier-core, required by tool-greet, runs on asyncio only.*`host: native`"
+    ):
         await host_of(tmp_path, **one_of_each)
-    with pytest.raises(SourceError, match="amplifier-core, as the settings say, runs on asyncio alone"):
+    with pytest.raises(SourceError, match="amplifier-core, required by the settings, runs on asyncio only"):
         await host_of(tmp_path, "core", tools=["native"])
 
 

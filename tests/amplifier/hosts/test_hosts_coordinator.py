@@ -44,7 +44,7 @@ async def test_mounting_is_done_at_the_call_and_may_be_awaited() -> None:
             made.mount(wrong, tool)
 
 
-async def test_nobody_takes_anothers_place_silently_not_even_by_writing() -> None:
+async def test_no_module_replaces_another_silently_not_even_through_mount_points() -> None:
     changes: list[int] = []
     made = CoreCoordinator({}, CoreHooks(), lambda: changes.append(1))
     made.mount_points["tools"]["same"] = MockTool("same")
@@ -70,7 +70,7 @@ async def test_hooks_are_the_bridges_wherever_a_module_looks_for_them() -> None:
     assert (await made.hooks.emit("tool:pre", {})).action == "deny"
 
 
-async def test_what_amplifier_core_emits_by_itself_is_heard_once_by_every_hook() -> None:
+async def test_an_event_of_amplifier_core_reaches_every_hook_once() -> None:
     made, recorder = coordinator(), EventRecorder()
     own = amplifier_core.ModuleCoordinator.hooks.__get__(made)
     assert own is not made.hooks
@@ -189,9 +189,9 @@ async def test_texts_for_the_model_keep_to_the_limits_of_the_plan(caplog: pytest
     given = inject("12345678")
     assert await made.process_hook_result(given, "tool:post", "mine") is given
     assert [message["content"] for message in messages] == ["12345678"]
-    assert "tokens of a turn" not in caplog.text
+    assert "tokens in one turn" not in caplog.text
     await made.process_hook_result(inject("12345678"), "tool:post", "mine")
-    assert "hook 'mine': its texts for the model are more than the 2 tokens of a turn" in caplog.text
+    assert "hook 'mine' injects more than 2 tokens in one turn" in caplog.text
     made.reset_turn()
     with pytest.raises(ValueError, match="exceeds 10 characters"):
         await made.process_hook_result(inject("12345678901"), "tool:post", "mine")

@@ -74,7 +74,7 @@ async def test_what_amplifier_core_would_refuse_is_mounted_and_the_log_says_so(
     plan["tools"].append({"module": "tool-nothing", "source": "amplifier-module-tool-nothing"})
     async with Hosted(tmp_path, "core", plan) as session:
         assert session.hooks.hears("x")
-    assert "module 'tool-nothing' is mounted, but amplifier-core would refuse it: " in caplog.text
+    assert "mounting module 'tool-nothing', which fails the validation of amplifier-core: " in caplog.text
 
 
 async def test_single_files_and_synchronous_mounts_are_taken_too(tmp_path: Path) -> None:

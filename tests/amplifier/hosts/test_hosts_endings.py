@@ -104,7 +104,7 @@ def imports_of(file: Path) -> set[str]:
     return found
 
 
-def test_one_file_imports_amplifier_core_and_nobody_imports_that_at_the_top() -> None:
+def test_one_file_imports_amplifier_core_and_that_file_is_imported_late() -> None:
     folder = Path(mcp_bridge.__file__).parent
     files = [file for file in folder.rglob("*.py") if "amplifier_core" in imports_of(file)]
     assert [file.relative_to(folder).as_posix() for file in files] == ["amplifier/core.py"]

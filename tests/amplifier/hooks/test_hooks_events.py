@@ -26,7 +26,7 @@ def told(house: House, *, only: tuple[str, ...] = APPROVALS) -> list[str]:
 @EVERY_ERA
 @pytest.mark.parametrize("event", ["tool:pre", "tool:post"])
 @pytest.mark.parametrize(("choice", "outcome"), [("Allow", "approval:granted"), ("Deny", "approval:denied")])
-async def test_whoever_hears_of_approvals_knows_what_is_asked_and_what_came_of_it(
+async def test_approval_events_have_the_question_and_the_outcome(
     mode: str, event: str, choice: str, outcome: str
 ) -> None:
     house, person = House(), Someone(choice)
@@ -43,7 +43,7 @@ async def test_whoever_hears_of_approvals_knows_what_is_asked_and_what_came_of_i
         assert data["tool_call_id"]
 
 
-async def test_nobody_hears_of_approvals_where_nobody_is_to_be_asked(mode: str) -> None:
+async def test_there_are_no_approval_events_without_a_question(mode: str) -> None:
     house = House()
     for name in ("tool:pre", *APPROVALS):
         house.on(name)
@@ -83,7 +83,7 @@ async def test_those_who_hear_of_an_approval_do_not_decide_it_but_may_add_words(
         ("tool:post", inject("x", user_message="Mind it.")),
     ],
 )
-async def test_what_the_user_is_told_is_an_event(mode: str, event: str, decision: HookResult) -> None:
+async def test_a_message_to_the_user_is_an_event(mode: str, event: str, decision: HookResult) -> None:
     house = House()
     house.on(event, decision)
     house.on("user:notification", HookResult(action="continue", user_message="And this."))
