@@ -12,7 +12,7 @@ from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.schema.callables import called
 from mcp_bridge.schema.infer import Signature
-from mcp_bridge.schema.text import choices
+from mcp_bridge.schema.text import Bind, choices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,33 +30,34 @@ def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def typed_handler(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """A handler of one mapping for a function with typed parameters, async when the function is.
+def typed_handler(function: Callable[..., Any], signature: Signature, bind: Bind | None = None) -> Callable[..., Any]:
+    """Make a handler, which takes one mapping, of a function with typed parameters; async if the function is.
 
-    It takes a context only where the function does: that is how the pipeline knows which calls may ask questions.
+    It takes a context only if the function does: this is how the pipeline knows which calls may ask the user something.
+    `bind` makes the keyword arguments; `signature.bind` by default.
     """
 
-    def bound(data: Any, ctx: CallContext | None = None) -> functools.partial[Any]:
-        arguments = signature.bind(data if data is not None else {})
-        if signature.context is not None:
-            arguments[signature.context] = ctx
-        return functools.partial(signature.call, **arguments)
+    call, context = signature.call, signature.context
+    bind = bind or signature.bind
+    if is_async(function):
+        if context is None:
 
-    def plain(data: Any) -> Any:
-        return bound(data)()
+            async def run_async(data: Any) -> Any:
+                return await call(**bind({} if data is None else data))
 
-    def with_context(data: Any, ctx: CallContext | None = None) -> Any:
-        return bound(data, ctx)()
+            return run_async
 
-    async def awaited(data: Any) -> Any:
-        return await bound(data)()
+        async def run_async_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+            return await call(**bind({} if data is None else data), **{context: ctx})
 
-    async def awaited_with_context(data: Any, ctx: CallContext | None = None) -> Any:
-        return await bound(data, ctx)()
+        return run_async_with_context
+    if context is None:
+        return lambda data: call(**bind({} if data is None else data))
 
-    if signature.context is None:
-        return awaited if is_async(function) else plain
-    return awaited_with_context if is_async(function) else with_context
+    def run_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+        return call(**bind({} if data is None else data), **{context: ctx})
+
+    return run_with_context
 
 
 def offered(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, overload
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, overload
 
 from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import called
+from mcp_bridge.schema.callables import annotation_of, called, signature_of
 from mcp_bridge.schema.headers import header_complaints
-from mcp_bridge.schema.infer import infer, is_context
+from mcp_bridge.schema.infer import Signature, infer, is_context
+from mcp_bridge.schema.text import Bind
+
+_SCALARS = str | int | float | bool
 
 
 @overload
@@ -86,10 +90,48 @@ def _entry(
     return ToolEntry(
         known_as,
         description or signature.description,
-        typed_handler(function, signature),
+        typed_handler(function, signature, _bind_scalars(function, signature)),
         signature.input_schema,
         signature.output_schema if output_schema is None else output_schema,
     )
+
+
+def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | None:
+    """Return a function that binds arguments without validating them again, or None unless all are JSON scalars.
+
+    The pipeline has validated the arguments by their schema, which for these types says all that there is to say.
+    Arguments of other types are built by pydantic, which validates them a second time.
+    """
+    schema = signature.input_schema
+    if schema.get("additionalProperties") is not False:
+        return None
+    numbers: dict[str, Callable[[Any], Any]] = {}
+    for item in signature_of(function).parameters.values():
+        if item.name not in schema["properties"]:
+            continue
+        scalar = _scalar_type(annotation_of(function, item))
+        has_plain_default = item.default is item.empty or isinstance(item.default, _SCALARS | None)
+        if scalar is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
+            return None
+        if scalar in (int, float):
+            numbers[item.name] = scalar
+
+    def bind(data: Mapping[str, Any]) -> dict[str, Any]:
+        bound = dict(data)
+        for name, convert in numbers.items():  # JSON has one type of number: 1.0 is an integer, and 1 a float
+            if bound.get(name) is not None:
+                bound[name] = convert(bound[name])
+        return bound
+
+    return bind
+
+
+def _scalar_type(annotation: Any) -> Any:
+    """Return the type of an annotation `X` or `X | None` if it is a JSON scalar, else None."""
+    if get_origin(annotation) in (Union, UnionType):
+        parts = [part for part in get_args(annotation) if part is not NoneType]
+        annotation = parts[0] if len(parts) == 1 else None
+    return annotation if annotation in get_args(_SCALARS) else None
 
 
 def takes_one_dict(function: Callable[..., Any]) -> bool:

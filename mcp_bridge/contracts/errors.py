@@ -206,9 +206,14 @@ class MissingCapability(CallError):
 
 
 class InvalidAnswer(CallError):
-    """The client kept answering a question with something that does not fit it; `details` has a line for each."""
+    """The client's answers to a question were not valid; `details` has a line for each problem."""
 
     code = "invalid_answer"
+
+    def __init__(
+        self, message: str = "The answers to the question were not valid.", *, details: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, details=details)
 
 
 class QuestionExpired(CallError):

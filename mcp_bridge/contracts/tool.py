@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mcp_bridge.contracts.content import Content
 
@@ -102,6 +102,15 @@ class ToolCall:
     kind: Kind = "tool"
 
 
+class EncodedOutput(NamedTuple):
+    """An output and its JSON text, kept so that it is serialised once. Holds for this very object only."""
+
+    output: Any
+    text: str
+    size: int
+    """In bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """What a call came to, in both Amplifier spellings at once.
@@ -121,6 +130,7 @@ class ToolResult:
     code: str | None = None
     duration_ms: float | None = None
     meta: Mapping[str, Any] | None = None
+    encoded: EncodedOutput | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.success is None:

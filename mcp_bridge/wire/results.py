@@ -8,7 +8,7 @@ from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import block, text
 from mcp_bridge.wire.tools import META, RESULT, WireTool
-from mcp_bridge.wire.values import plain, plain_mapping, text_of
+from mcp_bridge.wire.values import output_text, plain, plain_mapping, text_of
 from mcp_bridge.wire.versions import STATELESS, STRUCTURED, carries
 
 COMPLETE = {"resultType": "complete"}
@@ -31,7 +31,7 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
 def _success(result: ToolResult, version: str) -> list[dict[str, Any]]:
     if result.content is not None:
         return _blocks(result.content, version)
-    return [] if result.output is None else [text(text_of(result.output))]
+    return [] if result.output is None else [text(output_text(result))]
 
 
 def _failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
@@ -40,10 +40,9 @@ def _failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
     blocks = [text(words or "The tool failed and did not say why.")]
     if result.content is not None:
         return [*(blocks if words else []), *_blocks(result.content, version)] or blocks
-    output = result.output
-    if output is None or output == words or text_of(output) == words:
+    if result.output is None or (output := output_text(result)) == words:
         return blocks
-    return [*(blocks if words else []), text(text_of(output))]
+    return [*(blocks if words else []), text(output)]
 
 
 def _blocks(content: Any, version: str) -> list[dict[str, Any]]:

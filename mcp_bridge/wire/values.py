@@ -19,7 +19,7 @@ import orjson
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.results import Result
-from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.contracts.tool import EncodedOutput, ToolResult
 
 logger = logging.getLogger("mcp_bridge.wire")
 
@@ -64,17 +64,27 @@ def to_result(answer: Any) -> ToolResult:
         return ToolResult(success=True, content=(as_block(answer),))
     if isinstance(answer, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in answer):
         return ToolResult(success=True, content=tuple(as_block(item) for item in answer))
-    given = answer.value if isinstance(answer, Enum) else answer  # which orjson would write, but not as its text
-    return ToolResult(success=True, output=given if _is_plain(given) else plain(given))
+    output = answer.value if isinstance(answer, Enum) else answer  # orjson writes enums, but not as their text
+    encoded = _encode_plain(output)
+    return ToolResult(success=True, output=plain(output) if encoded is None else output, encoded=encoded)
 
 
 def _checked(answer: ToolResult) -> ToolResult:
-    """A tool's own result, with texts where those belong."""
+    """Return a handler's own result with an output that is plain, and an error and code that are text."""
     if isinstance(answer.error, _TEXT) and isinstance(answer.code, _TEXT):
-        return answer if _is_plain(answer.output) else dataclasses.replace(answer, output=plain(answer.output))
+        encoded = _encode_plain(answer.output)
+        if encoded is None:
+            return dataclasses.replace(answer, output=plain(answer.output), encoded=None)
+        return answer if answer.encoded in (None, encoded) else dataclasses.replace(answer, encoded=encoded)
     error = plain_mapping(answer.error) if isinstance(answer.error, Mapping) else _as_text(answer.error)
     code = _as_text(answer.code)
-    return dataclasses.replace(answer, output=plain(answer.output), error=error, code=code)
+    return dataclasses.replace(answer, output=plain(answer.output), error=error, code=code, encoded=None)
+
+
+def output_text(result: ToolResult) -> str:
+    """Return a result's output as text, without serialising it again."""
+    encoded = result.encoded
+    return encoded.text if encoded is not None and encoded.output is result.output else text_of(result.output)
 
 
 def text_of(output: Any) -> str:
@@ -133,13 +143,15 @@ def _plain(value: Any, depth: int) -> Any:
     return _object(value, depth)
 
 
-def _is_plain(value: Any) -> bool:
-    """One pass in C instead of a walk. What may be a NaN or a UUID is looked at by hand."""
+def _encode_plain(value: Any) -> EncodedOutput | None:
+    """Serialise a value that is plain already, in one pass in C. None if it is not, or may contain a NaN or a UUID."""
     try:
         data = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
-        return False
-    return b"null" not in data and _UUID.search(data) is None
+        return None
+    if b"null" in data or _UUID.search(data) is not None:
+        return None
+    return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
 
 
 def _clean(text: str) -> str:
