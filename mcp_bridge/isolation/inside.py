@@ -73,7 +73,7 @@ class InnerContext(CallContext):
             if not problems:
                 return {key: answers[key] for key in questions}
         lines = [line for key in problems for line in problems[key]]
-        raise InvalidAnswer("The question was not answered with what it asks for.", details=lines)
+        raise InvalidAnswer(details=lines)
 
     async def close_stream(self) -> None:
         """Have the client fetch the rest of this call's stream later."""
