@@ -1,4 +1,4 @@
-"""@tool: a function becomes a tool, from a schema that its author wrote or from its own signature."""
+"""@tool turns a function into a tool, with a schema that its author gives or that its signature implies."""
 
 from __future__ import annotations
 
@@ -48,25 +48,24 @@ def tool(
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
 ) -> Any:
-    """Mark a function as a tool, and register it when a registry is given.
+    """Turn a function into a tool, and register it in `registry` if given.
 
-    With `input_schema`, or with a name and a single untyped parameter, the handler gets one positional
-    argument, the input data (the tool_use API's form). Otherwise name, description, schemas and parameter
-    descriptions come from the signature and the docstring, and the function is called with keywords. A
-    parameter annotated `CallContext` gets the running call's context in both forms.
+    With `input_schema`, or with a name and a single untyped parameter, the function takes the input data as its one
+    positional argument (the form of the tool_use API). Otherwise, name, description, schemas and parameter descriptions
+    come from the signature and the docstring, and the function is called with keywords. In both forms, a parameter
+    annotated `CallContext` receives the context of the call.
 
-    The decorated function is called as before and has a `tool_entry` attribute. Raises ValueError when the name
-    is taken in `registry`, TypeError for a signature that no schema can be inferred from, or with a wrong `Header`.
+    The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name is
+    taken in `registry`, and TypeError if no schema can be inferred from the signature or a `Header` is invalid.
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
-        made = _entry(function, given, description, input_schema, output_schema)
-        made.tags = list(tags or ())
-        made.title = title
-        made.annotations, made.icons, made.meta = dict(annotations or {}), list(icons or ()), dict(meta or {})
+        entry = _entry(function, given, description, input_schema, output_schema)
+        entry.tags, entry.title = list(tags or ()), title
+        entry.annotations, entry.icons, entry.meta = dict(annotations or {}), list(icons or ()), dict(meta or {})
         if registry is not None:
-            registry.register(made)
-        return marked(function, "tool_entry", made)
+            registry.register(entry)
+        return marked(function, "tool_entry", entry)
 
     if callable(name):
         return decorate(name)
@@ -85,8 +84,8 @@ def _entry(
         text = description or function.__doc__ or ""
         return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
     signature = infer(function)
-    for wrong in header_complaints(signature.input_schema):
-        raise TypeError(f"{called(function)}: {wrong}")
+    for problem in header_complaints(signature.input_schema):
+        raise TypeError(f"{called(function)}: {problem}")
     return ToolEntry(
         known_as,
         description or signature.description,
@@ -135,7 +134,7 @@ def _scalar_type(annotation: Any) -> Any:
 
 
 def takes_one_dict(function: Callable[..., Any]) -> bool:
-    """Whether a function has the tool_use API's form: one parameter for the data, plain or annotated as a dict."""
+    """Whether a function has the form of the tool_use API: one parameter for the data, untyped or a dict."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some builtins have no signature
@@ -147,6 +146,6 @@ def takes_one_dict(function: Callable[..., Any]) -> bool:
 
 
 def _is_plain_dict(annotation: Any) -> bool:
-    """`dict`, `dict[str, Any]`, `Mapping[str, Any]` or `Any`, as such or as text."""
-    words = annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
-    return words.split("[")[0].rsplit(".", 1)[-1] in {"dict", "Dict", "Mapping", "MutableMapping", "Any"}
+    """Whether it is `dict`, `dict[str, Any]`, `Mapping[str, Any]` or `Any`, possibly as text."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
+    return text.split("[")[0].rsplit(".", 1)[-1] in {"dict", "Dict", "Mapping", "MutableMapping", "Any"}

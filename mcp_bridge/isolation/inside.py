@@ -108,7 +108,7 @@ class InnerContext(CallContext):
 def _again(question: Question, problems: list[str]) -> Question:
     if not problems or not isinstance(question, Form):
         return question
-    return Form(f"{question.message}\n\nThe last answer did not fit: {'; '.join(problems)}", question.schema)
+    return Form(f"{question.message}\n\nThe last answer was not valid: {'; '.join(problems)}", question.schema)
 
 
 def _elsewhere(_: Any) -> Any:

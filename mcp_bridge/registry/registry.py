@@ -1,4 +1,4 @@
-"""ToolRegistry: names to entries, and the doors through which they are called (tool_use API, "ToolRegistry")."""
+"""ToolRegistry: holds all published entries and calls them (tool_use API, "ToolRegistry")."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.wire.values import to_result
 
 _NAME = 256
-"""The most characters of an unknown name that are compared with the known ones."""
+"""The most characters of an unknown name that are compared with known names."""
 
 
 class ToolRegistry:
-    """The tools of one endpoint.
+    """The tools, resources and prompts of one endpoint.
 
-    `invoke` (synchronous) and `ainvoke` answer with the tool_use API's `Result`; `dispatch` is the governed
-    door of servers, chains and agents. All end in the same handlers and the same validator. `resources`,
-    `templates` and `prompts` are catalogs of what else is served. `pipeline` (keyword-only) is the policy of
-    `dispatch`; the default has a time limit of 60 seconds and no middleware.
+    `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
+    pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `resources`,
+    `templates` and `prompts` are catalogs of the other entries. `pipeline` is the policy of `dispatch`; by default, it
+    has a time limit of 60 seconds and no middleware.
     """
 
     def __init__(self, *, pipeline: Pipeline | None = None) -> None:
@@ -59,27 +59,27 @@ class ToolRegistry:
 
     @property
     def pipeline(self) -> Pipeline:
-        """What every dispatched call goes through; made when first needed."""
+        """The policy of `dispatch`, created when first used."""
         if self._pipeline is None:
             self._pipeline = Pipeline()
         return self._pipeline
 
     @property
     def version(self) -> int:
-        """Grows with every change of what is published."""
+        """Increases with every change of the tools."""
         return self._catalog.version
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of any kind is published."""
+        """Whether no entry of any kind is published."""
         return not any((self._catalog, self.resources, self.templates, self.prompts))
 
     def register(self, entry: ToolEntry) -> None:
-        """Add a tool. Raises ValueError (DuplicateTool) when the name is taken."""
+        """Add a tool. Raises ValueError (DuplicateTool) if the name is taken."""
         self._catalog.add(entry)
 
     def unregister(self, name: str) -> bool:
-        """Remove a tool by name; whether there was one."""
+        """Remove a tool by name; return whether there was one."""
         return self._catalog.remove(name)
 
     def publish(
@@ -91,9 +91,9 @@ class ToolRegistry:
         templates: Iterable[ResourceTemplate] = (),
         prompts: Iterable[PromptEntry] = (),
     ) -> None:
-        """Make these the tools, resources and prompts of `owner`, in one step.
+        """Replace all tools, resources and prompts of `owner`, in one step.
 
-        Raises DuplicateTool, naming both owners; nothing is changed then.
+        Raises DuplicateTool, naming both owners, and then changes nothing.
         """
         commits = [
             self._catalog.prepare(owner, entries),
@@ -105,30 +105,30 @@ class ToolRegistry:
             commit()
 
     def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after every change of the tools, in the changing thread; the answer stops that."""
+        """Call `listener` after every change of the tools, in the thread that made it. Returns a function to stop."""
         return self._catalog.watch(listener)
 
     def watch_updates(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Call `listener` with the URI of every resource that has changed; the answer stops that."""
+        """Call `listener` with the URI of every resource that has changed. Returns a function to stop."""
         token = object()
         self._updates[token] = listener
         return lambda: self._updates.pop(token, None) and None
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource that it has changed; from any thread."""
+        """Notify subscribed clients that a resource has changed. May be called from any thread."""
         for listener in list(self._updates.values()):
             listener(uri)
 
     def get(self, name: str) -> ToolEntry | None:
-        """The tool of exactly this name, or None."""
+        """Return the tool with exactly this name, or None."""
         return self._catalog.get(name)
 
     def list(self) -> builtins.list[ToolEntry]:
-        """All tools, sorted by name."""
+        """Return all tools, sorted by name."""
         return builtins.list(self._catalog.all())
 
     def list_names(self) -> builtins.list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         return [entry.name for entry in self._catalog.all()]
 
     def search(
@@ -138,7 +138,7 @@ class ToolRegistry:
         tags: builtins.list[str] | None = None,
         match_all_tags: bool = False,
     ) -> builtins.list[ToolEntry]:
-        """Tools whose name contains the text (case-insensitive) and that carry any, or all, of the tags."""
+        """Return tools whose name contains the text (case-insensitive) and that have any, or all, of the tags."""
         part = (name_contains or "").lower()
         return [
             entry
@@ -266,8 +266,8 @@ def _run_to_completion(awaitable: Any) -> Any:
 
 
 def unknown(name: str, known: Iterable[str]) -> ToolNotFound:
-    """The error for a tool that is not there, with the names that are near."""
-    if len(name) > _NAME:  # a model's text: difflib compares it with every name
+    """Return the error for an unknown tool, which suggests similar names."""
+    if len(name) > _NAME:  # it may be of any length, and difflib compares it with every name
         return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
     near = difflib.get_close_matches(name, list(known), n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

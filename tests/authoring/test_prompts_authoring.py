@@ -319,7 +319,7 @@ def test_what_has_few_values_offers_them_unless_others_are_given() -> None:
 
 
 def test_completions_for_what_is_no_argument_are_refused() -> None:
-    with pytest.raises(TypeError, match="about: completions are given for 'topics', but there is no such argument"):
+    with pytest.raises(TypeError, match="about: completions are given for 'topics', which is not an argument"):
 
         @prompt(completions={"topics": ["sea"]})
         def about(topic: str) -> None: ...

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import pytest
 
 from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Slot
 from tests.kits.loops import BOTH_LOOPS
