@@ -91,19 +91,19 @@ ERRORS_HEAD = """# Errors
 
 <!-- Made by `make docs` from mcp_bridge/wire/outcomes.py; do not edit. -->
 
-What a model could mend comes back as a result with `isError`, with text that says what was wrong and what to
-do, and with a stable code under `mcp-bridge/code` in `_meta`. What only a programmer could mend is a JSON-RPC
-error. Text that a tool's author wrote (`ToolError`, a failed `ToolResult`) passes verbatim; any other exception
-becomes "internal error" with a reference, and the log has its traceback under that reference.
+An error that a model can fix comes back as a result with `isError`: its text says what was wrong and what to do, and
+`mcp-bridge/code` in `_meta` has a stable code. An error that only a programmer can fix is a JSON-RPC error. Text that a
+tool's author wrote (`ToolError`, a failed `ToolResult`) is passed on unchanged. Any other exception becomes "internal
+error" with a reference, and the log has its traceback under that reference.
 
-Resources, prompts and completions have no such result: what fails there is a JSON-RPC error with the same text and the
-code in `data`, -32602 for arguments that do not fit and for what is not there, -32603 for the rest.
+Resources, prompts and completions have no such result. Their errors are JSON-RPC errors with the same text and the code
+in `data`: -32602 for invalid arguments and for entries that do not exist, -32603 for everything else.
 
 | code | class | reaches the client as | meaning | what to do |
 |---|---|---|---|---|"""
 ERRORS_FOOT = """
-A malformed message gets -32700 (not JSON) or -32600 (not JSON-RPC), an unknown method -32601, a bad cursor
--32602. Settings that cannot be used end the start with exit code 2 and a line that says file, line, what was
+A malformed message gets -32700 (not JSON) or -32600 (not JSON-RPC), an unknown method -32601, and an invalid cursor
+-32602. If the settings cannot be used, the server exits with code 2 and a message with the file, the line, what was
 found and what to do.
 """
 SETTINGS_HEAD = """# Settings

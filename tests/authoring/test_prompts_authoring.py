@@ -232,7 +232,7 @@ def test_arguments_that_are_no_mapping_are_refused() -> None:
 
 
 def test_keywords_without_a_name_are_refused_where_they_are_decorated() -> None:
-    with pytest.raises(TypeError, match="about: a prompt names all its arguments"):
+    with pytest.raises(TypeError, match="about: a prompt declares all its arguments"):
 
         @prompt
         def about(topic: str, **rest: int) -> None: ...

@@ -435,7 +435,7 @@ def test_a_resource_without_a_uri_is_told_how_to_write_one() -> None:
 
 
 def test_a_template_has_no_size() -> None:
-    with pytest.raises(TypeError, match="Leave size= out"):
+    with pytest.raises(TypeError, match="Omit size="):
         resource("a://{id}", size=5)
 
 

@@ -172,7 +172,7 @@ def test_a_decorator_refuses_what_cannot_be_served_and_says_which(uri: str, line
 
 @pytest.mark.parametrize("annotation", [str | None, Literal["a"], dict[str, str], Annotated[str, pydantic.Field()]])
 def test_a_list_in_the_template_needs_a_parameter_that_takes_one(annotation: Any) -> None:
-    with pytest.raises(TypeError, match=r"read: variable 'path' in '\{/path\*\}' is a list\. .*list\[str\], or leave"):
+    with pytest.raises(TypeError, match=r"read: variable 'path' in '\{/path\*\}' is a list\. .*list\[str\], or omit"):
 
         @resource("files://x{/path*}")
         def read(path: annotation) -> None: ...
