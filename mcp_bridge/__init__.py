@@ -1,8 +1,8 @@
 """Give the tools you already have to any MCP client.
 
-`@tool` makes a tool of a function, `ToolRegistry` holds tools, `serve` and `asgi_app` serve them. The tool_use
-API is whole in `mcp_bridge.tool_use`, an in-memory client for tests in `mcp_bridge.testing`. Names are imported
-when they are first used, so importing this package costs nothing.
+`@tool` turns a function into a tool, `ToolRegistry` holds tools, `serve` and `asgi_app` serve them. The complete
+tool_use API is in `mcp_bridge.tool_use`, an in-memory client for tests in `mcp_bridge.testing`. Names are imported when
+they are first used, so importing this package is cheap.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp_bridge.registry.registry import ToolRegistry
     from mcp_bridge.tool_use import ChainStep, ToolChain, tool
 
-_WHERE = {
+_EXPORTS = {
     "mcp_bridge._version": ("__version__",),
     "mcp_bridge.authoring": ("prompt", "resource"),
     "mcp_bridge.contracts.content": ("Audio", "Content", "EmbeddedResource", "Image", "ResourceLink", "Text"),
@@ -120,7 +120,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _WHERE.items():
+    for module, names in _EXPORTS.items():
         if name in names:
             value = getattr(importlib.import_module(module), name)
             globals()[name] = value

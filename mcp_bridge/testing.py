@@ -1,4 +1,4 @@
-"""Testing tools: the official MCP client, connected to a registry in memory."""
+"""For tests of tools: the official MCP client, connected to a registry in memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @contextlib.asynccontextmanager
 async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator[Client]:
-    """An official `mcp.Client`, connected; everything between it and the tools is the real thing, bytes apart.
+    """Connect the official `mcp.Client`. Everything between it and the tools is real, except the transport.
 
-    `options` are the client's own, such as `mode="legacy"` for the handshake era or a `message_handler`.
+    `options` are those of the client, such as `mode="legacy"` for the handshake era, or a `message_handler`.
     """
     from mcp_bridge.transports.memory import client
 
@@ -33,7 +33,7 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
             async with client(bridge.endpoint, **options) as connected:
                 try:
                     yield connected
-                except Exception as error:  # a failed assert should look like one, not like a group of one
+                except Exception as error:  # show a failed assert as itself, not as an exception group
                     failed.append(error)
         finally:
             tasks.cancel_scope.cancel()

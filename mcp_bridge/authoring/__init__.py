@@ -1,4 +1,4 @@
-"""How a function becomes a tool, a resource or a prompt."""
+"""Decorators that turn functions into tools, resources and prompts."""
 
 from mcp_bridge.authoring.prompts import prompt
 from mcp_bridge.authoring.resources import resource

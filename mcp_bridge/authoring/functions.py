@@ -1,4 +1,4 @@
-"""What the decorators share: the handler of a typed function, and the function that carries its entry."""
+"""What the decorators share: handlers of typed functions, completions, and the decorated function."""
 
 from __future__ import annotations
 
@@ -12,51 +12,52 @@ from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.schema.callables import called
 from mcp_bridge.schema.infer import Signature
-from mcp_bridge.schema.text import choices
+from mcp_bridge.schema.text import Bind, choices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Decorator(Protocol):
-    """What `@tool(...)` and its like answer: it keeps the type of the function it decorates."""
+    """A decorator that keeps the type of the function it decorates."""
 
     def __call__(self, function: F, /) -> F:
-        """Mark `function`."""
+        """Decorate a function."""
         ...
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The function's own name, or that of the class where it has none."""
+    """Return the function's name, or that of its class if it has none."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def typed_handler(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """A handler of one mapping for a function with typed parameters, async when the function is.
+def typed_handler(function: Callable[..., Any], signature: Signature, bind: Bind | None = None) -> Callable[..., Any]:
+    """Make a handler, which takes one mapping, of a function with typed parameters; async if the function is.
 
-    It takes a context only where the function does: that is how the pipeline knows which calls may ask questions.
+    It takes a context only if the function does: this is how the pipeline knows which calls may ask the user something.
+    `bind` makes the keyword arguments; `signature.bind` by default.
     """
 
-    def bound(data: Any, ctx: CallContext | None = None) -> functools.partial[Any]:
-        arguments = signature.bind(data if data is not None else {})
-        if signature.context is not None:
-            arguments[signature.context] = ctx
-        return functools.partial(signature.call, **arguments)
+    call, context = signature.call, signature.context
+    bind = bind or signature.bind
+    if is_async(function):
+        if context is None:
 
-    def plain(data: Any) -> Any:
-        return bound(data)()
+            async def run_async(data: Any) -> Any:
+                return await call(**bind({} if data is None else data))
 
-    def with_context(data: Any, ctx: CallContext | None = None) -> Any:
-        return bound(data, ctx)()
+            return run_async
 
-    async def awaited(data: Any) -> Any:
-        return await bound(data)()
+        async def run_async_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+            return await call(**bind({} if data is None else data), **{context: ctx})
 
-    async def awaited_with_context(data: Any, ctx: CallContext | None = None) -> Any:
-        return await bound(data, ctx)()
+        return run_async_with_context
+    if context is None:
+        return lambda data: call(**bind({} if data is None else data))
 
-    if signature.context is None:
-        return awaited if is_async(function) else plain
-    return awaited_with_context if is_async(function) else with_context
+    def run_with_context(data: Any, ctx: CallContext | None = None) -> Any:
+        return call(**bind({} if data is None else data), **{context: ctx})
+
+    return run_with_context
 
 
 def offered(
@@ -65,23 +66,23 @@ def offered(
     names: Collection[str],
     given: Mapping[str, Completions] | None,
 ) -> dict[str, Completions]:
-    """Completions for the arguments `names`: all values where a type lists them, unless others are given.
+    """Return the completions of the arguments `names`: those given, else all values of types that list them.
 
-    Raises TypeError when they are given for anything else, or as text: its letters are nobody's values.
+    Raises TypeError for completions of other arguments, and for text instead of a list.
     """
     if given is not None and not isinstance(given, Mapping):
-        raise TypeError(f"{called(function)}: completions are {given!r}. Give lists by name, as {{'unit': ['C', 'F']}}")
+        raise TypeError(f"{called(function)}: completions are {given!r}. Pass lists by name, as {{'unit': ['C', 'F']}}")
     for name, values in (given or {}).items():
         if isinstance(values, str):
-            raise TypeError(f"{called(function)}: completions for '{name}' are text, {values!r}. Give a list of texts")
+            raise TypeError(f"{called(function)}: completions for '{name}' are text, {values!r}. Pass a list of texts")
         if name not in names:
-            raise TypeError(f"{called(function)}: completions are given for '{name}', but there is no such argument")
+            raise TypeError(f"{called(function)}: completions are given for '{name}', which is not an argument")
     listed = {name: values for name, values in choices(signature.input_schema).items() if name in names}
     return {**listed, **(given or {})}
 
 
 def marked(function: Callable[..., Any], attribute: str, entry: Any) -> Callable[..., Any]:
-    """A wrapper that is called as the function was and carries the entry; one function can have several."""
+    """Return a wrapper with the entry as an attribute; a function can be decorated several times."""
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

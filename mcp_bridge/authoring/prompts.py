@@ -1,4 +1,4 @@
-"""@prompt: a function becomes a prompt, its parameters the arguments that a person fills in."""
+"""@prompt turns a function into a prompt, and its parameters into arguments that a user fills in."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def prompt(
     completions: Mapping[str, Completions] | None = None,
     registry: ToolRegistry | None = None,
 ) -> Any:
-    """Mark a function as a prompt, and add it to a registry when one is given.
+    """Turn a function into a prompt, and add it to `registry` if given.
 
     Name, description and arguments come from the signature and the docstring. Arguments arrive as text and are
-    converted to their types: numbers, booleans, dates and enums from what they look like, lists, dicts and models
-    from JSON. `completions` has what may be offered for an argument; enums, `Literal` and booleans offer all their
-    values. A parameter annotated `CallContext` gets the running call's context.
+    converted to their types: numbers, booleans, dates and enums from their usual form, lists, dicts and models from
+    JSON. `completions` suggests values for arguments; enums, `Literal` and booleans suggest all their values. A
+    parameter annotated `CallContext` receives the context of the call.
 
-    The decorated function is called as before and has a `prompt_entry` attribute. Raises ValueError when the name
-    is taken in `registry`, TypeError for a signature that no arguments can be inferred from.
+    The decorated function can be called as before, and has the attribute `prompt_entry`. Raises ValueError if the name
+    is taken in `registry`, and TypeError if the arguments cannot be inferred from the signature.
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
@@ -74,7 +74,7 @@ def _arguments(function: Callable[..., Any], signature: Signature) -> tuple[Prom
     schema = signature.input_schema
     if schema.get("additionalProperties") is not False:
         raise TypeError(
-            f"{called(function)}: a prompt names all its arguments, so the function cannot take any keyword"
+            f"{called(function)}: a prompt declares all its arguments, so the function cannot have **kwargs"
         )
     required = schema.get("required", ())
     return tuple(

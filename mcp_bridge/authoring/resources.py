@@ -1,4 +1,4 @@
-"""@resource: a function becomes what is read at a URI, or at all URIs of a template."""
+"""@resource turns a function into a resource at a URI, or into the resources of a URI template."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ def resource(
     completions: Mapping[str, Completions] | None = None,
     registry: ToolRegistry | None = None,
 ) -> Decorator:
-    """Mark a function as what is read at `uri`, and add it to a registry when one is given.
+    """Turn a function into the resource at `uri`, and add it to `registry` if given.
 
-    With `{variables}` in the URI (RFC 6570) they are the function's parameters, converted from text to their types;
-    those with a default may be missing from the URI. `completions` has what may be offered for a variable; enums,
-    `Literal` and booleans offer all their values. `size` is in bytes. Name and description come from the function
-    where they are not given, and a parameter annotated `CallContext` gets the context of the call that reads.
+    `{variables}` in the URI (RFC 6570) are the function's parameters, converted from text to their types. Parameters
+    with a default may be missing from the URI. `completions` suggests values for variables; enums, `Literal` and
+    booleans suggest all their values. `size` is in bytes. By default, name and description come from the function. A
+    parameter annotated `CallContext` receives the context of the call.
 
-    The decorated function is called as before and has a `resource_entry` attribute. Raises ValueError for text that
-    is no URI, for a template that URIs cannot be matched with, and for a URI that is taken in `registry`; TypeError
-    when parameters and variables differ.
+    The decorated function can be called as before, and has the attribute `resource_entry`. Raises ValueError for an
+    invalid URI, for a template that URIs cannot be matched against, and for a URI that is taken in `registry`, and
+    TypeError if parameters and variables differ.
     """
     variables = _variables(uri)
     if variables and size is not None:
-        raise TypeError(f"'{uri}': what a template leads to has no common size. Leave size= out")
+        raise TypeError(f"'{uri}': the resources of a template have no common size. Omit size=")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        made = _entry(uri, variables, function, completions)
+        inferred = _entry(uri, variables, function, completions)
         entry = replace(
-            made,
+            inferred,
             name=name or name_of(function),
-            description=description or made.description,
+            description=description or inferred.description,
             mime_type=mime_type,
             title=title,
             annotations=dict(annotations or {}),
@@ -78,52 +78,54 @@ def _entry(
     signature, names = infer(function, text=True), [variable.name for variable in variables]
     _compare(uri, names, function, signature)
     _compare_lists(variables, function, signature)
-    offers = offered(function, signature, names, completions)
+    offered_values = offered(function, signature, names, completions)
     if variables:
         handler = typed_handler(function, signature)
-        return ResourceTemplate(uri, handler, description=signature.description, completions=offers)
-    alone = replace(signature, bind=lambda _: signature.bind({}))  # the URI that it is handed says nothing new
-    return ResourceEntry(uri, typed_handler(function, alone), description=signature.description)
+        return ResourceTemplate(uri, handler, description=signature.description, completions=offered_values)
+    without_uri = replace(
+        signature, bind=lambda _: signature.bind({})
+    )  # it receives its own URI, which the function need not
+    return ResourceEntry(uri, typed_handler(function, without_uri), description=signature.description)
 
 
 def _variables(uri: Any) -> tuple[Variable, ...]:
-    """The variables of a template, none for a URI. Raises ValueError for what is neither."""
+    """Return the variables of a template, or none for a URI. Raises ValueError for anything else."""
     if not isinstance(uri, str):
         raise TypeError("@resource needs a URI: @resource('notes://today') or @resource('users://{id}')")
-    wrong = template_complaints(uri) if "{" in uri else uri_complaints(uri)
-    if not wrong and uri.count("{") != uri.count("}"):  # it can be matched, but nobody means that
-        wrong = ["it has a brace too many. Write a variable as {name}"]
-    if wrong:
-        raise ValueError(f"@resource('{uri}'): {wrong[0]}")
+    problems = template_complaints(uri) if "{" in uri else uri_complaints(uri)
+    if not problems and uri.count("{") != uri.count("}"):  # it could be matched, but is surely a mistake
+        problems = ["its braces are not balanced. Write a variable as {name}"]
+    if problems:
+        raise ValueError(f"@resource('{uri}'): {problems[0]}")
     return template_variables(uri)
 
 
 def _compare(uri: str, variables: Sequence[str], function: Callable[..., Any], signature: Signature) -> None:
-    """Raises TypeError where variables and parameters have not the same names."""
+    """Raise TypeError unless variables and parameters have the same names."""
     schema = signature.input_schema
     unknown = [name for name in variables if name not in schema["properties"]]
     missing = [name for name in schema.get("required", ()) if name not in variables]
     problems = [f"parameter '{name}' is not in the URI" for name in missing]
     if schema.get("additionalProperties") is False:
-        problems += [f"variable '{name}' is no parameter" for name in unknown]
+        problems += [f"variable '{name}' is not a parameter" for name in unknown]
     if problems:
         raise TypeError(f"{called(function)}: {', '.join(problems)}: '{uri}'. Give both the same names")
 
 
 def _compare_lists(variables: Sequence[Variable], function: Callable[..., Any], signature: Signature) -> None:
-    """Raises TypeError where the value is a list and the parameter takes none."""
+    """Raise TypeError if a variable is a list and its parameter does not accept one."""
     schema = signature.input_schema
     for variable in variables:
         part = schema["properties"].get(variable.name, {})
         if variable.explode and not _takes_list(part, schema.get("$defs", {})):
             raise TypeError(
                 f"{called(function)}: variable '{variable.name}' in '{variable.expression}' is a list. "
-                f"Annotate the parameter list[str], or leave the * out"
+                f"Annotate the parameter as list[str], or omit the *"
             )
 
 
 def _takes_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    """Whether a list may fit what pydantic wrote for a parameter."""
+    """Whether a list can match the schema of a parameter."""
     if "$ref" in schema:
         return _takes_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
     if "anyOf" in schema:

@@ -1,18 +1,22 @@
-"""@tool: a function becomes a tool, from a schema that its author wrote or from its own signature."""
+"""@tool turns a function into a tool, with a schema that its author gives or that its signature implies."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, overload
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, overload
 
 from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import called
+from mcp_bridge.schema.callables import annotation_of, called, signature_of
 from mcp_bridge.schema.headers import header_complaints
-from mcp_bridge.schema.infer import infer, is_context
+from mcp_bridge.schema.infer import Signature, infer, is_context
+from mcp_bridge.schema.text import Bind
+
+_SCALARS = str | int | float | bool
 
 
 @overload
@@ -44,25 +48,24 @@ def tool(
     icons: list[dict[str, Any]] | None = None,
     meta: dict[str, Any] | None = None,
 ) -> Any:
-    """Mark a function as a tool, and register it when a registry is given.
+    """Turn a function into a tool, and register it in `registry` if given.
 
-    With `input_schema`, or with a name and a single untyped parameter, the handler gets one positional
-    argument, the input data (the tool_use API's form). Otherwise name, description, schemas and parameter
-    descriptions come from the signature and the docstring, and the function is called with keywords. A
-    parameter annotated `CallContext` gets the running call's context in both forms.
+    With `input_schema`, or with a name and a single untyped parameter, the function takes the input data as its one
+    positional argument (the form of the tool_use API). Otherwise, name, description, schemas and parameter descriptions
+    come from the signature and the docstring, and the function is called with keywords. In both forms, a parameter
+    annotated `CallContext` receives the context of the call.
 
-    The decorated function is called as before and has a `tool_entry` attribute. Raises ValueError when the name
-    is taken in `registry`, TypeError for a signature that no schema can be inferred from, or with a wrong `Header`.
+    The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name is
+    taken in `registry`, and TypeError if no schema can be inferred from the signature or a `Header` is invalid.
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
-        made = _entry(function, given, description, input_schema, output_schema)
-        made.tags = list(tags or ())
-        made.title = title
-        made.annotations, made.icons, made.meta = dict(annotations or {}), list(icons or ()), dict(meta or {})
+        entry = _entry(function, given, description, input_schema, output_schema)
+        entry.tags, entry.title = list(tags or ()), title
+        entry.annotations, entry.icons, entry.meta = dict(annotations or {}), list(icons or ()), dict(meta or {})
         if registry is not None:
-            registry.register(made)
-        return marked(function, "tool_entry", made)
+            registry.register(entry)
+        return marked(function, "tool_entry", entry)
 
     if callable(name):
         return decorate(name)
@@ -81,19 +84,57 @@ def _entry(
         text = description or function.__doc__ or ""
         return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
     signature = infer(function)
-    for wrong in header_complaints(signature.input_schema):
-        raise TypeError(f"{called(function)}: {wrong}")
+    for problem in header_complaints(signature.input_schema):
+        raise TypeError(f"{called(function)}: {problem}")
     return ToolEntry(
         known_as,
         description or signature.description,
-        typed_handler(function, signature),
+        typed_handler(function, signature, _bind_scalars(function, signature)),
         signature.input_schema,
         signature.output_schema if output_schema is None else output_schema,
     )
 
 
+def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | None:
+    """Return a function that binds arguments without validating them again, or None unless all are JSON scalars.
+
+    The pipeline has validated the arguments by their schema, which for these types says all that there is to say.
+    Arguments of other types are built by pydantic, which validates them a second time.
+    """
+    schema = signature.input_schema
+    if schema.get("additionalProperties") is not False:
+        return None
+    numbers: dict[str, Callable[[Any], Any]] = {}
+    for item in signature_of(function).parameters.values():
+        if item.name not in schema["properties"]:
+            continue
+        scalar = _scalar_type(annotation_of(function, item))
+        has_plain_default = item.default is item.empty or isinstance(item.default, _SCALARS | None)
+        if scalar is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
+            return None
+        if scalar in (int, float):
+            numbers[item.name] = scalar
+
+    def bind(data: Mapping[str, Any]) -> dict[str, Any]:
+        bound = dict(data)
+        for name, convert in numbers.items():  # JSON has one type of number: 1.0 is an integer, and 1 a float
+            if bound.get(name) is not None:
+                bound[name] = convert(bound[name])
+        return bound
+
+    return bind
+
+
+def _scalar_type(annotation: Any) -> Any:
+    """Return the type of an annotation `X` or `X | None` if it is a JSON scalar, else None."""
+    if get_origin(annotation) in (Union, UnionType):
+        parts = [part for part in get_args(annotation) if part is not NoneType]
+        annotation = parts[0] if len(parts) == 1 else None
+    return annotation if annotation in get_args(_SCALARS) else None
+
+
 def takes_one_dict(function: Callable[..., Any]) -> bool:
-    """Whether a function has the tool_use API's form: one parameter for the data, plain or annotated as a dict."""
+    """Whether a function has the form of the tool_use API: one parameter for the data, untyped or a dict."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some builtins have no signature
@@ -105,6 +146,6 @@ def takes_one_dict(function: Callable[..., Any]) -> bool:
 
 
 def _is_plain_dict(annotation: Any) -> bool:
-    """`dict`, `dict[str, Any]`, `Mapping[str, Any]` or `Any`, as such or as text."""
-    words = annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
-    return words.split("[")[0].rsplit(".", 1)[-1] in {"dict", "Dict", "Mapping", "MutableMapping", "Any"}
+    """Whether it is `dict`, `dict[str, Any]`, `Mapping[str, Any]` or `Any`, possibly as text."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__qualname__", str(annotation))
+    return text.split("[")[0].rsplit(".", 1)[-1] in {"dict", "Dict", "Mapping", "MutableMapping", "Any"}

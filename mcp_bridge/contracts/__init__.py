@@ -1,1 +1,1 @@
-"""The words every room speaks: tools, content, results, errors, context, extension points."""
+"""The vocabulary of all packages: tools, content, results, errors, call context and extension points."""

@@ -1,4 +1,4 @@
-"""Whether a handler is called or awaited: the one rule for handlers, middleware and third-party methods."""
+"""Decides whether a callable is async, by the same rule for handlers, middleware and third-party methods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: an async function, a partial of one, an object that is called like one."""
+    """Whether a call returns a coroutine: for async functions, partials of them, and objects with async `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

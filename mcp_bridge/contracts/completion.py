@@ -1,4 +1,4 @@
-"""Completions: what may be offered for an argument of a prompt or a variable of a URI template."""
+"""Completions: suggested values for an argument of a prompt or a variable of a URI template."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Completions = Sequence[str] | Callable[..., Any]
-"""All values, or a function that gives them: it gets what was typed so far, and, where it has a second parameter,
-the arguments that are known already (a mapping of text). It may be async. The bridge ranks and cuts its answer."""
+"""All values, or a function that returns them. The function receives the text typed so far and, if it has a second
+parameter, the arguments that are already known (a mapping of text). It may be async. The server ranks and truncates
+the values."""

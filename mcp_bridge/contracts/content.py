@@ -1,4 +1,4 @@
-"""Content blocks: what a tool may answer with (MCP 2025-11-25 and 2026-07-28, server/tools "Tool Result")."""
+"""Content blocks: what a tool may return (MCP 2025-11-25 and 2026-07-28, server/tools "Tool Result")."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What every block shares: annotations (audience, priority, lastModified) and `_meta`."""
+    """The base of all blocks, with annotations (audience, priority, lastModified) and `_meta`."""
 
     annotations: Mapping[str, Any] | None = None
     meta: Mapping[str, Any] | None = None
@@ -24,7 +24,7 @@ class Text(Content):
 
 @dataclass(frozen=True, slots=True)
 class Image(Content):
-    """A picture: raw bytes (base64 on the wire) and its media type, such as `image/png`."""
+    """An image: raw bytes (base64 on the wire) and their media type, such as `image/png`."""
 
     data: bytes
     mime_type: str
@@ -32,7 +32,7 @@ class Image(Content):
 
 @dataclass(frozen=True, slots=True)
 class Audio(Content):
-    """A sound: raw bytes (base64 on the wire) and its media type, such as `audio/wav`."""
+    """Audio: raw bytes (base64 on the wire) and their media type, such as `audio/wav`."""
 
     data: bytes
     mime_type: str
@@ -40,7 +40,7 @@ class Audio(Content):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(Content):
-    """A resource carried inside the answer: its URI and its text or its bytes."""
+    """A resource inside the result: its URI, and its text or bytes."""
 
     uri: str
     content: str | bytes
@@ -49,7 +49,7 @@ class EmbeddedResource(Content):
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink(Content):
-    """A resource named by URI, which the client may fetch itself; `size` is in bytes."""
+    """A resource that the client may read by its URI. `size` is in bytes."""
 
     uri: str
     name: str

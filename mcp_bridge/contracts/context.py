@@ -1,4 +1,4 @@
-"""CallContext: what a running call may do."""
+"""CallContext: what a running call can do, such as report progress, ask the user and call other tools."""
 
 from __future__ import annotations
 
@@ -8,21 +8,37 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from mcp_bridge.contracts.errors import MissingCapability
-from mcp_bridge.contracts.hold import Hold
 from mcp_bridge.contracts.levels import Level, check_level
 from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 NO_FALLBACK: Any = object()
-"""What stands for: there is no fallback, raise."""
+"""The default of `fallback`: there is none, raise."""
 _CAPABILITIES: dict[type[Question], str] = {Sampling: "sampling", Roots: "roots"}
 
 
+class Hold(Protocol):
+    """Something that a call holds and returns while a user is asked: its deadline, or a slot of a limiter."""
+
+    @property
+    def deadline(self) -> float:
+        """When the call must end, in seconds of the event loop's clock; infinite if this sets no deadline."""
+        ...
+
+    def pause(self) -> None:
+        """Return what is held, for the time being."""
+        ...
+
+    def resume(self) -> None:
+        """Take it back without waiting: the call may be being cancelled."""
+        ...
+
+
 class Caller(Protocol):
-    """Who carries out calls that a call makes: the registry."""
+    """Carries out calls that a call makes. The registry is one."""
 
     def list(self) -> Sequence[ToolEntry]:
-        """All published tools."""
+        """Return all published tools."""
         ...
 
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
@@ -30,24 +46,30 @@ class Caller(Protocol):
         ...
 
     def resource_updated(self, uri: str) -> None:
-        """Tell whoever subscribed that a resource has changed."""
+        """Notify subscribed clients that a resource has changed."""
         ...
 
 
 class CallContext:
-    """The running call, as its tool and its middleware see it.
+    """The running call, as its handler and its middleware see it.
 
-    A tool, prompt or resource receives it through a parameter annotated `CallContext`. This class alone, without a
-    client behind it, is what `ToolRegistry.invoke` hands out: progress and log go nowhere, nobody can be asked,
-    everything else works.
+    A tool, prompt or resource receives it through a parameter annotated `CallContext`. This base class has no client:
+    `ToolRegistry.invoke` uses it, and tests can. Progress and log messages go nowhere and questions raise
+    MissingCapability; everything else works.
 
-    `protocol_version` is empty in process. `session` tells sessions of clients apart: it is empty where there is none,
-    which all such clients share; see `when_left`. `answers` and `state` are what a `NeedsInput` of this call brought.
-    `since` is when a call that was taken up from another instance had asked there, in seconds since 1970.
-    `pipeline` is the policy that calls made by this call are under too. `started`, `needs` and `holds` are the
-    pipeline's: whether the handler has begun, what it waits for between two runs, and what the call gives back while
-    a person is asked. `check` raises InvalidArguments for a call of this tool whose arguments do not fit;
-    it is there where a policy decides. `agreed` is the call that a person was asked about, as they have seen it.
+    Attributes:
+        protocol_version: The MCP version of the client; empty in process.
+        principal: The authenticated caller, or None.
+        session: The key of the client's session; empty if there is none (see `when_left`).
+        answers: The answers to a `NeedsInput` of this call.
+        state: The state of that `NeedsInput`.
+        since: When another instance asked the question that this call continues from, in seconds since 1970.
+        pipeline: The pipeline of the call, which also applies to calls that it makes.
+        started: Whether the handler has begun. Set by the pipeline, like the next two.
+        needs: What the call waits for between two runs of its handler.
+        holds: What the call returns while a user is asked.
+        check: Raises InvalidArguments for a call of this tool with invalid arguments. Set while policies decide.
+        agreed: The call that a user was asked about, as they saw it.
     """
 
     __slots__ = (
@@ -105,22 +127,22 @@ class CallContext:
 
     @property
     def deadline(self) -> float | None:
-        """When the call has to end, in seconds of the event loop's clock; None for no limit, and while it is paused."""
+        """When the call must end, in seconds of the event loop's clock; None if it has no limit or is paused."""
         nearest = min((hold.deadline for hold in self.holds), default=math.inf)
         return nearest if nearest < math.inf else None
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What the client has declared that it can do, as MCP writes it: `elicitation`, `sampling`, `roots` …"""
+        """The capabilities that the client has declared, in the form of MCP: `elicitation`, `sampling`, `roots` …"""
         return self._capabilities or {}
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the call is. `progress` must grow; clients that did not ask hear nothing."""
+        """Report progress to the client, if it asked for it. `progress` must increase."""
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        """Send the client a log message, any JSON value; only clients that asked for this level hear it.
+        """Send the client a log message, any JSON value, if it asked for messages of this level.
 
-        Raises ValueError for what is no level.
+        Raises ValueError for an unknown level.
         """
         check_level(level)
 
@@ -133,15 +155,21 @@ class CallContext:
         key: str | None = None,
         fallback: Any = NO_FALLBACK,
     ) -> Answer:
-        """Ask the person at the client to fill in a form (see `Form` for `schema`), or with `url` to open a page.
+        """Ask the user to fill in a form or, with `url`, to open a page. The deadline pauses while the call waits.
 
-        The call waits, its deadline stops. `key` names the question for clients. Raises MissingCapability when the
-        client cannot be asked and there is no `fallback` to answer instead, QuestionExpired when nobody answers in
-        time, InvalidAnswer when the client keeps sending what does not fit, ValueError for a schema that no form can
-        have.
+        Args:
+            schema: The fields of the form, see `Form`.
+            key: A name of the question for clients.
+            fallback: Returned if the client cannot be asked.
+
+        Raises:
+            MissingCapability: The client cannot be asked, and there is no fallback.
+            QuestionExpired: The user did not answer in time.
+            InvalidAnswer: The client's answers were not valid.
+            ValueError: The schema cannot be shown as a form.
         """
         question: Question = Link(message, url) if url is not None else Form(message, schema)
-        answer: Answer = await self._one(question, key, fallback)
+        answer: Answer = await self._ask_one(question, key, fallback)
         return answer
 
     async def sample(
@@ -153,38 +181,38 @@ class CallContext:
         fallback: Any = NO_FALLBACK,
         **options: Any,
     ) -> Sampled:
-        """Have the client's model write a message; `options` are the other fields of `Sampling`. Raises as `ask`."""
-        sampled: Sampled = await self._one(Sampling(messages, max_tokens, **options), key, fallback)
+        """Request a message from the client's model. `options` are fields of `Sampling`. Raises as `ask` does."""
+        sampled: Sampled = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
         return sampled
 
     async def roots(self, *, key: str | None = None, fallback: Any = NO_FALLBACK) -> Sequence[Root]:
-        """The folders that the client lets servers work in. Raises as `ask`."""
-        roots: Sequence[Root] = await self._one(Roots(), key, fallback)
+        """Return the folders that the client allows servers to work in. Raises as `ask` does."""
+        roots: Sequence[Root] = await self._ask_one(Roots(), key, fallback)
         return roots
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Put several questions at once, by key; the answers come by the same keys. Raises as `ask`."""
+        """Ask several questions at once, by key, and return the answers by the same keys. Raises as `ask` does."""
         raise MissingCapability(
             {_CAPABILITIES.get(type(question), "elicitation"): {} for question in questions.values()}
         )
 
     async def attended(self) -> None:
-        """Wait until a request of the client is open: between two, another instance may take the call up instead."""
+        """Wait until a request of the client is open. Between two requests, another instance may continue the call."""
 
     def when_left(self, callback: Callable[[], None]) -> None:
-        """Call this in the event loop when the client of this session has left, where that can be known."""
+        """Call this in the event loop when the client of this session has left, if the server can know that."""
 
     async def close_stream(self) -> None:
-        """Have a client of the handshake era fetch the rest of this call's stream later, where it can resume."""
+        """Close the stream of this call if its client, of the handshake era, can resume it later."""
 
     def tools(self) -> Sequence[ToolEntry]:
-        """The published tools, by name; empty when nothing serves this call."""
+        """Return the published tools, sorted by name; empty if the call runs outside a registry."""
         return self.caller.list() if self.caller is not None else ()
 
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
-        """Call another published tool through the same pipeline, under the same policy; None means no arguments.
+        """Call another published tool through the same pipeline; None means no arguments.
 
-        Raises ToolNotFound when there is none of that name, RuntimeError when nothing serves this call.
+        Raises ToolNotFound, and RuntimeError if this call runs outside a registry.
         """
         if self.caller is None:
             raise RuntimeError("this call runs outside a registry, so it cannot call other tools")
@@ -193,18 +221,18 @@ class CallContext:
         )
 
     def nested(self) -> CallContext:
-        """The context of a call that this one makes."""
+        """Return the context of a call that this one makes."""
         self._calls += 1
         return NestedContext(self)
 
     @property
     def begun(self) -> bool:
-        """Whether a handler has begun, this call's own or one that it called: what it did must not be done twice."""
+        """Whether a handler has begun, this call's or one that it called. Its effects must not happen twice."""
         return self.started or self._calls > 0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Do without what the call holds while a person is asked; the last of several questions takes it again."""
+        """Return what the call holds while a user is asked. It is taken back after the last of several questions."""
         if not self._asked:
             self._paused = list(self.holds)
             for hold in reversed(self._paused):
@@ -216,15 +244,15 @@ class CallContext:
             self._asked -= 1
             if not self._asked:
                 for hold in self._paused:
-                    if hold in self.holds:  # a thread may ask when its call is over
+                    if hold in self.holds:  # a thread may still ask after its call has ended
                         hold.resume()
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource that it has changed; from any thread."""
+        """Notify subscribed clients that a resource has changed. May be called from any thread."""
         if self.caller is not None:
             self.caller.resource_updated(uri)
 
-    async def _one(self, question: Question, key: str | None, fallback: Any) -> Any:
+    async def _ask_one(self, question: Question, key: str | None, fallback: Any) -> Any:
         name = key or ""
         try:
             return (await self.put({name: question}))[name]
@@ -235,7 +263,7 @@ class CallContext:
 
 
 class NestedContext(CallContext):
-    """The context of a call that a call makes: its own deadline, answers and state, and the client of the outer one."""
+    """The context of a call that a call makes: with a deadline, answers and state of its own, and the outer client."""
 
     __slots__ = ("_outer",)
 
@@ -253,17 +281,17 @@ class NestedContext(CallContext):
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What the client has declared that it can do."""
+        """The capabilities that the client has declared."""
         return self._outer.capabilities
 
     @property
     def deadline(self) -> float | None:
-        """The nearest of its own deadline and those of the calls around it."""
-        nearest = min(known for known in (super().deadline, self._outer.deadline, math.inf) if known is not None)
+        """The nearest deadline of this call and those around it."""
+        nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the call is."""
+        """Report progress to the client."""
         await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
@@ -271,20 +299,20 @@ class NestedContext(CallContext):
         await self._outer.log(level, data, logger)
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Put several questions at once; the calls around this one pause too."""
+        """Ask several questions at once; the calls around this one pause too."""
         with self.paused():
             return await self._outer.put(questions)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Do without what this call and those around it hold."""
+        """Return what this call and those around it hold."""
         with self._outer.paused(), super().paused():
             yield
 
     def when_left(self, callback: Callable[[], None]) -> None:
-        """Call this when the client has left."""
+        """Call this in the event loop when the client has left."""
         self._outer.when_left(callback)
 
     async def close_stream(self) -> None:
-        """Have the client fetch the rest of this call's stream later."""
+        """Close the stream of this call if its client can resume it later."""
         await self._outer.close_stream()

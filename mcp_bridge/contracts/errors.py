@@ -1,11 +1,11 @@
-"""The error tree. Errors carry plain data; text and wire shapes are made elsewhere.
+"""The error tree. Errors carry plain data; `wire/outcomes.py` says how each reaches a client.
 
 BridgeError
-├── ConfigError            settings that cannot be used: where, what was found, what to do (exit code 2)
-├── SourceError            a source that cannot publish: logged, its tools alone are missing
+├── ConfigError            invalid settings: where, what was found, what to do (exit code 2)
+├── SourceError            a source that cannot publish its tools; the other sources continue
 ├── RegistryError
-│   └── DuplicateTool      two tools of one name (also a ValueError)
-└── CallError              a call that did not succeed: a stable code and text for the model
+│   └── DuplicateTool      two tools with one name (also a ValueError)
+└── CallError              a call that failed, with a stable code and a text for the model
     ├── ToolNotFound       ├── MissingScope       ├── ToolUnavailable
     ├── InvalidArguments   ├── RateLimited        ├── ToolFailed
     ├── InvalidOutput      ├── Overloaded         ├── ResultTooLarge
@@ -22,14 +22,18 @@ from typing import Any
 
 
 class BridgeError(Exception):
-    """Everything that this package raises on purpose."""
+    """The base of all errors that this package raises on purpose."""
 
 
 class ConfigError(BridgeError):
     """Settings that cannot be used.
 
-    `path` is the file, `line` counts from 1, `where` is the key path such as `sources[0].path`,
-    `problem` says what was found and `hint` what to do.
+    Args:
+        problem: What was found.
+        path: The file.
+        line: The line in it, counted from 1.
+        where: The path of the key, such as `sources[0].path`.
+        hint: What to do.
     """
 
     def __init__(
@@ -51,19 +55,19 @@ class ConfigError(BridgeError):
 
 
 class SourceError(BridgeError):
-    """A source that cannot publish its tools; the others go on."""
+    """A source cannot publish its tools. The other sources continue."""
 
 
 class RegistryError(BridgeError):
-    """A registration that cannot stand."""
+    """An entry cannot be registered."""
 
 
 class DuplicateTool(RegistryError, ValueError):
-    """Two tools of one name."""
+    """Two entries of one kind have the same name."""
 
 
 class CallError(BridgeError):
-    """A call that did not succeed, told to the model that made it: `code` is stable, `message` is for reading."""
+    """A call failed. `message` is written for the model that made the call, `code` is stable."""
 
     code: str = "call_error"
 
@@ -74,30 +78,30 @@ class CallError(BridgeError):
 
     @property
     def text(self) -> str:
-        """The message and its details, a line each."""
+        """The message, followed by one line for each detail."""
         return "\n".join([self.message, *(f"- {line}" for line in self.details)])
 
 
 class ToolNotFound(CallError):
-    """No tool of that name is published."""
+    """No tool of this name is published."""
 
     code = "tool_not_found"
 
 
 class ResourceNotFound(CallError):
-    """Nothing is at that URI."""
+    """There is no resource at this URI."""
 
     code = "resource_not_found"
 
 
 class PromptNotFound(CallError):
-    """No prompt of that name is published."""
+    """No prompt of this name is published."""
 
     code = "prompt_not_found"
 
 
 class InvalidArguments(CallError):
-    """The arguments do not fit the tool's input schema; `details` has a line for each problem, `advice` what to do."""
+    """The arguments do not match the input schema. `details` has a line for each problem, `advice` says what to do."""
 
     code = "invalid_arguments"
 
@@ -107,14 +111,14 @@ class InvalidArguments(CallError):
         *,
         tool: str = "",
         kind: str = "tool",
-        advice: str = "Mend the arguments and call again.",
+        advice: str = "Fix the arguments and retry.",
     ) -> None:
         of_tool = f" for {kind} '{tool}'" if tool else ""
         super().__init__(f"Input validation failed{of_tool}. {advice}", details=problems)
 
 
 class InvalidOutput(CallError):
-    """The tool ran, but its answer does not fit its output schema; the data is kept in `output`."""
+    """The tool ran, but its result does not match the output schema. `output` holds the result."""
 
     code = "invalid_output"
 
@@ -124,37 +128,37 @@ class InvalidOutput(CallError):
 
 
 class Denied(CallError):
-    """A policy refuses this call."""
+    """A policy denied the call."""
 
     code = "denied"
 
 
 class ApprovalDeclined(CallError):
-    """A person was asked and said no."""
+    """The user declined the call."""
 
     code = "approval_declined"
 
 
 class MissingScope(CallError):
-    """The caller's token lacks a scope that this tool asks for."""
+    """The caller's token lacks a scope that this tool requires."""
 
     code = "missing_scope"
 
 
 class RateLimited(CallError):
-    """Too many calls in too short a time."""
+    """The caller made too many calls in too short a time."""
 
     code = "rate_limited"
 
 
 class Overloaded(CallError):
-    """The bridge has no room for another call right now."""
+    """The server is at capacity."""
 
     code = "overloaded"
 
 
 class ToolTimeout(CallError):
-    """The tool did not answer in its time."""
+    """The tool exceeded its time limit."""
 
     code = "timeout"
 
@@ -163,7 +167,7 @@ class ToolTimeout(CallError):
 
 
 class ToolCrashed(CallError):
-    """The process that the tool ran in has ended, or was ended; `how` says why, and a new one takes its place."""
+    """The process of the tool has ended. `how` says why; the server starts a new process."""
 
     code = "tool_crashed"
 
@@ -172,13 +176,13 @@ class ToolCrashed(CallError):
 
 
 class ToolUnavailable(CallError):
-    """The tool exists, but what it stands on does not answer."""
+    """The tool exists, but something that it depends on does not respond."""
 
     code = "tool_unavailable"
 
 
 class ToolFailed(CallError):
-    """The tool raised something nobody expected; the log has the traceback under `reference`."""
+    """The tool raised an unexpected exception. The log has its traceback under `reference`."""
 
     code = "internal_error"
 
@@ -189,13 +193,13 @@ class ToolFailed(CallError):
 
 
 class ResultTooLarge(CallError):
-    """The answer is larger than the limit."""
+    """The result exceeds the size limit."""
 
     code = "result_too_large"
 
 
 class MissingCapability(CallError):
-    """The client cannot be asked; `required` has what it would have to declare, as `requiredCapabilities` in MCP."""
+    """The client cannot be asked. `required` lists the missing capabilities, as `requiredCapabilities` in MCP does."""
 
     code = "missing_capability"
 
@@ -206,19 +210,24 @@ class MissingCapability(CallError):
 
 
 class InvalidAnswer(CallError):
-    """The client kept answering a question with something that does not fit it; `details` has a line for each."""
+    """The client's answers to a question were not valid. `details` has a line for each problem."""
 
     code = "invalid_answer"
 
+    def __init__(
+        self, message: str = "The answers to the question were not valid.", *, details: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, details=details)
+
 
 class QuestionExpired(CallError):
-    """Nobody answered in time, or the answer came where the call no longer waits."""
+    """A question was not answered in time, or the call that asked it no longer waits."""
 
     code = "question_expired"
 
 
 class ToolError(CallError):
-    """Raised by a tool's author to tell the model what went wrong; text and code pass verbatim.
+    """Raised by a tool's author to tell the model what went wrong. Text and code reach the model unchanged.
 
     Example: `raise ToolError("city: no such place, try the English name", code="unknown_city")`.
     """

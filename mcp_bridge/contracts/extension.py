@@ -1,7 +1,7 @@
-"""The extension points. Third-party classes implement them by their shape, without inheriting from them.
+"""The extension points, as protocols: a class implements one by having its members, without inheriting from it.
 
-A source has `name` and `run`; the core looks for nothing else on it but the members of the optional protocols below:
-`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource`, `WorkingDirSource`.
+A source needs `name` and `run`. Everything else that the core uses is declared in the optional protocols below:
+`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource` and `WorkingDirSource`.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ Publish = Callable[[Offer], None]
 
 @runtime_checkable
 class ToolSource(Protocol):
-    """Where tools come from.
+    """A source of tools.
 
-    `run` is the source's whole life, as one task: publish an Offer once, or keep publishing. Cancelling it
-    closes the source; an exception unpublishes its offer alone.
+    `run` is the source's whole life, in one task. It publishes an Offer once, or again after each change. Cancelling it
+    closes the source. If it raises, the source's own offer is withdrawn; other sources continue.
     """
 
     name: str
 
     async def run(self, publish: Publish) -> None:
-        """Publish offers until cancelled, or return once there is nothing more to say."""
+        """Publish offers until cancelled, or return when nothing will change any more."""
         ...
 
 
 @runtime_checkable
 class WorkingDirSource(Protocol):
-    """A source whose tools work in a folder, which the setting `working_dir` names."""
+    """A source whose tools work in the folder of the setting `working_dir`."""
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
-        """Use this folder, before the source runs; with `roots` each client's first root where it lists one."""
+        """Use this folder; called before `run`. With `roots`, prefer the first root of each client that lists any."""
         ...
 
 
 class Stage(IntEnum):
-    """Where in a call a middleware stands; the order is the pipeline's."""
+    """The stage of a call at which a middleware runs, in the order of the pipeline."""
 
     OBSERVE = 1
     ADMIT = 2
@@ -54,18 +54,18 @@ class Stage(IntEnum):
 
 @runtime_checkable
 class Middleware(Protocol):
-    """What may happen around a call, at the stage it names."""
+    """A policy that runs around calls, at its stage."""
 
     stage: Stage
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        """Answer the call, usually by way of `call_next`."""
+        """Return the result of the call, usually that of `call_next`."""
         ...
 
 
 @runtime_checkable
 class GoverningSource(Protocol):
-    """A source with `middleware`: it runs around every call of the bridge, also those of other sources."""
+    """A source with `middleware`, which runs around every call of the bridge, also of tools of other sources."""
 
     middleware: Sequence[Middleware]
 
@@ -78,14 +78,14 @@ class Asker(Protocol):
 
 @runtime_checkable
 class ApprovalSource(Protocol):
-    """A source that asks for approvals. `asking` is None where nothing of it runs in the bridge's process."""
+    """A source that asks for approvals. `asking` is None if the source runs entirely in worker processes."""
 
     asking: Asker | None
 
 
 @runtime_checkable
 class SecretSource(Protocol):
-    """A source that writes to logs or files of its own, from which the bridge's secrets have to be redacted."""
+    """A source that writes logs or files of its own, in which the bridge's secrets must be redacted."""
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these values from now on."""
@@ -94,8 +94,8 @@ class SecretSource(Protocol):
 
 @runtime_checkable
 class NotifyingSource(Protocol):
-    """A source whose resources change."""
+    """A source that reports changes of its resources."""
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
-        """Call `updated` with the URI of each resource that changes."""
+        """Call `updated` with the URI of each resource that changes, from any thread."""
         ...

@@ -1,4 +1,4 @@
-"""Identity: what clients are told about a server."""
+"""How a server presents itself to clients, and the limits of its lists and results."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from mcp_bridge._version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What clients are told about this server, and how its lists and answers are cut and kept.
+    """How a server presents itself to clients, and the limits of its lists and results.
 
-    `page` is the most tools in one tools/list answer, `result` the most characters of text in one answer of a tool,
-    `content` the most bytes of all else in it.
-    `ttl_ms` is how many milliseconds clients of the stateless era may keep a list, `private` whether it is for whoever
-    asked alone (MCP 2026-07-28, server/utilities/caching).
+    Attributes:
+        page: The most entries in one page of a list.
+        result: The most characters of text in the result of a tool.
+        content: The most bytes of everything else in it.
+        ttl_ms: How many milliseconds clients of the stateless era may cache a list.
+        private: Whether only the client that asked may use a cached list (MCP 2026-07-28, server/utilities/caching).
     """
 
     name: str = "mcp-bridge"

@@ -1,17 +1,17 @@
-"""How severe log messages are."""
+"""The levels of log messages that are sent to clients."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-"""How severe a log message is (RFC 5424, as MCP server/utilities/logging has it)."""
+"""The severity of a log message (RFC 5424, used by MCP in server/utilities/logging)."""
 LEVELS: tuple[str, ...] = get_args(Level)
-"""From the least to the most severe."""
+"""All levels, from the least to the most severe."""
 
 
 def check_level(level: str) -> int:
-    """The place of a level among `LEVELS`. Raises ValueError for what is none."""
+    """Return the index of a level in `LEVELS`. Raises ValueError for an unknown level."""
     if level not in LEVELS:
-        raise ValueError(f"a log level is one of {', '.join(LEVELS)}, found {level!r}")
+        raise ValueError(f"unknown log level {level!r}. Use one of {', '.join(LEVELS)}")
     return LEVELS.index(level)

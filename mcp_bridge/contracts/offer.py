@@ -1,4 +1,4 @@
-"""Offer: what a source publishes."""
+"""Offer: everything that a source publishes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mcp_bridge.contracts.tool import ToolEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a source publishes, all of it at once; publishing again replaces it.
+    """Everything that a source publishes. Publishing a new offer replaces the old one.
 
-    `problems` has a line for each thing that the source would have published but could not.
+    `problems` has a line for each entry that the source could not publish.
     """
 
     tools: Sequence[ToolEntry] = ()

@@ -22,7 +22,7 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True)
 class Message(Content):
-    """One message of a prompt or of a conversation to sample from; `content` is a block, text or bytes."""
+    """One message of a prompt or of a sampling request. `content` is a block, text or bytes."""
 
     content: Content | str | bytes
     role: Literal["user", "assistant"] = "user"
@@ -32,10 +32,10 @@ class Message(Content):
 class PromptEntry:
     """A prompt.
 
-    `handler` gets one positional argument, the arguments (text by name), and, where it has a parameter annotated
-    `CallContext`, the running call's context. It may be async. It answers with text, a content block, a `Message`,
-    or a list of these; what is no `Message` is said by the user. `completions` has what may be offered for an argument.
-    Raises TypeError for what is no handler or no argument.
+    `handler` takes the arguments (a mapping of text) as its one positional argument. If it has a parameter annotated
+    `CallContext`, it also receives the context of the call. It may be async. It returns text, a content block, a
+    `Message`, or a list of these; everything but a `Message` becomes a message of the user. `completions` suggests
+    values for arguments. Raises TypeError for a handler that is not callable, and for arguments of another type.
     """
 
     name: str
@@ -51,4 +51,4 @@ class PromptEntry:
 
     def __post_init__(self) -> None:
         if not callable(self.handler) or not all(isinstance(one, PromptArgument) for one in self.arguments):
-            raise TypeError(f"prompt '{self.name}' needs a handler that can be called, and PromptArguments")
+            raise TypeError(f"prompt '{self.name}' needs a callable handler, and PromptArguments as its arguments")

@@ -1,7 +1,7 @@
-"""Questions: what a running call may ask of the client, and what comes back.
+"""Questions that a running call may ask the client, and their answers.
 
-Asked as elicitation, sampling and roots requests of the handshake versions (client/elicitation, client/sampling,
-client/roots), and as input requests of 2026-07-28 (basic/patterns/mrtr).
+They are sent as elicitation, sampling and roots requests in the handshake versions (client/elicitation,
+client/sampling, client/roots), and as input requests in 2026-07-28 (basic/patterns/mrtr).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from mcp_bridge.contracts.prompt import Message
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Anything that may be asked."""
+    """The base of all questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form(Question):
-    """Data that a person types in.
+    """A form that the user fills in.
 
-    `schema` is a flat JSON Schema (an object whose properties are text, numbers, booleans or choices), or a type
-    to make one of: a dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`,
-    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks for a yes or no. Never for
-    secrets: those belong behind a `Link`.
+    `schema` is a flat JSON Schema (an object whose properties are text, numbers, booleans or choices), or a type from
+    which one is made: a dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`,
+    `date`, an Enum or a Literal, or a list of the last two for several choices. None asks the user to confirm. Never
+    ask for secrets in a form; use a `Link`.
     """
 
     message: str
@@ -35,7 +35,7 @@ class Form(Question):
 
 @dataclass(frozen=True, slots=True)
 class Link(Question):
-    """A page that a person should open, for whatever the client must not see: signing in, paying, secrets."""
+    """A web page for the user to open, for what the client must not see: sign-in, payment, secrets."""
 
     message: str
     url: str
@@ -43,10 +43,10 @@ class Link(Question):
 
 @dataclass(frozen=True, slots=True)
 class Sampling(Question):
-    """A message that the client's model should write, of at most `max_tokens`.
+    """A request that the client's model write a message of at most `max_tokens`.
 
-    `messages` is the conversation; plain text is one message of the user. `tools` and `tool_choice`, as MCP has them,
-    need a client that says it can use them in sampling; `include_context` likewise.
+    `messages` is the conversation; text is a message of the user. `tools` and `tool_choice`, in the form that MCP
+    defines, and `include_context` need a client that declares support for them in sampling.
     """
 
     messages: str | Message | Sequence[str | Message | Mapping[str, Any]]
@@ -64,17 +64,18 @@ class Sampling(Question):
 
 @dataclass(frozen=True, slots=True)
 class Roots(Question):
-    """The folders that the client lets servers work in."""
+    """A request for the folders that the client allows servers to work in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a person said to a `Form` or a `Link`.
+    """The user's answer to a `Form` or a `Link`.
 
-    `content` is what was typed in, valid against the schema that was asked for, and empty unless accepted. `data` is
-    the same as an instance of the type that was asked for; without a type it is `content`. Where a call has been taken
-    up from another instance, `again` says that the answer was given to it there already, and `seconds` how long one
-    that is new has taken since it was asked there.
+    Attributes:
+        content: The data of the form, valid against its schema; empty unless accepted.
+        data: The same data as an instance of the type that was given as the schema; without a type, `content`.
+        seconds: For a new answer to a question of another instance, how long it took since the question was asked.
+        again: Whether another instance has received this answer before this one continued the call.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -85,7 +86,7 @@ class Answer:
 
     @property
     def accepted(self) -> bool:
-        """Whether the person agreed."""
+        """Whether the user accepted."""
         return self.action == "accept"
 
     def __bool__(self) -> bool:
@@ -94,7 +95,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """What the client's model wrote. `content` has every block; tool uses among them are mappings, as MCP has them."""
+    """The message that the client's model wrote. Tool uses in `content` are mappings in the form that MCP defines."""
 
     role: str
     content: Sequence[Content | Mapping[str, Any]]
@@ -103,13 +104,13 @@ class Sampled:
 
     @property
     def text(self) -> str:
-        """All text of it, a line each."""
+        """The text of all text blocks, joined by newlines."""
         return "\n".join(block.text for block in self.content if isinstance(block, Text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """One folder (or other place) that the client lets servers work in; `uri` begins with `file://` so far."""
+    """A folder that the client allows servers to work in. In current versions, `uri` begins with `file://`."""
 
     uri: str
     name: str | None = None
@@ -117,11 +118,11 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class NeedsInput:
-    """A handler's other answer: it has ended and needs these answers to be called again.
+    """Returned by a handler that needs answers: it is called again when they have arrived.
 
-    The next call has them in `ctx.answers`, under the same names, and `state` (any JSON value, sealed on its way
-    through the client) in `ctx.state`. Unlike `ctx.ask`, which waits where it stands, this works across instances.
-    Raises ValueError without a question.
+    The next call has the answers in `ctx.answers`, under the same names, and `state` (any JSON value, sealed while the
+    client carries it) in `ctx.state`. Unlike `ctx.ask`, which waits inside the handler, this works across instances.
+    Raises ValueError without questions.
     """
 
     questions: Mapping[str, Question]
@@ -129,4 +130,4 @@ class NeedsInput:
 
     def __post_init__(self) -> None:
         if not isinstance(self.questions, Mapping) or not self.questions:
-            raise ValueError("a NeedsInput has at least one question, by name")
+            raise ValueError("NeedsInput needs at least one question, as a mapping of names to questions")

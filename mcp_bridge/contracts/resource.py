@@ -1,4 +1,4 @@
-"""Resources as data: one at a URI, and many behind a URI template (MCP 2025-11-25 and 2026-07-28, server/resources)."""
+"""Resources as data: single ones, and URI templates (MCP 2025-11-25 and 2026-07-28, server/resources)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mcp_bridge.contracts.completion import Completions
 
 @dataclass
 class ResourceEntry:
-    """A resource at a URI that does not vary.
+    """A resource at a fixed URI.
 
-    `handler` gets one positional argument, `{"uri": ...}`, and, where it has a parameter annotated `CallContext`,
-    the running call's context. It may be async. It answers with text, bytes, a JSON value, an `EmbeddedResource`,
-    or a list of these. `size` is in bytes. `owner` names the source that published it; the registry sets it. Raises
-    TypeError for a handler that cannot be called.
+    `handler` takes `{"uri": ...}` as its one positional argument. If it has a parameter annotated `CallContext`, it
+    also receives the context of the call. It may be async. It returns text, bytes, a JSON value, an `EmbeddedResource`,
+    or a list of these. `size` is in bytes. `owner` is the name of the source that published the entry; the registry
+    sets it. Raises TypeError for a handler that is not callable.
     """
 
     uri: str
@@ -34,16 +34,16 @@ class ResourceEntry:
 
     def __post_init__(self) -> None:
         if not callable(self.handler):
-            raise TypeError(f"resource '{self.uri}' needs a handler that can be called")
+            raise TypeError(f"resource '{self.uri}' needs a callable handler")
 
 
 @dataclass
 class ResourceTemplate:
     """Resources behind an RFC 6570 URI template, such as `users://{id}/profile`.
 
-    `handler` gets one positional argument, the template's variables (text; a list of text for `{/path*}`), and
-    answers as that of a `ResourceEntry` does. A variable never holds `..`, a null byte or an absolute path.
-    `completions` has what may be offered for a variable.
+    `handler` takes the template's variables (text; a list of text for `{/path*}`) as its one positional argument, and
+    otherwise works like that of a `ResourceEntry`. A variable never contains `..`, a null byte or an absolute path.
+    `completions` suggests values for variables.
     """
 
     uri_template: str
@@ -61,4 +61,4 @@ class ResourceTemplate:
 
     def __post_init__(self) -> None:
         if not callable(self.handler):
-            raise TypeError(f"resource template '{self.uri_template}' needs a handler that can be called")
+            raise TypeError(f"resource template '{self.uri_template}' needs a callable handler")

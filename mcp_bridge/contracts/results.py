@@ -1,4 +1,4 @@
-"""The tool_use API's own answers: Result, ResultStatus and ValidationResult."""
+"""The result types of the tool_use API: Result, ResultStatus and ValidationResult."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ResultStatus(Enum):
 
 @dataclass
 class Result:
-    """What `ToolRegistry.invoke` answers: status, data, a message, errors, metadata, time in milliseconds."""
+    """What `ToolRegistry.invoke` returns. `duration_ms` is in milliseconds."""
 
     status: ResultStatus
     data: Any = None
@@ -35,7 +35,7 @@ class Result:
         return self.status is ResultStatus.SUCCESS
 
     def to_dict(self) -> dict[str, Any]:
-        """This result as a plain dictionary, the status as its value."""
+        """Return this result as a dictionary, with the status as its value."""
         return {
             "status": self.status.value,
             "data": self.data,
@@ -47,12 +47,12 @@ class Result:
 
     @classmethod
     def success(cls, data: Any = None, message: str = "", **extra: Any) -> Result:
-        """A SUCCESS with this data; `extra` are further fields."""
+        """Return a SUCCESS with this data; `extra` sets further fields."""
         return cls(ResultStatus.SUCCESS, data=data, message=message, **extra)
 
     @classmethod
     def failure(cls, message: str, errors: list[str] | None = None, **extra: Any) -> Result:
-        """A FAILURE with this message; `errors` defaults to the message alone."""
+        """Return a FAILURE with this message; `errors` defaults to the message alone."""
         return cls(ResultStatus.FAILURE, message=message, errors=[message] if errors is None else errors, **extra)
 
     @classmethod
@@ -70,15 +70,15 @@ class Result:
 
 @dataclass
 class ValidationResult:
-    """Whether data passed, and one line for each thing that did not."""
+    """Whether data is valid, and a line for each problem."""
 
     valid: bool = True
     errors: list[str] = field(default_factory=list)
 
     def merge(self, other: ValidationResult) -> ValidationResult:
-        """A new result: valid when both are, with the errors of both in order."""
+        """Return a new result: valid if both are, with the errors of both in order."""
         return ValidationResult(self.valid and other.valid, [*self.errors, *other.errors])
 
     def to_dict(self) -> dict[str, Any]:
-        """This result as a plain dictionary."""
+        """Return this result as a dictionary."""
         return {"valid": self.valid, "errors": list(self.errors)}

@@ -1,4 +1,4 @@
-"""State: how long and where a call may wait for answers."""
+"""How calls that wait for answers are kept."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from mcp_bridge.contracts.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How questions are kept while nobody has answered them.
+    """How calls that wait for answers are kept.
 
-    `keys` seal what travels through clients, each a secret of at least 32 bytes: the first seals, all open, so keys
-    can be changed while serving; instances that share them take up each other's questions. None: a key made for this
-    process. `ttl` is how many seconds a question waits, `parked` how many calls may wait at once. `store` remembers
-    which states were used; None: this process's memory.
+    Attributes:
+        keys: Secrets of at least 32 bytes that seal the state which clients carry. The first one seals and all of them
+            open, so keys can be rotated while serving. Instances with the same keys continue each other's calls. Empty
+            for a key of this process.
+        ttl: How many seconds a question waits for its answer.
+        parked: How many calls may wait at once.
+        store: Remembers which states have been used; None for the memory of this process.
     """
 
     keys: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Store: where state goes that outlives a call."""
+"""Stores: where state is kept that outlives a call."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Store(Protocol):
-    """Bytes by key, each with a time to live in seconds. Instances that share one share what is in it."""
+    """Stores bytes by key, each with a time to live in seconds. Server instances may share a store."""
 
     async def get(self, key: str) -> bytes | None:
-        """The value, or None when there is none or its time is over."""
+        """Return the value, or None if there is none or it has expired."""
         ...
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep a value for `ttl` seconds."""
+        """Store a value for `ttl` seconds."""
         ...
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Keep a value unless there is one already, in one step; whether it was kept."""
+        """Store a value unless the key exists, atomically; return whether it was stored."""
         ...
 
     async def delete(self, key: str) -> None:
-        """Forget a value; it need not be there."""
+        """Delete a value, which need not exist."""
         ...
 
 
 @runtime_checkable
 class Listing(Store, Protocol):
-    """A store that can say what is in it, so that people can look through what is remembered."""
+    """A store that can list its keys, so that users can look through what it remembers."""
 
     async def keys(self, prefix: str) -> Sequence[str]:
-        """The keys that begin so, of values whose time is not over."""
+        """Return the keys that begin with `prefix`, of values that have not expired."""
         ...

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mcp_bridge.contracts.content import Content
 
 
 @dataclass
 class ToolDefinition:
-    """A tool without its handler, as clients are told about it (tool_use API, plus MCP's presentation fields)."""
+    """A tool without its handler: the tool_use API's fields and MCP's presentation fields."""
 
     name: str
     description: str
@@ -36,11 +36,11 @@ def _dict(value: Any) -> dict[str, Any]:
 
 @dataclass
 class ToolEntry:
-    """A registered tool: the first six fields and both methods are the tool_use API's.
+    """A registered tool. The first six fields and both methods are those of the tool_use API.
 
-    `handler` gets one positional argument, the input data, and, where it has a parameter annotated
-    `CallContext`, the running call's context by that parameter's name. It may be async.
-    `owner` names the source that published the entry; the registry sets it.
+    `handler` takes the input data as its one positional argument. If it has a parameter annotated `CallContext`, it
+    also receives the context of the call, by that parameter's name. It may be async. `owner` is the name of the source
+    that published the entry; the registry sets it.
     """
 
     name: str
@@ -57,9 +57,9 @@ class ToolEntry:
     owner: str = ""
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
-        """This entry as a definition. Schemas are shared with the entry, tags are copied.
+        """Return this entry as a definition. Schemas are shared with the entry, tags are copied.
 
-        Presentation that is not of its declared type (None, say) is left out, so that one entry never spoils a list.
+        Presentation fields of a wrong type, such as None, become empty, so that no entry can break a list.
         """
         return ToolDefinition(
             name=self.name,
@@ -75,7 +75,7 @@ class ToolEntry:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The six fields of the tool_use API as a plain dictionary, without the handler."""
+        """Return the fields of the tool_use API, except the handler, as a dictionary."""
         return {
             "name": self.name,
             "description": self.description,
@@ -90,10 +90,10 @@ Kind = Literal["tool", "resource", "prompt", "completion"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call as a client made it; `arguments` is what the handler gets, validated by the pipeline.
+    """One call as a client made it. The handler receives `arguments`, which the pipeline validates.
 
-    Reading a resource, getting a prompt and completing an argument go the same governed way, told apart by `kind`;
-    `name` is then the URI or the prompt's name, and `arguments` the template's variables or the prompt's arguments.
+    Reading a resource, getting a prompt and completing an argument are calls too, of another `kind`. Then `name` is the
+    URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments.
     """
 
     id: str
@@ -102,14 +102,27 @@ class ToolCall:
     kind: Kind = "tool"
 
 
+class EncodedOutput(NamedTuple):
+    """An output and its JSON text, kept so that it is serialised only once. Valid for this very object."""
+
+    output: Any
+    text: str
+    size: int
+    """In bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call came to, in both Amplifier spellings at once.
+    """The result of a call, in both forms that Amplifier uses.
 
-    `success`/`output`/`error` and `tool_call_id`/`output`/`is_error` are one set of facts: give either
-    `success` or `is_error`, the other follows. `error` is text or a mapping with a `message`. `content`,
-    when given, is what clients see instead of `output` rendered as text. `code` is stable on failures.
-    `duration_ms` is in milliseconds. Raises ValueError when `success` and `is_error` contradict.
+    Give either `success` or `is_error`; the other one follows from it. Raises ValueError if they contradict each other.
+
+    Attributes:
+        error: Text, or a mapping with a `message`.
+        content: What clients see instead of `output` as text.
+        code: The stable code of a failure.
+        duration_ms: In milliseconds.
+        encoded: Set by the server, see `EncodedOutput`.
     """
 
     success: bool | None = None
@@ -121,6 +134,7 @@ class ToolResult:
     code: str | None = None
     duration_ms: float | None = None
     meta: Mapping[str, Any] | None = None
+    encoded: EncodedOutput | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.success is None:
@@ -132,7 +146,7 @@ class ToolResult:
 
     @property
     def error_text(self) -> str:
-        """The error as text: itself, its `message`, or empty."""
+        """The text of the error, or its `message`; empty if there is none."""
         if isinstance(self.error, Mapping):
             return str(self.error.get("message", ""))
         return self.error or ""

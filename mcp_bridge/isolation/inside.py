@@ -73,7 +73,7 @@ class InnerContext(CallContext):
             if not problems:
                 return {key: answers[key] for key in questions}
         lines = [line for key in problems for line in problems[key]]
-        raise InvalidAnswer("The question was not answered with what it asks for.", details=lines)
+        raise InvalidAnswer(details=lines)
 
     async def close_stream(self) -> None:
         """Have the client fetch the rest of this call's stream later."""
@@ -108,7 +108,7 @@ class InnerContext(CallContext):
 def _again(question: Question, problems: list[str]) -> Question:
     if not problems or not isinstance(question, Form):
         return question
-    return Form(f"{question.message}\n\nThe last answer did not fit: {'; '.join(problems)}", question.schema)
+    return Form(f"{question.message}\n\nThe last answer was not valid: {'; '.join(problems)}", question.schema)
 
 
 def _elsewhere(_: Any) -> Any:

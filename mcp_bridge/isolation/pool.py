@@ -18,7 +18,7 @@ from mcp_bridge.isolation.conversation import Crash, Request, converse
 from mcp_bridge.isolation.order import Isolation, Order
 from mcp_bridge.isolation.process import Worker
 from mcp_bridge.isolation.words import Json
-from mcp_bridge.runtime.limiter import Tokens
+from mcp_bridge.runtime.limiter import Limiter, Slot
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
@@ -59,8 +59,8 @@ class Pool:
         self._free: list[Worker] = []
         self._all: set[Worker] = set()
         self._births: list[Birth] = []
-        self._places = Tokens(isolation.workers)
-        self._inner = Tokens(isolation.workers)
+        self._places = Limiter(isolation.workers)
+        self._inner = Limiter(isolation.workers)
         self._within: ContextVar[bool] = ContextVar("within", default=False)
         self._tasks: TaskGroup | None = None
         self._pause = 0.0
@@ -84,39 +84,38 @@ class Pool:
         Raises what the call raised, ToolCrashed when it took its worker with it, ToolUnavailable when there is none,
         Overloaded when a call of a call finds no place.
         """
-        places = await self._place()
+        slot = await self._place()
         try:
             worker = await self._worker()
         except BaseException:
-            places.give()
+            slot.release()
             raise
         within = self._within.set(True)
         try:
             answer = await converse(worker, request, ctx, self._isolation.limits.cpu)
         except Crash as crash:
             worker.kill()
-            self._spawn(self._bury, worker, places)
+            self._spawn(self._bury, worker, slot)
             await worker.ended.wait()
             how = crash.how or worker.last_words()
             logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, how)
             raise ToolCrashed(request.name, how, kind=request.what) from None
         except BaseException:  # the call is given up, unless this is its answer
-            self._spawn(self._abandon, worker, places)
+            self._spawn(self._abandon, worker, slot)
             raise
         finally:
             self._within.reset(within)
-        self._give_back(worker, places)
+        self._give_back(worker, slot)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    async def _place(self) -> Tokens:
+    async def _place(self) -> Slot:
         if not self._within.get():
-            await self._places.take()
-            return self._places
-        if not self._inner.at_once():
+            return await self._places.acquire()
+        if (slot := self._inner.acquire_nowait()) is None:
             raise Overloaded("Too many calls within calls run in workers. Try again in a moment.")
-        return self._inner
+        return slot
 
     async def _worker(self) -> Worker:
         """One that is free, or a new one."""
@@ -208,24 +207,24 @@ class Pool:
         finally:
             self._mending = False
 
-    async def _bury(self, worker: Worker, places: Tokens) -> None:
+    async def _bury(self, worker: Worker, slot: Slot) -> None:
         await worker.ended.wait()
-        places.give()
+        slot.release()
 
-    async def _abandon(self, worker: Worker, places: Tokens) -> None:
+    async def _abandon(self, worker: Worker, slot: Slot) -> None:
         """A call that was given up keeps its place until it has ended, by itself or not."""
         if worker.is_alive and not await worker.cancel(GRACE):
             logger.warning("source %r: a call goes on that was given up; its worker is killed", self._order.name)
             worker.kill()
-        self._give_back(worker, places)
+        self._give_back(worker, slot)
 
-    def _give_back(self, worker: Worker, places: Tokens) -> None:
+    def _give_back(self, worker: Worker, slot: Slot) -> None:
         if worker.is_alive:
             self._pause = 0.0
             self._free.append(worker)
-            places.give()
+            slot.release()
         else:
-            self._spawn(self._bury, worker, places)
+            self._spawn(self._bury, worker, slot)
 
     def _retire(self, workers: list[Worker]) -> None:
         for worker in workers:

@@ -122,7 +122,7 @@ class Inside:
         kind, name, part = message["kind"], message["name"], message["part"]
         prepared = self._ready(kind, name, part)
         ctx = InnerContext(self._link, message["id"], message["context"])
-        answer = await prepared.answer(prepared.bound(message["arguments"], ctx), self._threads, ctx.holds)
+        answer = await prepared.run(message["arguments"], ctx, self._threads)
         if isinstance(answer, NeedsInput):
             return {"needs": from_needs(answer)}
         try:

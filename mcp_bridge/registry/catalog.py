@@ -1,4 +1,4 @@
-"""The catalog: named things by owner, replaced for each owner in one step, sorted by name, watched for changes."""
+"""A catalog of named entries, which each owner replaces in one step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_bridge.contracts.errors import DuplicateTool, RegistryError
 
 
 class Owned(Protocol):
-    """Anything with an owner: the source that published it."""
+    """An entry with an owner, the source that published it."""
 
     owner: str
 
@@ -21,95 +21,95 @@ Listener = Callable[[], None]
 
 
 class Catalog(Generic[T]):
-    """Names to things. Readers see a whole offer or none of it; `version` grows with every change.
+    """Entries by name. A reader sees an owner's offer completely or not at all.
 
-    `kind` is what the things are called in errors, `key` the attribute that names one.
+    `version` increases with every change. `kind` names the entries in errors, `key` is the attribute with their name.
     """
 
     def __init__(self, kind: str = "Tool", key: str = "name") -> None:
         self.version = 0
         self._kind = kind
         self._key: Callable[[T], Any] = attrgetter(key)
-        self._things: dict[str, T] = {}
+        self._entries: dict[str, T] = {}
         self._sorted: tuple[T, ...] | None = ()
         self._listeners: dict[object, Listener] = {}
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._things
+        return isinstance(name, str) and name in self._entries
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.all())
 
     def get(self, name: str) -> T | None:
-        """The thing of exactly this name, or None."""
-        return self._things.get(name)
+        """Return the entry with exactly this name, or None."""
+        return self._entries.get(name)
 
     def all(self) -> tuple[T, ...]:
-        """Everything, sorted by name; computed once for each version."""
+        """Return all entries, sorted by name; computed once per version."""
         if self._sorted is None:
-            self._sorted = tuple(self._things[name] for name in sorted(self._things))
+            self._sorted = tuple(self._entries[name] for name in sorted(self._entries))
         return self._sorted
 
-    def add(self, thing: T) -> None:
-        """Add one thing. Raises DuplicateTool when the name is taken, RegistryError when it is no text."""
-        name = self._key(thing)
+    def add(self, entry: T) -> None:
+        """Add one entry. Raises DuplicateTool if the name is taken, RegistryError if it is not text."""
+        name = self._key(entry)
         if not isinstance(name, str):
-            raise RegistryError(f"A {self._kind.lower()}'s name is text, found {name!r}.")
-        if name in self._things:
+            raise RegistryError(f"The name of a {self._kind.lower()} must be text, found {name!r}.")
+        if name in self._entries:
             raise DuplicateTool(
                 f"{self._kind} '{name}' is already registered. Unregister it first or use a different name."
             )
-        self._things = {**self._things, name: thing}
-        self._changed()
+        self._entries = {**self._entries, name: entry}
+        self._notify()
 
     def remove(self, name: str) -> bool:
-        """Remove one thing; whether there was one."""
-        if name not in self._things:
+        """Remove one entry; return whether there was one."""
+        if name not in self._entries:
             return False
-        self._things = {key: thing for key, thing in self._things.items() if key != name}
-        self._changed()
+        self._entries = {key: entry for key, entry in self._entries.items() if key != name}
+        self._notify()
         return True
 
-    def replace(self, owner: str, things: Iterable[T]) -> None:
-        """Make these the owner's things, all at once. Raises DuplicateTool, naming both owners, and changes nothing."""
-        self.prepare(owner, things)()
+    def replace(self, owner: str, entries: Iterable[T]) -> None:
+        """Replace all entries of an owner. Raises DuplicateTool, naming both owners, and then changes nothing."""
+        self.prepare(owner, entries)()
 
-    def prepare(self, owner: str, things: Iterable[T]) -> Callable[[], None]:
-        """`replace` in two steps, for who replaces in several catalogs at once: the second cannot fail."""
-        kept = {name: thing for name, thing in self._things.items() if thing.owner != owner}
-        for thing in things:
-            name = self._key(thing)
-            if (other := kept.get(name)) is not None:
-                raise DuplicateTool(self._clash(name, other.owner, owner))
-            kept[name] = thing if thing.owner == owner else _owned(thing, owner)
+    def prepare(self, owner: str, entries: Iterable[T]) -> Callable[[], None]:
+        """Check a replacement, and return a function that commits it and cannot fail: for several catalogs at once."""
+        replaced = {name: entry for name, entry in self._entries.items() if entry.owner != owner}
+        for entry in entries:
+            name = self._key(entry)
+            if (other := replaced.get(name)) is not None:
+                raise DuplicateTool(self._format_clash(name, other.owner, owner))
+            replaced[name] = entry if entry.owner == owner else _set_owner(entry, owner)
 
         def commit() -> None:
-            if kept != self._things:
-                self._things = kept
-                self._changed()
+            if replaced != self._entries:
+                self._entries = replaced
+                self._notify()
 
         return commit
 
     def watch(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` after every change, in the changing thread; the answer stops that."""
+        """Call `listener` after every change, in the thread that made it. Returns a function to stop."""
         token = object()
         self._listeners[token] = listener
         return lambda: self._listeners.pop(token, None) and None
 
-    def _changed(self) -> None:
+    def _notify(self) -> None:
         self.version += 1
         self._sorted = None
         for listener in list(self._listeners.values()):
             listener()
 
-    def _clash(self, name: str, one: str, other: str) -> str:
+    def _format_clash(self, name: str, one: str, other: str) -> str:
         if one == other:
-            return f"There are two {self._kind.lower()}s named '{name}' in {_called(one)}. Rename one of them."
+            return f"Two {self._kind.lower()}s in {_format_owner(one)} are named '{name}'. Rename one of them."
         return (
-            f"{self._kind} '{name}' comes from both {_called(one)} and {_called(other)}. "
+            f"{self._kind} '{name}' comes from both {_format_owner(one)} and {_format_owner(other)}. "
             f"{_HINTS.get(self._kind, 'Change one of them.')}"
         )
 
@@ -120,9 +120,9 @@ _HINTS = {
 }
 
 
-def _owned(thing: Any, owner: str) -> Any:
-    return replace(thing, owner=owner)
+def _set_owner(entry: Any, owner: str) -> Any:
+    return replace(entry, owner=owner)
 
 
-def _called(owner: str) -> str:
+def _format_owner(owner: str) -> str:
     return f"source '{owner}'" if owner else "the registry itself"

@@ -1,4 +1,4 @@
-"""The tables of extension points: what stands behind a name in the settings, loaded when it is named."""
+"""The tables of extension points: the class behind each name in the settings, loaded when it is used."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ STORES: dict[str, str] = {
     "memory": "mcp_bridge.stores.memory:MemoryStore",
     "sqlite": "mcp_bridge.stores.sqlite:SqliteStore",
 }
-"""Stores by name. Each is a class, or a function, that makes one when it is called without arguments.
+"""Stores by name. Each is a class or function that is called without arguments.
 
-Those of `FILES` are called with their file, and have a `check` that raises OSError where it cannot be used.
+Those in `FILES` are called with their file, and have a method `check` that raises OSError if it cannot be used.
 """
 FILES = frozenset({"sqlite"})
 
 
 def load(reference: str) -> Any:
-    """The object that `module:attribute` names. Raises ConfigError saying which half is wrong."""
+    """Return the object that `module:attribute` names. Raises ConfigError, naming the part that is wrong."""
     module_name, _, attribute = reference.partition(":")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise ConfigError(f"plugin '{reference}': {error}", hint="Install the package, or mend the name") from error
-    except Exception as error:  # a stranger's module, or a name that can be none
+        raise ConfigError(f"plugin '{reference}': {error}", hint="Install the package, or fix the name") from error
+    except Exception as error:  # from the third-party module, or for an impossible name
         problem = f"plugin '{reference}': {type(error).__name__}: {error}"
-        raise ConfigError(problem, hint="Write it as package.module:Name, or mend the module") from error
+        raise ConfigError(problem, hint="Write it as package.module:Name, or fix the module") from error
     try:
         return getattr(module, attribute)
     except AttributeError:
@@ -46,7 +46,7 @@ def load(reference: str) -> Any:
 
 
 def source_type(name: str) -> Any:
-    """The options model of a source type: one of ours, or a stranger's `module:attribute`. Raises ConfigError."""
+    """Return the options model of a source type, which may be a third-party `module:attribute`. Raises ConfigError."""
     if ":" in name:
         return load(name)
     if name not in SOURCES:
@@ -56,9 +56,9 @@ def source_type(name: str) -> Any:
 
 
 def make_store(name: str, file: Path | None = None, *, where: str = "state.store") -> Store:
-    """A new store of a kind: one of ours, or a stranger's `module:attribute`; those in files are in `file`.
+    """Make a store, which may be a third-party `module:attribute`. Stores in files use `file`.
 
-    `where` is the setting that names it. Raises ConfigError.
+    `where` is the path of the setting that names the store. Raises ConfigError.
     """
     if ":" not in name and name not in STORES:
         known = ", ".join(sorted(STORES))
@@ -67,18 +67,18 @@ def make_store(name: str, file: Path | None = None, *, where: str = "state.store
         )
     factory = load(STORES.get(name, name))
     try:
-        made = _in_file(factory, file) if name in FILES else factory()
-    except Exception as error:  # a stranger's: whatever it raises, there is nothing to keep state in
+        store = _make_file_store(factory, file) if name in FILES else factory()
+    except Exception as error:  # whatever a third-party factory raises
         raise ConfigError(f"store '{name}' cannot be made: {error}", where=where) from error
-    if not isinstance(made, Store):
+    if not isinstance(store, Store):
         hint = "A store has the methods get, set, add and delete"
-        raise ConfigError(f"'{name}' makes no store but {type(made).__name__}", where=where, hint=hint)
-    return made
+        raise ConfigError(f"'{name}' returns {type(store).__name__}, which is not a store", where=where, hint=hint)
+    return store
 
 
-def _in_file(factory: Any, file: Path | None) -> Any:
+def _make_file_store(factory: Any, file: Path | None) -> Any:
     if file is None:
         raise ValueError("it needs a file")
-    made = factory(file)
-    made.check()
-    return made
+    store = factory(file)
+    store.check()
+    return store

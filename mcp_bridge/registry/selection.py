@@ -1,4 +1,4 @@
-"""Which of a source's tools and prompts are published, and under which names."""
+"""Selects which of a source's tools and prompts are published, and under which names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
 
 SEPARATOR = "__"
-"""Between a prefix and a name."""
+"""Joins a prefix and a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Patterns and tags that let tools in, and what they are called. Names in it are the tools' own."""
+    """Patterns and tags that select tools, and their published names. All names in it are the tools' original ones."""
 
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
@@ -25,18 +25,18 @@ class Selection:
     alias: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, entries: Iterable[ToolEntry], owner: str) -> Iterator[ToolEntry]:
-        """The chosen entries, renamed and marked as `owner`'s; the originals stay as they are."""
+        """Yield copies of the selected entries with their published names and their owner."""
         for entry in entries:
             if self._takes(entry):
                 yield replace(entry, name=self._name(entry.name), owner=owner)
 
     def of_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
-        """The prompts under their published names; patterns, tags and aliases are about tools."""
+        """Yield the prompts with their published names. Patterns, tags and aliases apply to tools only."""
         for entry in entries:
             yield replace(entry, name=f"{self.prefix}{SEPARATOR}{entry.name}") if self.prefix else entry
 
     def unknown(self, entries: Iterable[ToolEntry]) -> list[str]:
-        """Aliases for tools that are not there."""
+        """Return a problem for each alias of a tool that does not exist."""
         names = {entry.name for entry in entries}
         return [f"alias: there is no tool '{name}'" for name in self.alias if name not in names]
 
@@ -54,6 +54,6 @@ class Selection:
 
 
 def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool) -> bool:
-    """Whether the tool carries any of the tags, or all of them; no tags fit every tool."""
+    """Whether the tool has any of the tags or, with `match_all`, all of them. Without tags, every tool matches."""
     wanted = set(tags)
     return not wanted or (wanted <= set(entry.tags) if match_all else bool(wanted & set(entry.tags)))

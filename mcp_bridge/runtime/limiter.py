@@ -1,86 +1,135 @@
-"""A limiter: a number of tokens, and a queue in order of arrival for those who wait for one."""
+"""A limiter of concurrent work: a shared total, quotas per key, a bounded queue, and fair turns for those who wait."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Hashable
 
 import anyio
 
 
-class Tokens:
-    """At most `size` are out, but for those that are had again: what was lent is taken back without waiting."""
+class LimiterFull(Exception):
+    """The limiter's queue is full."""
 
-    __slots__ = ("_size", "_turns", "out")
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._turns: deque[anyio.Event] = deque()
-        self.out = 0
+class Limiter:
+    """Lends out at most `total` slots at once; up to `queue` further callers wait for one.
 
-    @property
-    def waiting(self) -> int:
-        """How many wait for their turn."""
-        return len(self._turns)
+    Every slot belongs to a key, such as a tool or a client, and `quota` is the most slots of that key; all callers of
+    a key pass the same one. Keys that wait take turns, and callers of one key are served in the order in which they
+    came, so a busy key delays itself rather than others. For the same reason a caller that finds the queue full takes
+    the place of the newest caller of the longest key, unless its own key is as long.
 
-    def at_once(self) -> bool:
-        """Take one if there is one; whether there was."""
-        if self.out >= self._size:
-            return False
-        self.out += 1
-        return True
+    Used from one event loop only. `anyio.CapacityLimiter` has neither keys nor slots that can be lent.
+    """
 
-    async def take(self) -> None:
-        """Take one, in turn."""
-        if self.at_once():
-            return
-        turn = anyio.Event()
-        self._turns.append(turn)
+    def __init__(self, total: float, *, queue: float = math.inf) -> None:
+        self._total = total
+        self._queue = queue
+        self._used: Counter[Hashable] = Counter()
+        self._queues: dict[Hashable, deque[_Waiter]] = {}  # in the order of turns
+        self.in_use = 0
+        self.waiting = 0
+
+    def acquire_nowait(self, key: Hashable = None, *, quota: float = math.inf) -> Slot | None:
+        """Take a slot if the key may have one now, else return None."""
+        if self.in_use >= self._total or self._used[key] >= quota or key in self._queues:
+            return None
+        self._count(key, 1)
+        return Slot(self, key)
+
+    async def acquire(self, key: Hashable = None, *, quota: float = math.inf) -> Slot:
+        """Take a slot, waiting for its turn. Raises LimiterFull."""
+        slot = self.acquire_nowait(key, quota=quota)
+        return slot if slot is not None else await self._wait(key, quota)
+
+    async def _wait(self, key: Hashable, quota: float) -> Slot:
+        if self.waiting >= self._queue:
+            self._drop_newest(key)
+        waiter = _Waiter(quota)
+        self._queues.setdefault(key, deque()).append(waiter)
+        self.waiting += 1
         try:
-            await turn.wait()
+            await waiter.decided.wait()
         except BaseException:
-            if turn.is_set():
-                self.give()
-            else:
-                self._turns.remove(turn)
+            if not waiter.decided.is_set():
+                self._remove(key, waiter)
+            elif waiter.is_admitted:
+                self._release(key)
             raise
+        if not waiter.is_admitted:
+            raise LimiterFull
+        return Slot(self, key)
 
-    def again(self) -> None:
-        """Take back what was lent."""
-        self.out += 1
+    def _count(self, key: Hashable, slots: int) -> None:
+        self.in_use += slots
+        self._used[key] += slots
+        if not self._used[key]:
+            del self._used[key]  # keys may come from clients, so their number has no bound
 
-    def give(self) -> None:
-        """Give one to whoever is next."""
-        self.out -= 1
-        while self._turns and self.out < self._size:
-            self.out += 1
-            self._turns.popleft().set()
+    def _release(self, key: Hashable) -> None:
+        self._count(key, -1)
+        while self.in_use < self._total:
+            turns = ((key, queue[0]) for key, queue in self._queues.items() if self._used[key] < queue[0].quota)
+            if (turn := next(turns, None)) is None:
+                return
+            key, waiter = turn
+            self._queues[key] = self._queues.pop(key)  # the key's next turn comes after all others
+            self._remove(key, waiter)
+            self._count(key, 1)
+            waiter.is_admitted = True
+            waiter.decided.set()
+
+    def _drop_newest(self, key: Hashable) -> None:
+        lengths = {other: len(queue) for other, queue in self._queues.items()}
+        longest = max(lengths, key=lengths.__getitem__, default=key)
+        if lengths.get(longest, 0) <= lengths.get(key, 0) + 1:
+            raise LimiterFull
+        waiter = self._queues[longest][-1]
+        self._remove(longest, waiter)
+        waiter.decided.set()
+
+    def _remove(self, key: Hashable, waiter: _Waiter) -> None:
+        self.waiting -= 1
+        self._queues[key].remove(waiter)
+        if not self._queues[key]:
+            del self._queues[key]
 
 
-class Token:
-    """One of them, held by a call: it is lent to others while a person is asked."""
+class _Waiter:
+    __slots__ = ("decided", "is_admitted", "quota")
 
-    __slots__ = ("_closed", "_held", "_tokens")
+    def __init__(self, quota: float) -> None:
+        self.quota = quota
+        self.decided = anyio.Event()
+        self.is_admitted = False
+
+
+class Slot:
+    """One slot of a limiter. Others may use it while its holder waits for a user (see `contracts.context.Hold`)."""
+
+    __slots__ = ("_is_held", "_is_released", "_key", "_limiter")
     deadline = math.inf
 
-    def __init__(self, tokens: Tokens) -> None:
-        """One that has been taken."""
-        self._tokens = tokens
-        self._closed, self._held = False, True
+    def __init__(self, limiter: Limiter, key: Hashable) -> None:
+        self._limiter = limiter
+        self._key = key
+        self._is_held, self._is_released = True, False
 
     def pause(self) -> None:
-        """Lend it."""
-        if self._held:
-            self._held = False
-            self._tokens.give()
+        """Lend the slot to others."""
+        if self._is_held:
+            self._is_held = False
+            self._limiter._release(self._key)
 
     def resume(self) -> None:
-        """Have it again."""
-        if not self._closed and not self._held:
-            self._held = True
-            self._tokens.again()
+        """Take a lent slot back at once, beyond the total if need be: the call may be in the middle of a function."""
+        if not self._is_released and not self._is_held:
+            self._is_held = True
+            self._limiter._count(self._key, 1)
 
-    def close(self) -> None:
-        """Give it back for good."""
+    def release(self) -> None:
+        """Return the slot for good. Further calls of any method do nothing."""
         self.pause()
-        self._closed = True
+        self._is_released = True

@@ -1,4 +1,7 @@
-"""A bounded pool for synchronous handlers: a slot is taken until the thread is done, not until the call times out."""
+"""A bounded pool of threads for synchronous handlers.
+
+A thread keeps its slot until it is done, also when its call has timed out: Python cannot stop a thread.
+"""
 
 from __future__ import annotations
 
@@ -15,53 +18,60 @@ from anyio import to_thread
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.errors import Overloaded
-from mcp_bridge.runtime.limiter import Token, Tokens
+from mcp_bridge.runtime.limiter import Limiter, Slot
 
 T = TypeVar("T")
 Soon = Callable[[Callable[[], None]], object]
+"""Schedules a callback in an event loop."""
 
 
 def from_any_thread() -> Soon:
-    """How any thread, or signal handler, has this loop call something; RuntimeError once the loop has ended.
+    """Return a function that schedules a callback in this event loop from any thread or signal handler.
 
-    What is called finds itself in this loop, whoever calls: in the context of a stranger's thread anyio would not know
-    which loop it is in. Not anyio's way: that waits for an answer, from a loop that may be ending, or waiting for the
-    thread itself.
+    It returns at once and raises RuntimeError when the loop has ended. Unlike `anyio.from_thread.run_sync` it does not
+    wait for the callback, because the loop may be ending, or waiting for the very thread. The callback runs in a copy
+    of this task's context: in that of an unknown thread, anyio could not tell which event loop it is in.
     """
     loop: Any = current_token().native_token
-    soon: Soon | None = getattr(loop, "run_sync_soon", None)  # trio's own context
+    soon: Soon | None = getattr(loop, "run_sync_soon", None)  # trio runs callbacks in a context of its own
     return soon or partial(loop.call_soon_threadsafe, context=copy_context())
 
 
 class Threads:
-    """At most `size` synchronous handlers at once. A cancelled call stops waiting; its thread keeps its place."""
+    """Runs at most `size` synchronous functions at once. A cancelled call stops waiting; its thread keeps its slot."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._places = Tokens(size)
+        self._slots = Limiter(size)
         self._unbounded = anyio.CapacityLimiter(float("inf"))
-        self._stuck: dict[Token, str] = {}
+        self._stuck: dict[Slot, str] = {}
 
     @property
     def busy(self) -> int:
-        """How many threads are at work now, abandoned ones included, those that ask a person not."""
-        return self._places.out
+        """The number of threads at work, including abandoned ones and excluding those that wait for a user."""
+        return self._slots.in_use
 
     @property
     def stuck(self) -> dict[str, int]:
-        """The threads that go on although nobody waits for them any more, counted by what they run."""
+        """The number of abandoned threads that still run, by the name of what they run."""
         return dict(Counter(self._stuck.values()))
 
     async def run(self, function: Callable[..., T], *args: object, name: str = "", holds: list[Any] | None = None) -> T:
-        """Run `function(*args)` in a thread, with this task's context variables, and return its answer.
+        """Run `function(*args)` in a thread, with this task's context variables, and return its result.
 
-        `name` is what it is called in `stuck`; its place is among the `holds` meanwhile. Raises Overloaded when every
-        place is taken by a stuck thread.
+        Args:
+            name: What `stuck` calls it.
+            holds: A list that contains the thread's slot while the function runs (see `CallContext.holds`).
+
+        Raises:
+            Overloaded: Abandoned threads occupy all slots.
         """
-        self._refuse_when_stuck()
-        await self._places.take()
-        job = Token(self._places)
-        handover = _Handover(partial(self._free, job), partial(self._stuck.__setitem__, job, name), from_any_thread())
+        if len(self._stuck) >= self._size:
+            names = ", ".join(f"{stuck} ({count})" for stuck, count in sorted(self.stuck.items()))
+            raise Overloaded(f"All threads are occupied by calls that timed out but still run: {names}. Retry later.")
+        slot = await self._slots.acquire()
+        mark_stuck = partial(self._stuck.__setitem__, slot, name)
+        handover = _Handover(partial(self._release, slot), mark_stuck, from_any_thread())
         context = copy_context()
 
         def work() -> tuple[T | None, BaseException | None]:
@@ -76,55 +86,50 @@ class Threads:
                 handover.thread_ends()
 
         held = holds if holds is not None else []
-        held.append(job)
+        held.append(slot)
         try:
-            answer, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
+            result, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
         finally:
-            held.remove(job)
+            held.remove(slot)
             handover.waiter_leaves()
         if error is not None:
             raise error
-        return cast("T", answer)
+        return cast("T", result)
 
-    def _free(self, job: Token) -> None:
-        self._stuck.pop(job, None)
-        job.close()
-
-    def _refuse_when_stuck(self) -> None:
-        if len(self._stuck) >= self._size:
-            named = ", ".join(f"{name} ({count})" for name, count in sorted(self.stuck.items()))
-            raise Overloaded(f"Every thread is held by calls that were given up but do not end: {named}.")
+    def _release(self, slot: Slot) -> None:
+        self._stuck.pop(slot, None)
+        slot.release()
 
 
 class _Handover:
-    """Who gives the place back: the thread if it is at work when the waiting task leaves, else the waiting task."""
+    """Decides who releases the slot: the thread if it still works when the waiting task leaves, else that task."""
 
     def __init__(self, release: Callable[[], None], abandon: Callable[[], None], soon: Soon) -> None:
         self._release = release
         self._abandon = abandon
         self._soon = soon
         self._lock = threading.Lock()
-        self._working = self._left = False
+        self._is_working = self._is_abandoned = False
 
     def thread_starts(self) -> bool:
-        """Whether anybody still waits for the work; a cancelled call may leave before its thread begins."""
+        """Return whether the task still waits: a cancelled call may leave before its thread begins."""
         with self._lock:
-            self._working = not self._left
-            return self._working
+            self._is_working = not self._is_abandoned
+            return self._is_working
 
     def thread_ends(self) -> None:
         with self._lock:
-            self._working = False
-            late = self._left
-        if late:
-            with suppress(RuntimeError):  # the loop is gone, and with it the pool
+            self._is_working = False
+            is_abandoned = self._is_abandoned
+        if is_abandoned:
+            with suppress(RuntimeError):  # the loop has ended, and the pool with it
                 self._soon(self._release)
 
     def waiter_leaves(self) -> None:
         with self._lock:
-            self._left = True
-            mine = not self._working
-            if not mine:
+            self._is_abandoned = True
+            is_working = self._is_working
+            if is_working:
                 self._abandon()
-        if mine:
+        if not is_working:
             self._release()

@@ -1,4 +1,4 @@
-"""Calls: from a client's request to its result, or in the stateless era to the questions that it has for the client."""
+"""Runs the calls of clients: from a request to its result, or to the questions that the call has for the client."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.context import Request, ServedContext
-from mcp_bridge.server.handshake import Handshake, Waits
-from mcp_bridge.server.parking import Park, Parked
-from mcp_bridge.server.rounds import Round
+from mcp_bridge.server.handshake import HandshakeChannel, QuestionTimeouts
+from mcp_bridge.server.suspended_calls import CallState, SuspendedCall, SuspendedCalls
 from mcp_bridge.server.watchdog import Watchdog
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.stores.patient import PatientStore
@@ -36,130 +35,132 @@ logger = logging.getLogger("mcp_bridge.server")
 _USED = "mcp-bridge/used/"
 
 
-class Calls:
-    """The way in for tools/call, resources/read and prompts/get. `run` owns the calls that wait for answers."""
+class CallRunner:
+    """Runs tools/call, resources/read and prompts/get. `run` owns the calls that wait for answers."""
 
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
         self._registry = registry
         self._watchdog = Watchdog()
         self._ttl = state.ttl
-        self._waits = Waits(state.ttl)
+        self._timeouts = QuestionTimeouts(state.ttl)
         self.store: Store = MemoryStore() if state.store is None else PatientStore(state.store)
-        self._park = Park(size=state.parked, ttl=state.ttl)
-        self._open: set[anyio.CancelScope] = set()
+        self._suspended = SuspendedCalls(size=state.parked, ttl=state.ttl)
+        self._scopes: set[anyio.CancelScope] = set()
         keys = list(state.keys) or [secrets.token_hex(32)]
         security = RequestStateSecurity(keys=keys, ttl=state.ttl)
         self.boundary: ServerMiddleware[Any] = RequestStateBoundary(security, default_audience=audience)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the calls until cancelled, and watch them."""
-        self._waits.begin()
+        """Own the suspended calls and watch the event loop until cancelled."""
+        self._timeouts.open()
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._watchdog.run)
-            await tasks.start(self._park.run)
+            await tasks.start(self._suspended.run)
             task_status.started()
 
-    def end_questions(self) -> None:
-        """Have open questions of the handshake era end, and no new ones begin: their answers would not be heard."""
-        self._waits.end()
+    def expire_questions(self) -> None:
+        """Expire the open questions of the handshake era and reject new ones: no answer could arrive any more."""
+        self._timeouts.close()
 
-    def end(self) -> None:
-        """End the calls in flight: their clients get an error that says so."""
-        self.end_questions()
-        for scope in list(self._open):
+    def cancel_calls(self) -> None:
+        """Cancel the calls in flight; their clients get an error that says so."""
+        self.expire_questions()
+        for scope in list(self._scopes):
             scope.cancel()
 
-    async def answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
-        """The call's result, or an `input_required` result for the client.
+    async def run_call(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
+        """Run a call. Returns its result, or an `input_required` result for the client.
 
-        Raises MCPError for a state not to take, and for a call that the end of the bridge has cancelled.
+        Raises MCPError for an invalid request state, and for a call that the shutdown of the server has cancelled.
         """
-        with anyio.CancelScope() as scope:
-            self._open.add(scope)
-            try:
-                return await self._answer(prepared, call, request)
-            finally:
-                self._open.discard(scope)
-        raise MCPError(CONNECTION_CLOSED, "The bridge has ended before this call was done.")
-
-    async def _answer(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         context = ServedContext(request, self._registry)
-        self._watchdog.enter()
-        try:
-            if not carries(request.protocol_version, STATELESS):
-                context.ask_through(Handshake(request, self._waits))
-            elif self._has_rounds(prepared, request):
-                return await self._round(prepared, call, context, request)
-            return await self._registry.carry_out(prepared, call, context)
-        finally:
-            self._watchdog.leave()
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            self._watchdog.enter()
+            try:
+                if not carries(request.protocol_version, STATELESS):
+                    context.ask_through(HandshakeChannel(request, self._timeouts))
+                elif self._can_suspend(prepared, request):
+                    return await self._run_round(prepared, call, context, request)
+                return await self._registry.run_prepared(prepared, call, context)
+            finally:
+                self._watchdog.leave()
+                self._scopes.discard(scope)
+        raise MCPError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
 
-    def _has_rounds(self, prepared: Prepared, request: Request) -> bool:
-        """Whether the call needs a task of its own: it goes on, or its client can be asked and somebody could ask."""
+    def _can_suspend(self, prepared: Prepared, request: Request) -> bool:
+        """Whether the call needs a task of its own: it is being continued, or something may ask and the client can."""
         if (request.params or {}).get("requestState") is not None:
             return True
-        can = request.session.client_capabilities
-        if can is None or (can.elicitation is None and can.sampling is None and can.roots is None):
+        client = request.session.client_capabilities
+        if client is None or (client.elicitation is None and client.sampling is None and client.roots is None):
             return False
         return prepared.context is not None or self._registry.pipeline.has_middleware
 
-    async def _round(
+    async def _run_round(
         self, prepared: Prepared, call: ToolCall, context: ServedContext, request: Request
     ) -> ToolResult | dict[str, Any]:
-        given = request.params or {}
-        state, responses = given.get("requestState"), given.get("inputResponses") or {}
+        params = request.params or {}
+        state, responses = params.get("requestState"), params.get("inputResponses") or {}
         if state is None:
-            parked = await self._begin(prepared, call, context, Round(), responses)
+            suspended = await self._start(prepared, call, context, CallState(), responses)
         else:
-            taken = await self._take_up(prepared, call, context, Round.from_state(state), responses)
-            if isinstance(taken, ToolResult):
-                return taken
-            parked = taken
-        parked.context.serve(request)
-        return await self._outcome(parked, call)
+            resumed = await self._resume(prepared, call, context, CallState.from_text(state), responses)
+            if isinstance(resumed, ToolResult):
+                return resumed
+            suspended = resumed
+        suspended.context.serve(request)
+        return await self._wait_for_outcome(suspended, call)
 
-    async def _begin(
-        self, prepared: Prepared, call: ToolCall, context: ServedContext, start: Round, offered: Mapping[str, Any]
-    ) -> Parked:
-        parked = Parked(self._park, context, start.answered, offered, new=start.new, seconds=start.seconds)
-        context.needs, context.since = start.needs, start.since
-        context.ask_through(parked)
-        await self._park.begin(parked, partial(self._registry.carry_out, prepared, call, context))
-        return parked
+    async def _start(
+        self, prepared: Prepared, call: ToolCall, context: ServedContext, state: CallState, offered: Mapping[str, Any]
+    ) -> SuspendedCall:
+        suspended = SuspendedCall(
+            self._suspended, context, state.answered, offered, new=state.new, seconds=state.seconds
+        )
+        context.needs, context.since = state.needs, state.since
+        context.ask_through(suspended)
+        await self._suspended.start(suspended, partial(self._registry.run_prepared, prepared, call, context))
+        return suspended
 
-    async def _take_up(
-        self, prepared: Prepared, call: ToolCall, context: ServedContext, last: Round, responses: Mapping[str, Any]
-    ) -> Parked | ToolResult:
-        """The call that waits here; or where it waited on another instance, a new one with what was answered."""
+    async def _resume(
+        self,
+        prepared: Prepared,
+        call: ToolCall,
+        context: ServedContext,
+        state: CallState,
+        responses: Mapping[str, Any],
+    ) -> SuspendedCall | ToolResult:
+        """Return the call that waits here or, if it waited on another instance, a new one with the answers so far."""
         try:
-            unused = await self.store.add(_USED + last.handle, b"", self._ttl)
+            is_unused = await self.store.add(_USED + state.handle, b"", self._ttl)
         except anyio.get_cancelled_exc_class():
-            self._park.drop(last.handle)
+            self._suspended.drop(state.handle)
             raise
-        if not unused:
+        if not is_unused:
             logger.warning("requestState rejected on %s %r: used before, or the store failed", call.kind, call.name)
-            # as the SDK answers for states that were changed, are expired, or belong to another request
+            # the error that the SDK returns for a state that was changed, has expired or belongs to another request
             raise MCPError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
-        if (parked := self._park.take(last.handle)) is not None:
-            parked.answer(responses)
-            return parked
-        if last.started:
-            return failure(QuestionExpired("This question has expired, and the call with it. Call again."))
-        return await self._begin(prepared, call, context, last.with_answers(responses), {})
+        if (suspended := self._suspended.take(state.handle)) is not None:
+            suspended.answer(responses)
+            return suspended
+        if state.started:
+            return failure(QuestionExpired("This question has expired, and its call was cancelled. Retry the call."))
+        return await self._start(prepared, call, context, state.with_answers(responses), {})
 
-    async def _outcome(self, parked: Parked, call: ToolCall) -> ToolResult | dict[str, Any]:
-        """Wait for the result or the questions; a request that is given up takes its call with it."""
+    async def _wait_for_outcome(self, suspended: SuspendedCall, call: ToolCall) -> ToolResult | dict[str, Any]:
+        """Wait for the result or for questions. Cancelling the request cancels its call."""
         try:
-            result = await parked.next()
+            result = await suspended.wait()
         except anyio.get_cancelled_exc_class():
-            parked.scope.cancel()
+            suspended.scope.cancel()
             raise
         if result is not None:
             return result
-        requests = {name: pending.to_mcp() for name, pending in parked.pending.items()}
+        requests = {name: pending.to_mcp() for name, pending in suspended.pending.items()}
         try:
-            state = Round.of(parked, self._park.keep(parked)).to_state()
-        except ValueError as error:  # what a `NeedsInput` wants to keep is no JSON
-            self._park.drop(parked.handle)
+            state = CallState.from_call(suspended, self._suspended.suspend(suspended)).to_text()
+        except ValueError as error:  # the state of a `NeedsInput` is not JSON
+            self._suspended.drop(suspended.handle)
             return failure(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}

@@ -1,9 +1,11 @@
-"""completion/complete, for a prompt's arguments and a template's variables."""
+"""completion/complete, for a prompt's arguments and a template's variables: asks for values and ranks them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import mcp_types as types
@@ -16,58 +18,67 @@ from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.completing import completing
 from mcp_bridge.schema.templates import template_variables
-from mcp_bridge.server.answers import Answers, complete, shorten, succeeded
 from mcp_bridge.server.context import Request, ServedContext
-from mcp_bridge.server.ranking import LONGEST, ranked
+from mcp_bridge.server.responses import Responses, check_success, shorten, with_result_type
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 from mcp_bridge.wire.values import plain
 
 KNOWN, KNOWN_LENGTH = 100, 10_000
-"""The most arguments in the context of a request, and the most characters of the name and the value of each."""
+"""The most arguments in the context of a request, and the most characters of each of their names and values."""
+MOST = 100
+"""The most values in one result (server/utilities/completion)."""
+LONGEST = 1000
+"""The most characters of the text to complete, and of a value; longer values are dropped."""
+VALUES, CHARACTERS = 10_000, 1_000_000
+"""The most values, and characters of values, that one request compares. Ranking runs in the event loop."""
+_EXACT, _PREFIX, _WORD, _INSIDE, _SCATTERED, _RANKS = range(6)
 
 
 @dataclass(frozen=True)
-class Completer:
-    """A function that completes one argument, called as every handler is."""
+class CompletionEntry:
+    """A function that completes one argument, as an entry whose handler can be called."""
 
     handler: Callable[[Any], Any]
 
 
-class Completion:
-    """completion/complete over what the registry's prompts and templates offer."""
+class CompletionMethod:
+    """The MCP method completion/complete."""
 
-    def __init__(self, registry: ToolRegistry, answers: Answers) -> None:
+    def __init__(self, registry: ToolRegistry, responses: Responses) -> None:
         self._registry = registry
-        self._answers = answers
-        self._known: dict[tuple[str, str], tuple[Any, Prepared]] = {}
+        self._responses = responses
+        self._prepared: dict[tuple[str, str], tuple[Any, Prepared]] = {}
 
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> dict[str, Any]:
-        """The values that fit what was typed, best first. Raises MCPError for what is not there to be completed."""
-        version, argument = request.protocol_version, params.argument
-        _check_size(argument.value, (params.context.arguments if params.context is not None else None) or {})
-        await self._answers.started()
-        name, entry = self._entry(params.ref)
-        if argument.name not in _arguments(entry):
-            asked = shorten(argument.name)
-            raise MCPError(INVALID_PARAMS, f"{name} has no argument '{asked}'", {"argument": asked})
-        offered = entry.completions.get(argument.name, ())
-        found = await self._ask(offered, name, request, params) if callable(offered) else offered
-        values, total = ranked([str(value) for value in found], argument.value)
-        made = {"values": values, "total": total, "hasMore": total > len(values)}
-        return complete({"completion": made}, version)
+        """Serve completion/complete: values that match the text, best first.
 
-    async def _ask(
+        Raises MCPError for an unknown prompt, template or argument.
+        """
+        argument = params.argument
+        _check_size(argument.value, (params.context.arguments if params.context is not None else None) or {})
+        await self._responses.wait_for_sources()
+        name, entry = self._find_entry(params.ref)
+        if argument.name not in _list_arguments(entry):
+            unknown = shorten(argument.name)
+            raise MCPError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
+        offered = entry.completions.get(argument.name, ())
+        values = await self._call_function(offered, name, request, params) if callable(offered) else offered
+        ranked, total = rank_values([str(value) for value in values], argument.value)
+        completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
+        return with_result_type({"completion": completion}, request.protocol_version)
+
+    async def _call_function(
         self, function: Callable[..., Any], name: str, request: Request, params: types.CompleteRequestParams
-    ) -> Iterable[Any]:
+    ) -> Collection[Any]:
         known = params.context.arguments if params.context is not None else None
         argument = params.argument
         data = {"argument": argument.name, "value": argument.value, "known": dict(known or {})}
         call = ToolCall(id=str(request.request_id), name=name, arguments=data, kind="completion")
-        prepared = self._prepared(name, argument.name, function)
-        result = await self._registry.carry_out(prepared, call, ServedContext(request, self._registry))
-        return _values(succeeded(result, request.protocol_version, name=name))
+        prepared = self._prepare(name, argument.name, function)
+        result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
+        return _to_list(check_success(result, request.protocol_version, name=name))
 
-    def _entry(self, ref: Any) -> tuple[str, PromptEntry | ResourceTemplate]:
+    def _find_entry(self, ref: Any) -> tuple[str, PromptEntry | ResourceTemplate]:
         if isinstance(ref, types.PromptReference):
             name, entry = ref.name, self._registry.prompts.get(ref.name)
             if entry is not None:
@@ -80,39 +91,98 @@ class Completion:
             raise MCPError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
         return ref.uri, template
 
-    def _prepared(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
-        known = self._known.get((name, argument))
+    def _prepare(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
+        known = self._prepared.get((name, argument))
         if known is None or known[0] is not function:
-            known = self._known[name, argument] = (function, Prepared(Completer(completing(function))))
+            prepared = Prepared(CompletionEntry(completing(function)))
+            known = self._prepared[name, argument] = (function, prepared)
         return known[1]
 
 
 def _check_size(value: str, known: Mapping[str, str]) -> None:
-    """Raise MCPError before any work is done with a text that nobody types."""
+    """Raise MCPError for text that no user types, before any work is done with it."""
     if len(value) > LONGEST:
         raise MCPError(
             INVALID_PARAMS,
-            f"argument.value has {len(value)} characters, and at most {LONGEST} can be completed. Send a shorter value",
+            f"argument.value has {len(value)} characters; at most {LONGEST} can be completed. Send a shorter value.",
         )
     if len(known) > KNOWN:
         raise MCPError(
-            INVALID_PARAMS, f"context.arguments has {len(known)} arguments, and at most {KNOWN} are allowed. Send fewer"
+            INVALID_PARAMS, f"context.arguments has {len(known)} arguments; at most {KNOWN} are allowed. Send fewer."
         )
     for name, text in known.items():
         if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
             raise MCPError(
                 INVALID_PARAMS,
-                f"context.arguments: '{shorten(name)}' has {longest} characters, and at most {KNOWN_LENGTH} are "
-                f"allowed. Send a shorter value, or omit it",
+                f"context.arguments: '{shorten(name)}' has {longest} characters; at most {KNOWN_LENGTH} are allowed. "
+                f"Send a shorter value, or omit it.",
             )
 
 
-def _arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
+def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
     return [variable.name for variable in template_variables(entry.uri_template)]
 
 
-def _values(result: ToolResult) -> Iterable[Any]:
+def _to_list(result: ToolResult) -> list[Any]:
     output = plain(result.output)
     return output if isinstance(output, list) else [] if output is None else [output]
+
+
+def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[list[str], int]:
+    """Return at most `limit` of the values that match what was typed, best first, and the number of all that match.
+
+    An exact match ranks first, then values that begin with the text, contain a word that begins with it, contain it,
+    and contain its letters in this order. Case, accents and duplicates are ignored. Within a rank, and when nothing was
+    typed, the given order is kept. Values longer than `LONGEST`, and those after the first `VALUES` or `CHARACTERS`,
+    are dropped.
+    """
+    distinct = dict.fromkeys(_take_bounded(values))
+    wanted = _fold(typed)
+    if not wanted:
+        return list(distinct)[:limit], len(distinct)
+    ranks: list[list[str]] = [[] for _ in range(_RANKS)]
+    for value in distinct:
+        rank = _rank_value(_fold(value), wanted)
+        if rank is not None:
+            ranks[rank].append(value)
+    matches = [value for rank in ranks for value in rank]
+    return matches[:limit], len(matches)
+
+
+def _rank_value(value: str, wanted: str) -> int | None:
+    if value == wanted:
+        return _EXACT
+    index = value.find(wanted)
+    if index == 0:
+        return _PREFIX
+    if index < 0:
+        letters = iter(value)
+        return _SCATTERED if all(letter in letters for letter in wanted) else None
+    while index > 0:
+        if not value[index - 1].isalnum():
+            return _WORD
+        index = value.find(wanted, index + 1)
+    return _INSIDE
+
+
+def _take_bounded(values: Iterable[str]) -> Iterator[str]:
+    remaining = CHARACTERS
+    for value in islice(values, VALUES):
+        if len(value) <= LONGEST:
+            remaining -= len(value)
+            if remaining < 0:
+                return
+            yield value
+
+
+def _fold(text: str) -> str:
+    """Remove case and accents: é, É and e become one letter.
+
+    At most `LONGEST` characters: the compatibility decomposition of one character, U+FDFA, has 18.
+    """
+    if text.isascii():
+        return text[:LONGEST].lower()
+    letters = unicodedata.normalize("NFKD", text[:LONGEST].casefold())[:LONGEST]
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -1,4 +1,4 @@
-"""One MCP endpoint: the registry behind the SDK's server kernel, for any number of connections of either era."""
+"""One MCP endpoint: the registry behind the SDK's server, for any number of connections of either era."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.answers import Answers
-from mcp_bridge.server.calls import Calls
-from mcp_bridge.server.completions import Completion
-from mcp_bridge.server.cuts import Cuts
+from mcp_bridge.server.calls import CallRunner
+from mcp_bridge.server.change_notices import ChangeNotifier
+from mcp_bridge.server.completions import CompletionMethod
+from mcp_bridge.server.context import set_level
 from mcp_bridge.server.kernel import Kernel
-from mcp_bridge.server.levels import set_level
-from mcp_bridge.server.notices import Notices
-from mcp_bridge.server.prompts import Prompts
-from mcp_bridge.server.resources import Resources
-from mcp_bridge.server.secrecy import Secrecy
-from mcp_bridge.server.tools import Tools
+from mcp_bridge.server.prompts import PromptMethods
+from mcp_bridge.server.redaction import SecretRedaction
+from mcp_bridge.server.resources import ResourceMethods
+from mcp_bridge.server.responses import Responses
+from mcp_bridge.server.tools import ToolMethods
+from mcp_bridge.server.truncation import ResultTruncator
 
 
 class Endpoint:
-    """A registry as an MCP server. `started` is set once the sources have published (None: they have).
+    """A registry as an MCP server. `run` must be running while requests arrive.
 
-    `secrets` are left out of all that clients get, `dialect` is how tools are told to them. `run` must be running while
-    requests come in: it passes change notices on and owns the calls that ask.
+    Args:
+        started: Set once the sources have published; None means that they have.
+        secrets: Values that are redacted in everything that clients get.
+        dialect: How tools are presented to clients.
     """
 
     def __init__(
@@ -47,40 +49,41 @@ class Endpoint:
     ) -> None:
         identity = identity or Identity()
         self.registry = registry
-        self.notices = Notices()
-        self._secrecy = Secrecy()
+        self._notifier = ChangeNotifier()
+        self._redaction = SecretRedaction()
         self.hide(secrets)
         scope: Literal["private", "public"] = "private" if identity.private else "public"
-        answers = Answers(ttl_ms=identity.ttl_ms, scope=scope, ready=started)
+        responses = Responses(ttl_ms=identity.ttl_ms, scope=scope, ready=started)
         state, page = state or State(), identity.page
-        self._calls = Calls(registry, state, audience=identity.name)
+        self._runner = CallRunner(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
-        cuts = Cuts(self._calls.store, **sizes, ttl=state.ttl, redactor=self._secrecy.redactor)
-        self._tools = Tools(registry, self._calls, answers, cuts, page=page, dialect=dialect)
-        self._resources = Resources(registry, self._calls, answers, self.notices, cuts, page=page)
-        self._prompts = Prompts(registry, self._calls, answers, page=page)
-        self._completion = Completion(registry, answers)
-        self.kernel = self._kernel(identity, CacheHint(ttl_ms=identity.ttl_ms, scope=scope))
+        truncator = ResultTruncator(self._runner.store, **sizes, ttl=state.ttl, redactor=self._redaction.redactor)
+        self._tools = ToolMethods(registry, self._runner, responses, truncator, page=page, dialect=dialect)
+        self._resources = ResourceMethods(registry, self._runner, responses, self._notifier, truncator, page=page)
+        self._prompts = PromptMethods(registry, self._runner, responses, page=page)
+        self._completion = CompletionMethod(registry, responses)
+        self.kernel = self._build_kernel(identity, CacheHint(ttl_ms=identity.ttl_ms, scope=scope))
 
-    def _kernel(self, identity: Identity, hint: CacheHint) -> Kernel:
+    def _build_kernel(self, identity: Identity, hint: CacheHint) -> Kernel:
         kernel = Kernel(
             identity.name,
             version=identity.version,
             title=identity.title,
             instructions=identity.instructions,
             cache_hints={"server/discover": hint},
-            get_tool_input_schema=self._tools.listing.input_schema,
-            on_subscriptions_listen=self.notices.listen,
+            get_tool_input_schema=self._tools.index.get_input_schema,
+            on_subscriptions_listen=self._notifier.listen,
         )
-        for method, params, handler in self._methods():
+        for method, params, handler in self._list_methods():
             kernel.add_request_handler(method, params, handler)
-        kernel.add_notification_handler("notifications/initialized", types.NotificationParams, self.notices.initialized)
-        kernel.middleware.append(self._calls.boundary)
-        kernel.middleware.insert(0, cast("ServerMiddleware[Any]", self._secrecy))
+        initialized = "notifications/initialized"
+        kernel.add_notification_handler(initialized, types.NotificationParams, self._notifier.handle_initialized)
+        kernel.middleware.append(self._runner.boundary)
+        kernel.middleware.insert(0, cast("ServerMiddleware[Any]", self._redaction))
         return kernel
 
-    def _methods(self) -> list[tuple[str, Any, Any]]:
-        """Every method that is served beside those the SDK answers itself."""
+    def _list_methods(self) -> list[tuple[str, Any, Any]]:
+        """List all methods except those that the SDK serves by itself."""
         return [
             ("tools/list", types.PaginatedRequestParams, self._tools.list),
             ("tools/call", types.CallToolRequestParams, self._tools.call),
@@ -96,24 +99,24 @@ class Endpoint:
         ]
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Leave these values out of all that clients get from now on."""
-        self._secrecy.hide(secrets)
+        """Redact these values in everything that clients get from now on."""
+        self._redaction.hide(secrets)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Pass change notices on and own the calls that ask, until cancelled."""
+        """Send change notifications and own the suspended calls, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            await tasks.start(self._calls.run)
-            await tasks.start(self.notices.run, self.registry)
+            await tasks.start(self._runner.run)
+            await tasks.start(self._notifier.run, self.registry)
             task_status.started()
 
     def end_listeners(self) -> None:
         """End every subscriptions/listen stream with its final result."""
-        self.notices.end()
+        self._notifier.close_streams()
 
     def end_questions(self) -> None:
-        """End the handshake era's questions that wait, and let no new ones begin."""
-        self._calls.end_questions()
+        """Expire the open questions of the handshake era and reject new ones."""
+        self._runner.expire_questions()
 
     def end_calls(self) -> None:
-        """End the calls in flight: their clients get an error that says so."""
-        self._calls.end()
+        """Cancel the calls in flight; their clients get an error that says so."""
+        self._runner.cancel_calls()

@@ -21,10 +21,10 @@ from mcp_bridge.contracts.errors import (
     ToolUnavailable,
 )
 from mcp_bridge.server.context import Request
-from mcp_bridge.server.questions import ELICIT, LIST_ROOTS, SAMPLE, TRIES, Posed, Unfit
+from mcp_bridge.server.questions import ELICIT, LIST_ROOTS, SAMPLE, TRIES, AnswerMismatch, QuestionRequest
 
 REJECTED = -1
-"""What clients answer when their user refuses (client/sampling, "Error Handling")."""
+"""The error code of a request that the user rejected (client/sampling, "Error Handling")."""
 _REQUESTS: dict[str, type[types.ServerRequest]] = {
     ELICIT: types.ElicitRequest,
     SAMPLE: types.CreateMessageRequest,
@@ -32,98 +32,98 @@ _REQUESTS: dict[str, type[types.ServerRequest]] = {
 }
 
 
-class Raw(BaseModel):
-    """Any result, as it came."""
+class RawResult(BaseModel):
+    """Any result, without validation."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class Waits:
-    """How long the questions of an endpoint wait: `ttl` seconds, and no longer than it serves."""
+class QuestionTimeouts:
+    """Expires the questions of an endpoint after `ttl` seconds, and at its shutdown."""
 
     def __init__(self, ttl: float) -> None:
         self._ttl = ttl
-        self._open: set[anyio.CancelScope] = set()
-        self._ended = False
+        self._scopes: set[anyio.CancelScope] = set()
+        self._is_closed = False
 
-    def begin(self) -> None:
-        """The endpoint serves."""
-        self._ended = False
+    def open(self) -> None:
+        """Accept questions."""
+        self._is_closed = False
 
-    def end(self) -> None:
-        """The endpoint ends: no answer will be heard any more."""
-        self._ended = True
-        for scope in self._open:
+    def close(self) -> None:
+        """Expire all open questions and reject new ones."""
+        self._is_closed = True
+        for scope in self._scopes:
             scope.cancel()
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Wait for an answer inside. Raises QuestionExpired."""
-        if self._ended:
-            raise QuestionExpired("The server is shutting down, so nobody can be asked.")
+    def limit_wait(self) -> Iterator[None]:
+        """Limit how long the block waits for an answer. Raises QuestionExpired."""
+        if self._is_closed:
+            raise QuestionExpired("The server is shutting down, so the user cannot be asked.")
         with anyio.move_on_after(self._ttl) as scope:
-            self._open.add(scope)
+            self._scopes.add(scope)
             try:
                 yield
             finally:
-                self._open.discard(scope)
+                self._scopes.discard(scope)
         if scope.cancelled_caught:
-            why = "The server is shutting down." if self._ended else f"Nobody answered within {self._ttl:g} seconds."
-            raise QuestionExpired(f"{why} Call again.")
+            why = "The server is shutting down." if self._is_closed else f"No answer within {self._ttl:g} seconds."
+            raise QuestionExpired(f"{why} Retry the call.")
 
 
-class Handshake:
-    """Asks over the open request. A question waits as long as its `waits` say."""
+class HandshakeChannel:
+    """Asks by requests of the server, over the client's open request."""
 
-    def __init__(self, request: Request, waits: Waits) -> None:
+    def __init__(self, request: Request, timeouts: QuestionTimeouts) -> None:
         self._request = request
-        self._waits = waits
+        self._timeouts = timeouts
 
-    async def put(self, questions: Mapping[str, Posed], *, needed: bool) -> Mapping[str, Any]:
-        """Ask them all at once, and wait for every answer. Raises as `CallContext.ask`."""
+    async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
+        """Ask all questions at once and wait for every answer. Raises as `CallContext.ask` does."""
         if len(questions) == 1:
-            return {key: await self._ask(posed) for key, posed in questions.items()}
+            return {key: await self._ask(question) for key, question in questions.items()}
         answers: dict[str, Any] = {}
-        failed: list[CallError] = []
+        errors: list[CallError] = []
 
-        async def ask(key: str, posed: Posed, scope: anyio.CancelScope) -> None:
+        async def ask_one(key: str, question: QuestionRequest, scope: anyio.CancelScope) -> None:
             try:
-                answers[key] = await self._ask(posed)
+                answers[key] = await self._ask(question)
             except CallError as error:
-                failed.append(error)
+                errors.append(error)
                 scope.cancel()
 
         async with anyio.create_task_group() as tasks:
-            for key, posed in questions.items():
-                tasks.start_soon(ask, key, posed, tasks.cancel_scope)
-        if failed:
-            raise failed[0]
+            for key, question in questions.items():
+                tasks.start_soon(ask_one, key, question, tasks.cancel_scope)
+        if errors:
+            raise errors[0]
         return {key: answers[key] for key in questions}
 
     async def attended(self) -> None:
-        """Its request is open for as long as the call runs."""
+        """Return at once: the request is open for as long as the call runs."""
 
-    async def _ask(self, posed: Posed) -> Any:
+    async def _ask(self, question: QuestionRequest) -> Any:
         problems: list[str] = []
-        with self._waits.waiting():
+        with self._timeouts.limit_wait():
             for _ in range(TRIES):
                 try:
-                    return posed.read(await self._send(posed, problems))
-                except Unfit as error:
+                    return question.read(await self._send(question, problems))
+                except AnswerMismatch as error:
                     problems = error.problems
-        raise InvalidAnswer("The question was not answered with what it asks for.", details=problems)
+        raise InvalidAnswer(details=problems)
 
-    async def _send(self, posed: Posed, problems: list[str]) -> Any:
-        request: Any = _REQUESTS[posed.method].model_validate(posed.to_mcp(problems))
+    async def _send(self, question: QuestionRequest, problems: list[str]) -> Any:
+        request: Any = _REQUESTS[question.method].model_validate(question.to_mcp(problems))
         related = ServerMessageMetadata(related_request_id=self._request.request_id)
         try:
-            result = await self._request.session.send_request(request, Raw, metadata=related)
+            result = await self._request.session.send_request(request, RawResult, metadata=related)
         except NoBackChannelError as error:
-            raise MissingCapability(posed.required) from error
+            raise MissingCapability(question.required) from error
         except MCPError as error:
             if error.code == REJECTED:
-                raise ApprovalDeclined(f"The person at the client refused: {error.message}") from error
+                raise ApprovalDeclined(f"The user declined the request: {error.message}") from error
             raise ToolUnavailable(f"The client could not answer: {error.message}") from error
         except ValidationError as error:
-            raise Unfit([f"$: not a result of {posed.method}"]) from error
+            raise AnswerMismatch([f"$: not a result of {question.method}"]) from error
         return result.model_dump(by_alias=True)

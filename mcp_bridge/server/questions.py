@@ -1,4 +1,4 @@
-"""Questions as MCP has them: what is sent for one, what the client must be able to do, and how an answer is read."""
+"""Questions in the terms of MCP: the request, the client capabilities that it requires, and how an answer is read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mcp_bridge.wire.versions import ICONS, STATELESS, carries
 
 ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 TRIES = 3
-"""How often one question may be answered with what does not fit."""
+"""How many answers to one question may fail validation."""
 _ACTIONS = ("accept", "decline", "cancel")
 _ID = "elicitationId"
 
 
-class Unfit(ValueError):
-    """An answer that does not fit its question; `problems` has a line for each thing that is wrong."""
+class AnswerMismatch(ValueError):
+    """An answer that does not match its question; `problems` has a line for each mismatch."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -37,8 +37,8 @@ class Unfit(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wired(Question):
-    """A question that has been sealed and opened again; `form` is all that its answer is checked against."""
+class SealedQuestion(Question):
+    """A question that has been sealed and opened again; `form` is the full schema of its answer."""
 
     method: str
     params: Mapping[str, Any]
@@ -46,10 +46,13 @@ class Wired(Question):
 
 
 @dataclass(frozen=True, slots=True)
-class Posed:
-    """A question ready to be asked. `required` are the capabilities it needs; `read` raises Unfit.
+class QuestionRequest:
+    """A question as a request to a client.
 
-    `form` is all that the answer is checked against, of which clients are told what they can read.
+    Attributes:
+        required: The client capabilities that it needs.
+        read: Turns the raw result into the answer. Raises AnswerMismatch.
+        form: The full schema of the answer, of which clients see the part that they support.
     """
 
     method: str
@@ -60,160 +63,162 @@ class Posed:
 
     @property
     def digest(self) -> str:
-        """The same for the same question, whoever asks it and when."""
+        """A hash that is the same for the same question in every call and on every instance."""
         params = {key: value for key, value in self.params.items() if key != _ID}
         text = json.dumps([self.method, params], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def to_mcp(self, problems: list[str]) -> dict[str, Any]:
-        """As a request; `problems` tell the person why it is asked again."""
+        """Return the request; `problems` tell the user why the question is asked again."""
         if not problems or "message" not in self.params:
             return {"method": self.method, "params": self.params}
-        message = f"{self.params['message']}\n\nThe last answer did not fit: {'; '.join(problems)}"
+        message = f"{self.params['message']}\n\nThe last answer was not valid: {'; '.join(problems)}"
         return {"method": self.method, "params": {**self.params, "message": message}}
 
 
-def pose(question: Question, version: str) -> Posed:
-    """A question for a client of this protocol version. Raises ValueError for one that cannot be asked."""
+def to_request(question: Question, version: str) -> QuestionRequest:
+    """Return the request for a client of this protocol version. Raises ValueError for an invalid question."""
     match question:
         case Form(message, schema):
-            return _form(message, form_of(schema), version)
+            return _to_form_request(message, form_of(schema), version)
         case Link(message, url):
-            return _link(message, url, version)
+            return _to_link_request(message, url, version)
         case Sampling():
-            params = _sampling_params(question, version)
-            types.CreateMessageRequestParams.model_validate(params)  # the author's mistakes are the author's to hear
-            return _sampling(params)
+            params = _to_sampling_params(question, version)
+            types.CreateMessageRequestParams.model_validate(
+                params
+            )  # the tool's author sees the mistake, not the client
+            return _to_sampling_request(params)
         case Roots():
-            return Posed(LIST_ROOTS, {}, {"roots": {}}, _roots)
-        case Wired(method, params, form):
-            return _again(method, dict(params), form, version)
+            return QuestionRequest(LIST_ROOTS, {}, {"roots": {}}, _read_roots)
+        case SealedQuestion(method, params, form):
+            return _restore_request(method, dict(params), form, version)
     raise TypeError(f"expected a Form, a Link, Sampling or Roots, found {type(question).__name__}")
 
 
-def wired(posed: Posed) -> Posed:
-    """The question as it would come back from the wire: its answers are plain data, on every instance alike."""
+def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
+    """Return the request with answers as plain data, as a request that was sealed has them on every instance."""
 
     def read(raw: Any) -> Any:
-        answer = posed.read(raw)
+        answer = request.read(raw)
         return replace(answer, data=answer.content) if isinstance(answer, Answer) else answer
 
-    return replace(posed, read=read)
+    return replace(request, read=read)
 
 
-def lacking(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
-    """Whether the client has not declared what a question requires."""
+def lacks_capability(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
+    """Whether the client has not declared a capability that a question requires."""
     for name, parts in required.items():
         declared = capabilities.get(name)
         if name == "elicitation" and declared == {}:
-            declared = {"form": {}}  # neither of both means forms, as before 2025-11-25
+            declared = {"form": {}}  # an empty object means forms, as before 2025-11-25
         if declared is None or any(declared.get(part) is None for part in parts):
             return True
     return False
 
 
-def merged(requirements: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """All that several questions require."""
-    made: dict[str, Any] = {}
+def merge_capabilities(requirements: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return all capabilities that several questions require."""
+    merged: dict[str, Any] = {}
     for required in requirements:
         for name, parts in required.items():
-            made[name] = {**made.get(name, {}), **parts}
-    return made
+            merged[name] = {**merged.get(name, {}), **parts}
+    return merged
 
 
-def _again(method: str, params: dict[str, Any], form: Any, version: str) -> Posed:
+def _restore_request(method: str, params: dict[str, Any], form: Any, version: str) -> QuestionRequest:
     if method == SAMPLE:
-        return _sampling(params)
+        return _to_sampling_request(params)
     if method == LIST_ROOTS:
-        return pose(Roots(), version)
+        return to_request(Roots(), version)
     if "url" in params:
-        return _link(params["message"], params["url"], version)
-    return _form(params["message"], form_of(form or params["requestedSchema"]), version)
+        return _to_link_request(params["message"], params["url"], version)
+    return _to_form_request(params["message"], form_of(form or params["requestedSchema"]), version)
 
 
-def _form(message: str, form: FormSchema, version: str) -> Posed:
+def _to_form_request(message: str, form: FormSchema, version: str) -> QuestionRequest:
     mode = {"mode": "form"} if carries(version, ICONS) else {}
     params = {**mode, "message": str(plain(message)), "requestedSchema": form.for_version(version)}
-    return Posed(ELICIT, params, {"elicitation": {"form": {}}}, partial(_answer, form), form.whole)
+    return QuestionRequest(ELICIT, params, {"elicitation": {"form": {}}}, partial(_read_answer, form), form.whole)
 
 
-def _link(message: str, url: str, version: str) -> Posed:
+def _to_link_request(message: str, url: str, version: str) -> QuestionRequest:
     try:
         AnyHttpUrl(url)
-        sound = bool(urlsplit(url).hostname)  # pydantic reads http:///path as the host path
+        is_valid = bool(urlsplit(url).hostname)  # pydantic reads http:///path as the host path
     except ValueError:
-        sound = False
-    if not sound:
-        raise ValueError(f"a page that a person opens is at an https: or http: address, found {url!r}")
+        is_valid = False
+    if not is_valid:
+        raise ValueError(f"the url of a Link must begin with https:// or http:// and name a host, found {url!r}")
     params = {"mode": "url", "message": str(plain(message)), "url": url}
     if not carries(version, STATELESS):
         params[_ID] = uuid4().hex
-    return Posed(ELICIT, params, {"elicitation": {"url": {}}}, partial(_answer, None))
+    return QuestionRequest(ELICIT, params, {"elicitation": {"url": {}}}, partial(_read_answer, None))
 
 
-def _sampling(params: dict[str, Any]) -> Posed:
+def _to_sampling_request(params: dict[str, Any]) -> QuestionRequest:
     parts: dict[str, Any] = {"tools": {}} if "tools" in params or "toolChoice" in params else {}
     if params.get("includeContext", "none") != "none":
         parts["context"] = {}
-    return Posed(SAMPLE, params, {"sampling": parts}, _sampled)
+    return QuestionRequest(SAMPLE, params, {"sampling": parts}, _read_sampled)
 
 
-def _sampling_params(asked: Sampling, version: str) -> dict[str, Any]:
-    if not isinstance(asked.max_tokens, int) or asked.max_tokens < 1:
-        raise ValueError(f"max_tokens is a whole number of at least 1, found {asked.max_tokens!r}")
-    given: Any = asked.messages
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    conversation = messages(given if several else [given], version)
+def _to_sampling_params(question: Sampling, version: str) -> dict[str, Any]:
+    if not isinstance(question.max_tokens, int) or question.max_tokens < 1:
+        raise ValueError(f"max_tokens must be an integer of at least 1, found {question.max_tokens!r}")
+    given: Any = question.messages
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    conversation = messages(given if is_list else [given], version)
     options = {
-        "systemPrompt": asked.system_prompt,
-        "temperature": asked.temperature,
-        "stopSequences": list(asked.stop_sequences) if asked.stop_sequences is not None else None,
-        "modelPreferences": asked.model_preferences,
-        "includeContext": asked.include_context,
-        "metadata": asked.metadata,
-        "tools": asked.tools,
-        "toolChoice": asked.tool_choice,
+        "systemPrompt": question.system_prompt,
+        "temperature": question.temperature,
+        "stopSequences": list(question.stop_sequences) if question.stop_sequences is not None else None,
+        "modelPreferences": question.model_preferences,
+        "includeContext": question.include_context,
+        "metadata": question.metadata,
+        "tools": question.tools,
+        "toolChoice": question.tool_choice,
     }
     chosen = {name: plain(value) for name, value in options.items() if value is not None}
-    return {"messages": conversation, "maxTokens": asked.max_tokens, **chosen}
+    return {"messages": conversation, "maxTokens": question.max_tokens, **chosen}
 
 
-def _answer(form: FormSchema | None, raw: Any) -> Answer:
-    given = _object(raw)
-    action = given.get("action")
+def _read_answer(form: FormSchema | None, raw: Any) -> Answer:
+    answer = _read_object(raw)
+    action = answer.get("action")
     if action not in _ACTIONS:
-        raise Unfit([f"$.action: one of {', '.join(_ACTIONS)}"])
+        raise AnswerMismatch([f"$.action: expected one of {', '.join(_ACTIONS)}"])
     if action != "accept" or form is None:
         return Answer(action=action)
-    content = given.get("content")
+    content = answer.get("content")
     content = {} if content is None else content
     if problems := form.check(content):
-        raise Unfit(problems)
+        raise AnswerMismatch(problems)
     return Answer(action=action, content=form.given(content), data=form.read(content))
 
 
-def _sampled(raw: Any) -> Sampled:
-    given = _object(raw)
-    content = given.get("content")
+def _read_sampled(raw: Any) -> Sampled:
+    message = _read_object(raw)
+    content = message.get("content")
     blocks: list[Any] = content if isinstance(content, list) else [content]
-    if not all(isinstance(block, Mapping) for block in blocks) or not isinstance(given.get("model"), str):
-        raise Unfit(["$: a message with role, content and model"])
+    if not all(isinstance(block, Mapping) for block in blocks) or not isinstance(message.get("model"), str):
+        raise AnswerMismatch(["$: expected a message with role, content and model"])
     return Sampled(
-        role=str(given.get("role", "assistant")),
+        role=str(message.get("role", "assistant")),
         content=tuple(from_block(block) for block in blocks),
-        model=given["model"],
-        stop_reason=given.get("stopReason"),
+        model=message["model"],
+        stop_reason=message.get("stopReason"),
     )
 
 
-def _roots(raw: Any) -> tuple[Root, ...]:
-    found = _object(raw).get("roots")
-    if not isinstance(found, list) or not all(isinstance(item, Mapping) and "uri" in item for item in found):
-        raise Unfit(["$.roots: a list of objects with a uri"])
-    return tuple(Root(uri=str(item["uri"]), name=item.get("name")) for item in found)
+def _read_roots(raw: Any) -> tuple[Root, ...]:
+    roots = _read_object(raw).get("roots")
+    if not isinstance(roots, list) or not all(isinstance(root, Mapping) and "uri" in root for root in roots):
+        raise AnswerMismatch(["$.roots: expected a list of objects with a uri"])
+    return tuple(Root(uri=str(root["uri"]), name=root.get("name")) for root in roots)
 
 
-def _object(raw: Any) -> dict[str, Any]:
+def _read_object(raw: Any) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
-        raise Unfit([f"$: an object, found {type(raw).__name__}"])
+        raise AnswerMismatch([f"$: expected an object, found {type(raw).__name__}"])
     return plain_mapping(raw)

@@ -2,73 +2,183 @@
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from mcp.shared.path_security import is_absolute_path
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
-from mcp_bridge.contracts.tool import ToolCall
+from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.answers import Answers, cacheable, shorten, succeeded
-from mcp_bridge.server.calls import Calls
+from mcp_bridge.server.calls import CallRunner
+from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.context import Request
-from mcp_bridge.server.cuts import Cuts
-from mcp_bridge.server.notices import Notices
-from mcp_bridge.server.shelf import Found, Shelf
-from mcp_bridge.wire.contents import contents
+from mcp_bridge.server.pages import Pages
+from mcp_bridge.server.responses import Responses, check_success, shorten, with_cache_hints
+from mcp_bridge.server.truncation import ResultTruncator
+from mcp_bridge.wire import listings
+from mcp_bridge.wire.contents import contents, to_contents
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
+logger = logging.getLogger("mcp_bridge.server")
 
-class Resources:
-    """The registry's resources and templates as MCP methods."""
+_SEPARATORS = re.compile(r"[/\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceMatch:
+    """The entry at a URI, and the arguments of its handler."""
+
+    prepared: Prepared
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateMatcher:
+    """A template that URIs are matched against."""
+
+    template: UriTemplate
+    prepared: Prepared
+
+
+class ResourceIndex:
+    """The registry's resources and templates by URI, rebuilt after each change. `page` is the most entries per page."""
+
+    def __init__(self, registry: ToolRegistry, *, page: int) -> None:
+        self._registry = registry
+        self._versions = (-1, -1)
+        self._entries: dict[str, Prepared] = {}
+        self._matchers: list[TemplateMatcher] = []
+        self._pages = Pages("resources", page)
+        self._template_pages = Pages("resourceTemplates", page)
+
+    def get_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
+        """Return one page of resources/list. Raises BadCursor."""
+        self._refresh()
+        return self._pages.get_page(version, cursor)
+
+    def get_template_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
+        """Return one page of resources/templates/list. Raises BadCursor."""
+        self._refresh()
+        return self._template_pages.get_page(version, cursor)
+
+    def find(self, uri: str) -> ResourceMatch | None:
+        """Return the resource with exactly this URI, else the first matching template in alphabetical order."""
+        self._refresh()
+        prepared = self._entries.get(uri)
+        if prepared is not None:
+            return ResourceMatch(prepared, {"uri": uri})
+        for matcher in self._matchers:
+            variables = matcher.template.match(uri)
+            if variables is not None and all(_is_safe(value) for value in variables.values()):
+                return ResourceMatch(matcher.prepared, variables)
+        return None
+
+    def _refresh(self) -> None:
+        resources, templates = self._registry.resources, self._registry.templates
+        versions = (resources.version, templates.version)
+        if versions == self._versions:
+            return
+        self._entries = {entry.uri: _prepare(entry) for entry in resources}
+        self._pages.replace({entry.uri: partial(listings.resource, entry) for entry in resources})
+        self._matchers = []
+        listed: dict[str, Any] = {}
+        for entry in templates:
+            try:
+                matcher = TemplateMatcher(UriTemplate.parse(entry.uri_template), _prepare(entry))
+            except InvalidUriTemplate as error:
+                logger.error("resource template %r is not served: %s", entry.uri_template, error)
+                continue
+            self._matchers.append(matcher)
+            listed[entry.uri_template] = partial(listings.template, entry)
+        self._template_pages.replace(listed)
+        self._versions = versions
+
+
+def _prepare(entry: ResourceEntry | ResourceTemplate) -> Prepared:
+    def read_contents(value: Any, call: ToolCall) -> ToolResult:
+        return to_contents(value, call.name, entry.mime_type)
+
+    return Prepared(entry, reads=read_contents)
+
+
+def _is_safe(value: str | list[str]) -> bool:
+    """Whether a variable's value stays in its folder when it becomes part of a path (server/resources, "Security").
+
+    A `..` that leads down and up again is not safe either: behind a symbolic link it leads somewhere else.
+    """
+    path = "/".join(value) if isinstance(value, list) else value
+    return "\0" not in path and ".." not in _SEPARATORS.split(path) and not is_absolute_path(path)
+
+
+class ResourceMethods:
+    """The MCP methods of resources and templates."""
 
     def __init__(
-        self, registry: ToolRegistry, calls: Calls, answers: Answers, notices: Notices, cuts: Cuts, *, page: int
+        self,
+        registry: ToolRegistry,
+        runner: CallRunner,
+        responses: Responses,
+        notifier: ChangeNotifier,
+        truncator: ResultTruncator,
+        *,
+        page: int,
     ) -> None:
-        self._calls = calls
-        self._answers = answers
-        self._notices = notices
-        self._cuts = cuts
-        self.shelf = Shelf(registry, page=page)
+        self._runner = runner
+        self._responses = responses
+        self._notifier = notifier
+        self._truncator = truncator
+        self._index = ResourceIndex(registry, page=page)
 
     async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """resources/list."""
-        await self._answers.started()
-        return self._answers.page(self.shelf.page, request.protocol_version, params.cursor)
+        """Serve resources/list."""
+        await self._responses.wait_for_sources()
+        return self._responses.render_page(self._index.get_page, request.protocol_version, params.cursor)
 
     async def list_templates(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """resources/templates/list."""
-        await self._answers.started()
-        return self._answers.page(self.shelf.template_page, request.protocol_version, params.cursor)
+        """Serve resources/templates/list."""
+        await self._responses.wait_for_sources()
+        return self._responses.render_page(self._index.get_template_page, request.protocol_version, params.cursor)
 
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> dict[str, Any]:
-        """resources/read. Raises MCPError: not found is -32602 in both eras, with the URI (resources, "Errors")."""
+        """Serve resources/read.
+
+        Raises MCPError. In both eras, "not found" has code -32602 and the URI (server/resources, "Error Handling").
+        """
         uri, version = str(params.uri), request.protocol_version
-        if (page := await self._cuts.read(uri)) is not None:
-            return cacheable({"contents": [page]}, version, ttl_ms=0, scope="private")
-        found = await self._find(uri)
-        call = ToolCall(id=str(request.request_id), name=uri, arguments=found.arguments, kind="resource")
-        result = await self._calls.answer(found.prepared, call, request)
+        if (page := await self._truncator.read_page(uri)) is not None:
+            return with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
+        match = await self._find(uri)
+        call = ToolCall(id=str(request.request_id), name=uri, arguments=match.arguments, kind="resource")
+        result = await self._runner.run_call(match.prepared, call, request)
         if isinstance(result, dict):
             return result
-        read = {"contents": contents(succeeded(result, version, uri=uri), version)}
-        return cacheable(read, version, ttl_ms=0, scope="private")  # made for this call, for all we know
+        rendered = {"contents": contents(check_success(result, version, uri=uri), version)}
+        return with_cache_hints(rendered, version, ttl_ms=0, scope="private")  # it may depend on the caller
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> dict[str, Any]:
-        """resources/subscribe of the handshake era."""
+        """Serve resources/subscribe of the handshake era."""
         await self._find(str(params.uri))
-        self._notices.subscribe(request, str(params.uri))
+        self._notifier.subscribe(request, str(params.uri))
         return {}
 
     async def unsubscribe(self, request: Request, params: types.UnsubscribeRequestParams) -> dict[str, Any]:
-        """resources/unsubscribe of the handshake era; one that was not subscribed is fine."""
-        self._notices.unsubscribe(request, str(params.uri))
+        """Serve resources/unsubscribe of the handshake era; the client need not be subscribed."""
+        self._notifier.unsubscribe(request, str(params.uri))
         return {}
 
-    async def _find(self, uri: str) -> Found:
-        await self._answers.started()
-        found = self.shelf.find(uri)
-        if found is None:
+    async def _find(self, uri: str) -> ResourceMatch:
+        await self._responses.wait_for_sources()
+        match = self._index.find(uri)
+        if match is None:
             uri = shorten(uri)
             raise MCPError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
-        return found
+        return match

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
@@ -9,51 +11,121 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.dialects.dialect import Dialect
+from mcp_bridge.dialects.dialect import NONE, Dialect
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.answers import Answers, refuse_uncapable, shorten
-from mcp_bridge.server.calls import Calls
+from mcp_bridge.schema.headers import header_complaints
+from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.context import Request
-from mcp_bridge.server.cuts import Cuts
-from mcp_bridge.server.listing import Listing
+from mcp_bridge.server.pages import Pages
+from mcp_bridge.server.responses import Responses, raise_missing_capability, shorten
+from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
 from mcp_bridge.wire.results import to_mcp
+from mcp_bridge.wire.tools import WireTool, to_wire
+
+logger = logging.getLogger("mcp_bridge.server")
 
 
-class Tools:
-    """The registry's tools as MCP methods."""
+class ToolIndex:
+    """The registry's tools as clients see them, by client name, rebuilt after each change.
+
+    `page` is the most tools per page, `dialect` how they are presented to the client.
+    """
+
+    def __init__(self, registry: ToolRegistry, *, page: int, dialect: Dialect = NONE) -> None:
+        self._registry = registry
+        self._dialect = dialect
+        self._version = -1
+        self._tools: dict[str, WireTool] = {}
+        self._pages = Pages("tools", page)
+
+    def get(self, name: str) -> WireTool | None:
+        """Return the tool that clients know by this name."""
+        self._refresh()
+        return self._tools.get(name)
+
+    def get_input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return the input schema as listed, by which the SDK checks `Mcp-Param-*` headers."""
+        tool = self.get(name)
+        return tool.input_schema if tool is not None else None
+
+    def get_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
+        """Return one page of tools/list. Raises BadCursor."""
+        self._refresh()
+        return self._pages.get_page(version, cursor)
+
+    def _refresh(self) -> None:
+        version = self._registry.version
+        if version == self._version:
+            return
+        known = {tool.definition.name: tool for tool in self._tools.values()}
+        tools: dict[str, WireTool] = {}
+        for entry in self._registry.list():
+            definition = entry.to_tool_definition()
+            old = known.get(entry.name)
+            if old is not None and old.definition == definition:
+                tools.setdefault(old.name, old)
+            elif problems := header_complaints(definition.input_schema):  # clients would drop it, or leak a secret
+                logger.error("tool %r is not served: input schema %s", entry.name, "; ".join(problems))
+            else:
+                tool = self._apply_dialect(to_wire(definition))
+                tools.setdefault(tool.name, tool)
+        self._tools = tools
+        self._pages.replace({name: tool.listing for name, tool in tools.items()})
+        self._version = version
+
+    def _apply_dialect(self, tool: WireTool) -> WireTool:
+        if not self._dialect.changes:
+            return tool
+        from mcp_bridge.dialects.rewriting import applied  # a server without a dialect starts faster without it
+
+        return applied(tool, self._dialect)
+
+
+class ToolMethods:
+    """The MCP methods of tools."""
 
     def __init__(
-        self, registry: ToolRegistry, calls: Calls, answers: Answers, cuts: Cuts, *, page: int, dialect: Dialect
+        self,
+        registry: ToolRegistry,
+        runner: CallRunner,
+        responses: Responses,
+        truncator: ResultTruncator,
+        *,
+        page: int,
+        dialect: Dialect,
     ) -> None:
         self._registry = registry
-        self._calls = calls
-        self._answers = answers
-        self._cuts = cuts
-        self.listing = Listing(registry, page=page, dialect=dialect)
+        self._runner = runner
+        self._responses = responses
+        self._truncator = truncator
+        self.index = ToolIndex(registry, page=page, dialect=dialect)
 
     async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """tools/list."""
-        await self._answers.started()
-        return self._answers.page(self.listing.page, request.protocol_version, params.cursor)
+        """Serve tools/list."""
+        await self._responses.wait_for_sources()
+        return self._responses.render_page(self.index.get_page, request.protocol_version, params.cursor)
 
     async def call(self, request: Request, params: types.CallToolRequestParams) -> dict[str, Any]:
-        """tools/call. Raises MCPError for an unknown tool; everything a model could mend is in the result."""
-        await self._answers.started()
+        """Serve tools/call. Raises MCPError for an unknown tool; errors that a model can fix are in the result."""
+        await self._responses.wait_for_sources()
         version = request.protocol_version
-        tool = self.listing.get(params.name)
+        tool = self.index.get(params.name)
         prepared = self._registry.prepared(tool.definition.name) if tool is not None else None
         if tool is None or prepared is None:
             name = shorten(params.name)
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
         try:
-            data = tool.data(params.arguments)
-            call = ToolCall(id=str(request.request_id), name=tool.definition.name, arguments=data)
-            result = await self._calls.answer(prepared, call, request)
+            arguments = tool.data(params.arguments)
+            call = ToolCall(id=str(request.request_id), name=tool.definition.name, arguments=arguments)
+            result = await self._runner.run_call(prepared, call, request)
         except InvalidArguments as error:
             result = failure(error)
         if isinstance(result, dict):
             return result
-        refuse_uncapable(result, version)
-        made = to_mcp(result, tool, version)
-        return await self._cuts.fit(made, version, declared=tool.output_schema is not None)
+        raise_missing_capability(result, version)
+        size = result.encoded.size if result.encoded is not None else None
+        rendered = to_mcp(result, tool, version)
+        return await self._truncator.truncate(
+            rendered, version, declared=tool.output_schema is not None, output_size=size
+        )

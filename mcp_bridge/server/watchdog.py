@@ -1,4 +1,4 @@
-"""The watchdog: says which tool holds the event loop, and for how long."""
+"""A watchdog that logs which tool blocks the event loop, and for how long."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 logger = logging.getLogger("mcp_bridge.server")
 
 INTERVAL = 0.5
-"""Seconds between two looks; a look at an idle server costs nothing that can be measured."""
+"""Seconds between two checks; the cost of checking an idle server is not measurable."""
 PATIENCE = 0.5
-"""Seconds that the loop may take to answer, before somebody is named."""
+"""Seconds that the loop may take to run a callback before it counts as blocked."""
 
 
 class Watchdog:
-    """A thread that looks whether the loop still turns while calls run. `enter` and `leave` count these."""
+    """A thread that checks, while calls run, that the event loop still runs. `enter` and `leave` count the calls."""
 
     def __init__(self) -> None:
         self._calls = 0
         self._stop = threading.Event()
 
     def enter(self) -> None:
-        """A call begins."""
+        """Count a call that begins."""
         self._calls += 1
 
     def leave(self) -> None:
-        """A call has ended."""
+        """Count a call that has ended."""
         self._calls -= 1
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -53,30 +53,30 @@ class Watchdog:
         while not stop.wait(INTERVAL):
             if not self._calls:
                 continue
-            turned, asked = threading.Event(), time.monotonic()
+            responded, since = threading.Event(), time.monotonic()
             try:
-                soon(turned.set)
+                soon(responded.set)
             except RuntimeError:  # the loop has ended
                 return
-            if not turned.wait(PATIENCE):
-                name = _holder(thread)
-                logger.warning("%s holds the event loop: nothing else is answered meanwhile", name)
-                while not turned.wait(INTERVAL):
+            if not responded.wait(PATIENCE):
+                name = _find_running(thread)
+                logger.warning("%s blocks the event loop: no other call is served meanwhile", name)
+                while not responded.wait(INTERVAL):
                     if stop.is_set():
                         return
-                logger.warning("%s held the event loop for %.1f seconds", name, time.monotonic() - asked)
+                logger.warning("%s blocked the event loop for %.1f seconds", name, time.monotonic() - since)
 
 
-def _holder(thread: int) -> str:
-    """Who runs in the loop's thread: the tool by its name, and the line that it is at."""
+def _find_running(thread: int) -> str:
+    """Return the name of the tool that runs in this thread, and the line that it is at."""
     innermost = frame = sys._current_frames().get(thread)
     while frame is not None:
-        if frame.f_code is Prepared.answer.__code__:
+        if frame.f_code is Prepared.run.__code__:
             prepared: Any = frame.f_locals["self"]
-            return f"{prepared.name!r} (at {_place(innermost)})"
+            return f"{prepared.name!r} (at {_format_line(innermost)})"
         frame = frame.f_back
-    return f"something beside the tools (at {_place(innermost)})"
+    return f"code outside the tools (at {_format_line(innermost)})"
 
 
-def _place(frame: FrameType | None) -> str:
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "no known line"
+def _format_line(frame: FrameType | None) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "an unknown line"

@@ -1,4 +1,4 @@
-"""A store in the memory of this process: bounded in bytes, gone with the process."""
+"""A store in the memory of this process, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from cachetools import TLRUCache
 
 MAX_BYTES = 64 * 1024 * 1024
 ENTRY = 400
-"""Bytes that keeping a value costs besides the value and its key, measured; or tiny ones would cost nothing."""
+"""Bytes of memory per entry besides the value and its key (measured). Without it, tiny values would be unbounded."""
 
 logger = logging.getLogger("mcp_bridge.stores")
 
 
 class MemoryStore:
-    """A `Store` of at most `max_bytes`, keys and bookkeeping included: what nobody touched for longest goes first.
+    """A `Store` of at most `max_bytes`, including keys and overhead. It evicts the least recently used entries first.
 
-    `clock` gives seconds and never goes back.
+    `clock` returns seconds and never goes back.
     """
 
     def __init__(self, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         self._kept: TLRUCache[str, _Kept] = TLRUCache(max_bytes, _end, timer=clock, getsizeof=_size)
 
     async def get(self, key: str) -> bytes | None:
-        """The value, or None when there is none or its time is over."""
+        """Return the value, or None if there is none or it has expired."""
         kept = self._kept.get(key)
         return kept.value if kept is not None else None
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep a value for `ttl` seconds; one that is larger than the whole store is not kept."""
+        """Store a value for `ttl` seconds. A value that is larger than the whole store is dropped."""
         kept = _Kept(value, len(key) + len(value) + ENTRY, ttl)
         if kept.size <= self._kept.maxsize:
             self._kept[key] = kept
             return
-        self._kept.pop(key, None)  # better no value than an old one
-        logger.warning("a value of %d bytes is larger than the store and was not kept", len(value))
+        self._kept.pop(key, None)  # no value is better than an outdated one
+        logger.warning("a value of %d bytes is larger than the store and was dropped", len(value))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Keep a value unless there is one already, in one step; whether it was kept."""
+        """Store a value unless the key exists, atomically; return whether it was stored."""
         if key in self._kept:
             return False
-        await self.set(key, value, ttl)  # nothing in there waits, so nobody comes in between
+        await self.set(key, value, ttl)  # atomic, because `set` never awaits
         return key in self._kept
 
     async def delete(self, key: str) -> None:
-        """Forget a value; it need not be there."""
+        """Delete a value, which need not exist."""
         self._kept.pop(key, None)
 
     async def keys(self, prefix: str) -> list[str]:
-        """The keys that begin so."""
+        """Return the keys that begin with `prefix`."""
         self._kept.expire()
         return [key for key in self._kept if key.startswith(prefix)]
 
 
 class _Kept(NamedTuple):
-    """What is kept under a key; a tuple, because making one is on the way of every call."""
+    """A stored value. A tuple, because it is the cheapest to make, and every call may make one."""
 
     value: bytes
     size: int

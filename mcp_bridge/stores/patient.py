@@ -1,4 +1,4 @@
-"""A store that somebody else wrote, kept from holding anybody up."""
+"""A wrapper that protects the server from failures and delays of a third-party store."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ logger = logging.getLogger("mcp_bridge.stores")
 
 
 class PatientStore:
-    """A `Store` whose failures are logged: what it fails to give is not there, what it fails to keep is not kept.
+    """A `Store` whose failures are logged: a value that cannot be read is None, one that cannot be stored is dropped.
 
-    `seconds` is how long it may take for one answer.
+    `seconds` is the time limit of each operation.
     """
 
     def __init__(self, store: Store, *, seconds: float = PATIENCE) -> None:
@@ -28,19 +28,19 @@ class PatientStore:
         self._seconds = seconds
 
     async def get(self, key: str) -> bytes | None:
-        """The value, or None when there is none, its time is over, or the store fails."""
+        """Return the value, or None if there is none, it has expired, or the store fails."""
         return await self._within(partial(self._store.get, key))
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep a value for `ttl` seconds, unless the store fails."""
+        """Store a value for `ttl` seconds, unless the store fails."""
         await self._within(partial(self._store.set, key, value, ttl))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Keep a value unless there is one already, or the store fails; whether it was kept."""
+        """Store a value unless the key exists or the store fails; return whether it was stored."""
         return bool(await self._within(partial(self._store.add, key, value, ttl)))
 
     async def delete(self, key: str) -> None:
-        """Forget a value, unless the store fails."""
+        """Delete a value, unless the store fails."""
         await self._within(partial(self._store.delete, key))
 
     async def _within(self, request: Callable[[], Awaitable[T]]) -> T | None:

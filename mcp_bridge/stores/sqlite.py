@@ -1,4 +1,4 @@
-"""A store in a file, by SQLite: it outlives the process, and processes of one machine share it."""
+"""A store in an SQLite file: it outlives the process, and the processes of a machine can share it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from anyio import to_thread
 T = TypeVar("T")
 MAX_BYTES = 64 * 1024 * 1024
 BUSY = 2.0
-"""Seconds that one request waits for another process to be done with the file."""
+"""Seconds that an operation waits for another process to release the file."""
 _APPLICATION = 0x6D637062
-"""What tells files of this store from others of SQLite: `mcpb`."""
+"""SQLite's application id, which identifies files of this store: `mcpb`."""
 _VERSION = 1
 _TABLE = "CREATE TABLE kept (key TEXT PRIMARY KEY, value BLOB NOT NULL, until REAL NOT NULL)"
 _INDEX = "CREATE INDEX kept_until ON kept (until)"
@@ -33,15 +33,15 @@ logger = logging.getLogger("mcp_bridge.stores")
 
 
 class StoreFileError(OSError):
-    """The file is none of this store, or is damaged."""
+    """The file does not belong to this store, or is damaged."""
 
 
 class SqliteStore:
-    """A `Store` in a file of at most about `max_bytes`; what ends soonest goes first where there is no more room.
+    """A `Store` in a file of at most about `max_bytes`. When it is full, the values that expire first are evicted.
 
-    The file, for its owner alone, is made with the first value that is kept. Each request opens and closes it in a
-    thread: nothing is held between two, across a fork or at the end. `clock` gives seconds since 1970. Every method
-    raises StoreFileError for a file that is not of this store, and OSError for one that cannot be had.
+    The file is created when the first value is stored, readable by its owner only. Each operation opens and closes it
+    in a thread, so no connection survives a fork or has to be closed at shutdown. `clock` returns seconds since 1970.
+    Every method raises StoreFileError if the file does not belong to this store, and OSError if it cannot be used.
     """
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.time) -> None:
@@ -50,28 +50,28 @@ class SqliteStore:
         self._clock = clock
 
     def check(self) -> None:
-        """See, without waiting for it in a thread, whether the file can be used; none is made."""
+        """Check synchronously that the file can be used, if it exists."""
         if os.path.lexists(self._path):
             self._get("")
 
     async def get(self, key: str) -> bytes | None:
-        """The value, or None when there is none or its time is over."""
+        """Return the value, or None if there is none or it has expired."""
         return await _threaded(partial(self._get, key))
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep a value for `ttl` seconds; one that is larger than the whole store is not kept."""
+        """Store a value for `ttl` seconds. A value that is larger than half the store is dropped."""
         await _threaded(partial(self._write, _SET, key, value, ttl))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Keep a value unless there is one already, in one step; whether it was kept."""
+        """Store a value unless the key exists, atomically; return whether it was stored."""
         return await _threaded(partial(self._write, _ADD, key, value, ttl))
 
     async def delete(self, key: str) -> None:
-        """Forget a value; it need not be there."""
+        """Delete a value, which need not exist."""
         await _threaded(partial(self._delete, key))
 
     async def keys(self, prefix: str) -> list[str]:
-        """The keys that begin so."""
+        """Return the keys that begin with `prefix`."""
         return await _threaded(partial(self._keys, prefix))
 
     def _get(self, key: str) -> bytes | None:
@@ -84,8 +84,8 @@ class SqliteStore:
 
     def _write(self, statement: str, key: str, value: bytes, ttl: float) -> bool:
         if len(value) + len(key) > self._max_bytes // 2:
-            logger.warning("a value of %d bytes is too large for the store and was not kept", len(value))
-            if statement is _SET:  # better no value than an old one
+            logger.warning("a value of %d bytes is too large for the store and was dropped", len(value))
+            if statement is _SET:  # no value is better than an outdated one
                 self._delete(key)
             return False
         with self._opened(make=True) as database:
@@ -116,11 +116,11 @@ class SqliteStore:
 
     @contextmanager
     def _opened(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
-        """The file, open. Raises StoreFileError where it is none of ours, OSError where it cannot be had."""
+        """Open the file. Raises StoreFileError, OSError."""
         try:
             if make and not self._path.exists():
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite itself would let others read
+                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
             uri = f"{self._path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)) as database:
                 self._begin(database)
@@ -131,23 +131,25 @@ class SqliteStore:
             raise OSError(f"the store in {self._path} cannot be used: {error}") from error
 
     def _begin(self, database: sqlite3.Connection) -> None:
-        """See that the file is ours, and make one of ours of an empty one."""
+        """Check that the file belongs to this store, and create the table in an empty one."""
         if _number(database, "application_id") != _APPLICATION:
             _make(database)
             if _number(database, "application_id") != _APPLICATION:
-                raise self._damaged("it is a database of something else")
+                raise self._damaged("another application made it")
         if _number(database, "user_version") != _VERSION:
-            raise self._damaged("another version of mcp-bridge has made it")
+            raise self._damaged("another version of mcp-bridge made it")
         database.execute("PRAGMA synchronous = NORMAL")
         pages = self._max_bytes // _number(database, "page_size")
         database.execute(f"PRAGMA max_page_count = {max(pages, 8)}")
 
     def _damaged(self, why: str) -> StoreFileError:
-        return StoreFileError(f"{self._path} is no store of mcp-bridge: {why}. Move it away, and a new one is made")
+        return StoreFileError(
+            f"{self._path} is not a store of mcp-bridge: {why}. Move it away, and a new one is created"
+        )
 
 
 def _make(database: sqlite3.Connection) -> None:
-    """Make an empty file one of ours, unless another process just does; one of something else stays as it is."""
+    """Create the table in an empty file, unless another process is doing so. Any other file stays as it is."""
     if not _is_empty(database):
         return
     database.execute("PRAGMA journal_mode = WAL")
@@ -165,7 +167,7 @@ def _is_empty(database: sqlite3.Connection) -> bool:
 
 
 def _make_room(database: sqlite3.Connection) -> bool:
-    """Forget what ends soonest; whether there was anything to forget."""
+    """Delete the values that expire first; return whether there were any."""
     if database.in_transaction:
         database.execute("ROLLBACK")
     return database.execute(_SOONEST).rowcount > 0
@@ -176,5 +178,5 @@ def _number(database: sqlite3.Connection, pragma: str) -> int:
 
 
 async def _threaded(work: Callable[[], T]) -> T:
-    """In a thread of anyio's; whoever is cancelled does not wait for the file."""
+    """Run in a thread. A cancelled task does not wait for the file."""
     return await to_thread.run_sync(work, abandon_on_cancel=True)

@@ -1,4 +1,4 @@
-"""The tool_use API, whole: registry, decorator, validation, chains and the answers they give."""
+"""The complete tool_use API: registry, decorator, validation, chains and their results."""
 
 from mcp_bridge.authoring.tools import tool
 from mcp_bridge.contracts.results import Result, ResultStatus, ValidationResult

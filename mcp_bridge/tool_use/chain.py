@@ -1,4 +1,4 @@
-"""ToolChain: tools in a row, each fed from what the earlier ones left (tool_use API, seed section "ToolChain")."""
+"""ToolChain: runs tools in order, each with input from the results of earlier ones (tool_use API, "ToolChain")."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mcp_bridge.registry.registry import ToolRegistry
 
 @dataclass
 class ChainStep:
-    """One tool of a chain. `input_mapping` maps its input keys to context keys, which may be dotted paths."""
+    """One step of a chain. `input_mapping` maps input keys of the tool to context keys, which may be dotted paths."""
 
     tool_name: str
     input_mapping: dict[str, str] = field(default_factory=dict)
     output_key: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """This step as a plain dictionary."""
+        """Return this step as a dictionary."""
         return {
             "tool_name": self.tool_name,
             "input_mapping": dict(self.input_mapping),
@@ -31,13 +31,13 @@ class ChainStep:
         }
 
     def input_from(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """This step's input: the mapped values, or a shallow copy of the whole context without a mapping."""
+        """Return this step's input: the mapped values or, without a mapping, a shallow copy of the whole context."""
         if not self.input_mapping:
             return dict(context)
         return {target: resolve(context, source) for target, source in self.input_mapping.items()}
 
     def keep(self, data: Any, context: dict[str, Any]) -> None:
-        """Put this step's output into the context: under its key, or merged when it is a dict."""
+        """Store this step's output in the context: under its key, else merged if it is a dict."""
         if self.output_key:
             context[self.output_key] = data
         elif isinstance(data, dict):
@@ -46,7 +46,7 @@ class ChainStep:
 
 @dataclass
 class ChainResult:
-    """What a chain came to; `duration_ms` is the wall-clock time of all steps in milliseconds."""
+    """The result of a chain. `duration_ms` is the wall-clock time of all steps in milliseconds."""
 
     success: bool = True
     context: dict[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class ChainResult:
     duration_ms: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """This result as a plain dictionary, its steps too."""
+        """Return this result, including those of its steps, as a dictionary."""
         return {
             "success": self.success,
             "context": dict(self.context),
@@ -66,7 +66,7 @@ class ChainResult:
 
 
 class ToolChain:
-    """A pipeline of tools of one registry. `execute` runs it here; `as_tool` publishes it as one tool."""
+    """A sequence of tools of one registry. `execute` runs it, `as_tool` turns it into a tool."""
 
     def __init__(self, registry: ToolRegistry) -> None:
         self._registry = registry
@@ -80,11 +80,11 @@ class ToolChain:
 
     @property
     def steps(self) -> list[ChainStep]:
-        """The steps, as a copy."""
+        """A copy of the steps."""
         return list(self._steps)
 
     def add_step(self, step: ChainStep) -> ToolChain:
-        """Append a step; answers the chain, so calls can be strung together."""
+        """Append a step. Returns the chain, so that calls can be chained."""
         self._steps.append(step)
         return self
 
@@ -93,7 +93,7 @@ class ToolChain:
         self._steps.clear()
 
     def validate(self) -> ValidationResult:
-        """Whether there are steps and each names a tool of the registry."""
+        """Check that there are steps, and that each names a tool of the registry."""
         errors = [] if self._steps else ["Chain has no steps."]
         for index, step in enumerate(self._steps):
             if not step.tool_name:
@@ -109,7 +109,7 @@ class ToolChain:
         stop_on_failure: bool = True,
         validate_tools: bool = True,
     ) -> ChainResult:
-        """Run all steps in order. Failures are in the result; only a handler's BaseException is raised."""
+        """Run all steps in order. Failures are in the result; only a BaseException of a handler is raised."""
         started = time.monotonic()
         result = ChainResult(context=dict(initial_input or {}))
         checked = self.validate() if validate_tools else ValidationResult()
@@ -122,13 +122,13 @@ class ToolChain:
 
     def _run(self, result: ChainResult, *, stop_on_failure: bool) -> None:
         for index, step in enumerate(self._steps):
-            answer = self._registry.invoke(step.tool_name, step.input_from(result.context))
-            result.step_results.append(answer)
-            if answer.ok:
-                step.keep(answer.data, result.context)
+            step_result = self._registry.invoke(step.tool_name, step.input_from(result.context))
+            result.step_results.append(step_result)
+            if step_result.ok:
+                step.keep(step_result.data, result.context)
                 continue
             result.success = False
-            result.errors += [*answer.errors, f"Step {index} ('{step.tool_name}') failed: {answer.message}"]
+            result.errors += [*step_result.errors, f"Step {index} ('{step.tool_name}') failed: {step_result.message}"]
             if stop_on_failure:
                 return
 
@@ -140,13 +140,13 @@ class ToolChain:
         output_schema: dict[str, Any] | None = None,
         tags: list[str] | None = None,
     ) -> ToolEntry:
-        """The chain as one tool: its input is the first context, its answer the last one.
+        """Return the chain as a tool. Its input is the initial context, its output the final one.
 
-        Each step is a call of its own under the policy of the call that runs the chain. The first step that
-        fails ends it, with a message that names the step.
+        Each step is a call of its own under the policy of the call that runs the chain. The first failure ends the
+        chain, with an error that names the step.
         """
-        words = description or f"Runs in order: {', '.join(step.tool_name for step in self._steps)}."
-        return ToolEntry(name, words, self._serve, input_schema or {}, output_schema or {}, list(tags or ()))
+        text = description or f"Runs in order: {', '.join(step.tool_name for step in self._steps)}."
+        return ToolEntry(name, text, self._serve, input_schema or {}, output_schema or {}, list(tags or ()))
 
     async def _serve(self, data: Any, ctx: CallContext) -> dict[str, Any]:
         checked = self.validate()
@@ -171,7 +171,7 @@ class ToolChain:
 
 
 def resolve(context: Any, path: str) -> Any:
-    """The value at a dotted path, or None. A literal key with dots in it is found too, the longest first."""
+    """Return the value at a dotted path, or None. A key that itself contains dots takes precedence."""
     if not isinstance(context, Mapping):
         return None
     if path in context:

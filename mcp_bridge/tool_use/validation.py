@@ -1,4 +1,4 @@
-"""validate_input and validate_output (tool_use API, seed sections of those names)."""
+"""validate_input and validate_output of the tool_use API."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mcp_bridge.schema.validator import validate
 
 
 def validate_input(data: Any, schema: dict[str, Any]) -> ValidationResult:
-    """Judge a tool's input by its schema: JSON Schema 2020-12, one line for each problem. Never raises.
+    """Validate a tool's input by JSON Schema 2020-12, with a line for each problem. Never raises.
 
-    A part of the schema that cannot be understood accepts anything; an empty schema accepts everything.
+    Keywords with invalid values, and an empty schema, accept everything.
     """
     return validate(data, schema)
 
 
 def validate_output(data: Any, schema: dict[str, Any]) -> ValidationResult:
-    """Judge a tool's output by its schema; the same rules as `validate_input`. Never raises."""
+    """Validate a tool's output in the same way as `validate_input`. Never raises."""
     return validate(data, schema)

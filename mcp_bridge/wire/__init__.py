@@ -1,1 +1,1 @@
-"""MCP's shapes as plain JSON-ready dicts, for each protocol version: tools, results, content, names, outcomes."""
+"""MCP's data as plain JSON-ready dicts, for each protocol version: tools, results, content, names, errors."""

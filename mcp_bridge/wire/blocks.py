@@ -1,4 +1,4 @@
-"""The way back: content blocks as MCP writes them, as content."""
+"""Reads content blocks that clients and other servers send."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 
 
 def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
-    """A content block from its JSON; kinds that have no class here (`tool_use`), and broken ones, stay as they are."""
+    """Return a block as content. Blocks without a class here (`tool_use`), and invalid ones, are returned unchanged."""
     shared = {"annotations": block.get("annotations"), "meta": block.get("_meta")}
     try:
         match block.get("type"):
@@ -25,7 +25,7 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
             case "resource_link":
                 details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
                 return ResourceLink(str(block["uri"]), str(block["name"]), *details, **shared)
-    except (KeyError, TypeError, ValueError):  # binascii.Error is one, and so is text that is not ASCII
+    except (KeyError, TypeError, ValueError):  # ValueError includes binascii.Error and UnicodeEncodeError
         pass
     return block
 

@@ -1,4 +1,4 @@
-"""Content blocks as MCP writes them, down to what the client's version can read."""
+"""Renders content blocks in the form that the client's protocol version supports."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mcp_bridge.wire.versions import AUDIO, STRUCTURED, carries
 
 
 def block(item: Any, version: str) -> dict[str, Any]:
-    """One block as a JSON-ready dict that `version` knows; text stands in for kinds that it does not.
+    """Render one block as a JSON-ready dict. Kinds of content that `version` does not know become text.
 
-    A block that is not what its class says becomes text too: the SDK drops an answer with one bad block whole.
+    A block whose fields have wrong types becomes text too: clients drop a whole result because of one invalid block.
     """
     try:
         content = as_block(item)
         made = _block(content, version)
     except (TypeError, ValueError) as error:
         why = str(error) if isinstance(error, Unreadable) else type(error).__name__
-        return text(f"[{type(item).__name__} content, which cannot be shown: {plain(why)}]")
+        return text(f"[{type(item).__name__} content that cannot be shown: {plain(why)}]")
     if shown := annotations_of(content.annotations):
         made["annotations"] = shown
     if carries(version, STRUCTURED) and (meta := plain_mapping(content.meta)):
@@ -37,9 +37,9 @@ def _block(content: Content, version: str) -> dict[str, Any]:
     return make(content) if carries(version, since) else text(f"[{_in_words(content)}]")
 
 
-def annotations_of(stated: Any) -> dict[str, Any]:
-    """What MCP has among the annotations of content or a resource, where it is of the type that MCP says."""
-    given = plain_mapping(stated)
+def annotations_of(annotations: Any) -> dict[str, Any]:
+    """Return the annotations of content or a resource that MCP defines, if they have the right types."""
+    given = plain_mapping(annotations)
     audience, priority, modified = given.get("audience"), given.get("priority"), given.get("lastModified")
     kept: dict[str, Any] = {}
     if isinstance(audience, list) and all(role in ("user", "assistant") for role in audience):
@@ -52,7 +52,7 @@ def annotations_of(stated: Any) -> dict[str, Any]:
 
 
 def text(words: str) -> dict[str, Any]:
-    """A text block."""
+    """Return a text block."""
     return {"type": "text", "text": words}
 
 
@@ -66,7 +66,7 @@ def _binary(kind: str) -> Callable[[Any], dict[str, Any]]:
 
 def _base64(data: Any) -> str:
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise Unreadable(f"its data must be bytes, not {type(data).__name__}")
+        raise Unreadable(f"its data must be bytes, found {type(data).__name__}")
     return base64.b64encode(bytes(data)).decode()
 
 
@@ -91,14 +91,14 @@ def _link(content: Any) -> dict[str, Any]:
 
 
 def _text_of(content: Content) -> dict[str, Any]:
-    """A kind of content that MCP does not have, as its fields."""
+    """Render a kind of content that MCP does not define, by its fields."""
     return text(as_text(content))
 
 
 def _in_words(content: Content) -> str:
     if isinstance(content, ResourceLink):
         return f"resource {as_text(content.name)}: {as_text(content.uri)}"
-    return f"{type(content).__name__.lower()} content, which this client's protocol version cannot carry"
+    return f"{type(content).__name__.lower()} content, which this client's protocol version does not support"
 
 
 _KINDS: dict[type[Content], tuple[Callable[[Any], dict[str, Any]], str]] = {

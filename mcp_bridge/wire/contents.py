@@ -1,4 +1,4 @@
-"""What a resource's handler answers, as contents of resources/read (MCP server/resources)."""
+"""Turns what a resource's handler returns into contents of resources/read (MCP server/resources)."""
 
 from __future__ import annotations
 
@@ -13,38 +13,30 @@ from mcp_bridge.wire.values import as_text, from_bytes, plain, text_of
 JSON = "application/json"
 
 
-def to_contents(answer: Any, uri: str, mime_type: str | None) -> ToolResult:
-    """Any answer as a result whose content is embedded resources, at least one.
+def to_contents(value: Any, uri: str, mime_type: str | None) -> ToolResult:
+    """Return what a handler returned as a result whose content is one or more embedded resources.
 
-    Text, bytes and JSON values are at `uri`, and an `EmbeddedResource` that does not say where it is; a list that has
-    one in it is several. Raises ValueError for what contains itself or cannot be read.
+    Text, bytes, JSON values and an `EmbeddedResource` without a URI get `uri`. A list that contains content or bytes
+    becomes several resources. Raises ValueError for a value that contains itself or cannot be read.
     """
-    if isinstance(answer, ToolResult):
-        return answer if answer.is_error else _contents(_given(answer), uri, mime_type)
-    return _contents(answer, uri, mime_type)
+    if isinstance(value, ToolResult):
+        if value.is_error:
+            return value
+        value = list(value.content) if value.content is not None else value.output
+    is_list = isinstance(value, list | tuple) and any(isinstance(item, Content | bytes) for item in value)
+    items = value if is_list else [value]
+    return ToolResult(success=True, content=tuple(_embedded(item, uri, mime_type) for item in items))
 
 
 def contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
-    """The contents of a result that `to_contents` made, as JSON-ready dicts."""
-    made = []
+    """Render the contents of a result that `to_contents` made as JSON-ready dicts."""
+    rendered = []
     for item in result.content or ():
-        shown = block(item, version)
+        rendered_block = block(item, version)
         uri = as_text(item.uri) if isinstance(item, EmbeddedResource) else ""
-        resource: dict[str, Any] = shown.get("resource") or {"uri": uri, "text": shown["text"]}
-        made.append({**resource, **({"_meta": shown["_meta"]} if "_meta" in shown else {})})
-    return made
-
-
-def _given(result: ToolResult) -> Any:
-    if result.content is not None:
-        return list(result.content)
-    return result.output
-
-
-def _contents(answer: Any, uri: str, mime_type: str | None) -> ToolResult:
-    several = isinstance(answer, list | tuple) and any(isinstance(item, Content | bytes) for item in answer)
-    items = answer if several else [answer]
-    return ToolResult(success=True, content=tuple(_embedded(item, uri, mime_type) for item in items))
+        resource: dict[str, Any] = rendered_block.get("resource") or {"uri": uri, "text": rendered_block["text"]}
+        rendered.append({**resource, **({"_meta": rendered_block["_meta"]} if "_meta" in rendered_block else {})})
+    return rendered
 
 
 def _embedded(item: Any, uri: str, mime_type: str | None) -> EmbeddedResource:
@@ -56,11 +48,10 @@ def _embedded(item: Any, uri: str, mime_type: str | None) -> EmbeddedResource:
         return EmbeddedResource(uri, item.data, item.mime_type, meta=item.meta)
     if isinstance(item, bytes | bytearray | memoryview):
         return EmbeddedResource(uri, bytes(item), mime_type or _mime_type(bytes(item)))
-    made = plain(item)  # a date or a path is text then
-    return EmbeddedResource(uri, text_of(made), mime_type or ("text/plain" if isinstance(made, str) else JSON))
+    value = plain(item)  # dates and paths become text
+    return EmbeddedResource(uri, text_of(value), mime_type or ("text/plain" if isinstance(value, str) else JSON))
 
 
 def _mime_type(data: bytes) -> str:
-    kind = from_bytes(data)
-    found: str | None = getattr(kind, "mime_type", None)
-    return found or "application/octet-stream"
+    mime_type: str | None = getattr(from_bytes(data), "mime_type", None)
+    return mime_type or "application/octet-stream"

@@ -1,4 +1,4 @@
-"""Icons as MCP has them."""
+"""Renders icons."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ logger = logging.getLogger("mcp_bridge.wire")
 
 
 def icons(given: Iterable[Any]) -> list[dict[str, Any]]:
-    """The icons that a client can show; others are left out, which the log says."""
-    return [made for made in map(_icon, given) if made]
+    """Render the valid icons. Invalid ones are logged and left out."""
+    return [icon for icon in map(_icon, given) if icon]
 
 
 def _icon(icon: Any) -> dict[str, Any] | None:
-    """An icon as MCP has it (https and data addresses only), or None."""
     source = icon.get("src") if isinstance(icon, Mapping) else None
     if not isinstance(source, str) or not source.startswith(("https://", "data:")):
-        logger.warning("an icon is left out: src must be an https: or data: address")
+        logger.warning("an icon is left out: src must be an https: or data: URL")
         return None
     kept: dict[str, Any] = {"src": words(source)}
     if kind := words(icon.get("mimeType")):

@@ -1,4 +1,4 @@
-"""Resources, templates and prompts as clients see them in lists, for each protocol version."""
+"""Renders resources, templates and prompts for lists, in the form that each protocol version supports."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from mcp_bridge.wire.versions import ICONS, STRUCTURED, carries
 
 
 def resource(entry: ResourceEntry, version: str) -> dict[str, Any]:
-    """A resource in a resources/list answer."""
-    made = {"uri": entry.uri, **_common(entry, entry.name or entry.uri, version)}
+    """Render a resource for resources/list."""
+    rendered = {"uri": entry.uri, **_common(entry, entry.name or entry.uri, version)}
     if isinstance(entry.size, int) and not isinstance(entry.size, bool) and entry.size >= 0:
-        made["size"] = entry.size
-    return made | _served(entry)
+        rendered["size"] = entry.size
+    return rendered | _served(entry)
 
 
 def template(entry: ResourceTemplate, version: str) -> dict[str, Any]:
-    """A template in a resources/templates/list answer."""
-    shown = _common(entry, entry.name or entry.uri_template, version)
-    return {"uriTemplate": entry.uri_template, **shown, **_served(entry)}
+    """Render a template for resources/templates/list."""
+    common = _common(entry, entry.name or entry.uri_template, version)
+    return {"uriTemplate": entry.uri_template, **common, **_served(entry)}
 
 
 def prompt(entry: PromptEntry, version: str) -> dict[str, Any]:
-    """A prompt in a prompts/list answer."""
-    made = _common(entry, entry.name, version)
+    """Render a prompt for prompts/list."""
+    rendered = _common(entry, entry.name, version)
     if entry.arguments:
-        made["arguments"] = [_argument(argument, version) for argument in entry.arguments]
-    return made
+        rendered["arguments"] = [_argument(argument, version) for argument in entry.arguments]
+    return rendered
 
 
 def _argument(argument: PromptArgument, version: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": argument.name}
+    rendered: dict[str, Any] = {"name": argument.name}
     if argument.title and carries(version, STRUCTURED):
-        made["title"] = as_text(argument.title)
+        rendered["title"] = as_text(argument.title)
     if argument.description:
-        made["description"] = as_text(argument.description)
-    return {**made, "required": bool(argument.required)}
+        rendered["description"] = as_text(argument.description)
+    return {**rendered, "required": bool(argument.required)}
 
 
 def _common(entry: ResourceEntry | ResourceTemplate | PromptEntry, name: str, version: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": as_text(name)}
+    rendered: dict[str, Any] = {"name": as_text(name)}
     if entry.title and carries(version, STRUCTURED):
-        made["title"] = as_text(entry.title)
+        rendered["title"] = as_text(entry.title)
     if entry.description:
-        made["description"] = as_text(entry.description)
-    if carries(version, ICONS) and (shown := icons(entry.icons)):
-        made["icons"] = shown
+        rendered["description"] = as_text(entry.description)
+    if carries(version, ICONS) and (own := icons(entry.icons)):
+        rendered["icons"] = own
     if carries(version, STRUCTURED) and (meta := plain_mapping(entry.meta)):
-        made["_meta"] = meta
-    return made
+        rendered["_meta"] = meta
+    return rendered
 
 
 def _served(entry: ResourceEntry | ResourceTemplate) -> dict[str, Any]:
-    made: dict[str, Any] = {"mimeType": as_text(entry.mime_type)} if entry.mime_type else {}
-    if shown := annotations_of(entry.annotations):
-        made["annotations"] = shown
-    return made
+    rendered: dict[str, Any] = {"mimeType": as_text(entry.mime_type)} if entry.mime_type else {}
+    if own := annotations_of(entry.annotations):
+        rendered["annotations"] = own
+    return rendered

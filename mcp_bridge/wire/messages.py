@@ -1,4 +1,4 @@
-"""What a prompt's handler answers, as messages of prompts/get (MCP server/prompts); conversations to sample from."""
+"""Turns what a prompt's handler returns into messages of prompts/get, and conversations into sampling messages."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from mcp_bridge.wire.values import Unreadable, as_block, plain, plain_mapping
 ROLES = ("user", "assistant")
 
 
-def to_messages(answer: Any) -> ToolResult:
-    """Any answer as a result whose content is messages; what is no `Message` is said by the user.
+def to_messages(value: Any) -> ToolResult:
+    """Return what a handler returned as a result whose content is messages, of the user unless they are a `Message`.
 
-    Raises Unreadable for what contains itself, cannot be read, or is a message of an unknown role.
+    Raises Unreadable for a value that contains itself or cannot be read, and for a message with an unknown role.
     """
-    if isinstance(answer, ToolResult):
-        if answer.is_error:
-            return answer
-        answer = list(answer.content) if answer.content is not None else answer.output
-    if answer is None:
-        raise Unreadable("a prompt answers with text, content or messages, found nothing")
-    items = answer if isinstance(answer, list | tuple) else [answer]
+    if isinstance(value, ToolResult):
+        if value.is_error:
+            return value
+        value = list(value.content) if value.content is not None else value.output
+    if value is None:
+        raise Unreadable("a prompt must return text, content or messages, found nothing")
+    items = value if isinstance(value, list | tuple) else [value]
     return ToolResult(success=True, content=tuple(_message(item) for item in items))
 
 
 def messages(content: Iterable[Any], version: str) -> list[dict[str, Any]]:
-    """Messages as JSON-ready dicts that `version` knows; mappings pass as they are."""
+    """Render messages as JSON-ready dicts that `version` supports. Mappings are passed on unchanged."""
     return [_wire(item, version) for item in content]
 
 
@@ -40,7 +40,7 @@ def _message(item: Any) -> Message:
     if not isinstance(item, Message):
         return Message(as_block(item))
     if item.role not in ROLES:
-        raise Unreadable(f"a message's role is one of {', '.join(ROLES)}, found {plain(item.role)!r}")
+        raise Unreadable(f"the role of a message must be one of {', '.join(ROLES)}, found {plain(item.role)!r}")
     return item
 
 

@@ -1,4 +1,4 @@
-"""Names that every client takes: `[A-Za-z0-9_-]{1,64}`, told apart by a hash where the original does not fit."""
+"""Tool names that every client accepts: `[A-Za-z0-9_-]{1,64}`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HASH = 8
 
 
 def client_name(name: str) -> str:
-    """The name a client sees: the same when it is safe, else a safe one that no other name comes out as."""
+    """Return the name that clients see: the same if it is safe, else a sanitized one made unique by a hash."""
     if _SAFE.fullmatch(name):
         return name
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]

@@ -1,4 +1,4 @@
-"""Schemas in the shape that MCP wants: an object at the root, whatever the tool's own schema is."""
+"""Puts schemas into the form that MCP requires: an object at the root, whatever the tool's own schema is."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _ROOT_WORDS = ("$defs", "definitions", "$schema", "$id")
 
 
 def takes_object(schema: Any) -> bool:
-    """Whether an object can be asked of whoever fills in `schema`; false takes nothing, whatever it is wrapped in."""
+    """Whether an object can match `schema`. True for `false` too: nothing matches it, with or without a wrapper."""
     return schema is False or _Reading(schema).takes(schema, "object")
 
 
 def takes_null(schema: Any) -> bool:
-    """Whether null can fit `schema`."""
+    """Whether null can match `schema`."""
     return _Reading(schema).takes(schema, "null")
 
 
 def always_object(schema: Any) -> bool:
-    """Whether whatever fits `schema` is an object."""
+    """Whether every value that matches `schema` is an object."""
     return _Reading(schema).is_object(schema)
 
 
 class _Reading:
-    """One look at a schema from its root. Each reference is followed once: a stranger's may lead back to itself."""
+    """Analyses a schema from its root. Each reference is followed once, because it may lead back to itself."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._known: dict[str, bool] = {}
 
     def takes(self, schema: Any, kind: str) -> bool:
-        """Whether a value of this kind (object or null) can fit."""
+        """Whether a value of this kind (object or null) can match."""
         if not isinstance(schema, Mapping):
             return schema is not False
-        if isinstance(said := schema.get("type"), str | list | tuple):
-            return kind == said if isinstance(said, str) else kind in said
+        if isinstance(declared := schema.get("type"), str | list | tuple):
+            return kind == declared if isinstance(declared, str) else kind in declared
         if _OBJECT_WORDS & schema.keys():
             return kind == "object"
         if isinstance(reference := schema.get("$ref"), str):
@@ -58,7 +58,7 @@ class _Reading:
         return True
 
     def is_object(self, schema: Any) -> bool:
-        """Whether nothing but objects can fit."""
+        """Whether only objects can match."""
         if not isinstance(schema, Mapping):
             return False
         if "type" in schema:
@@ -78,18 +78,18 @@ class _Reading:
 
 
 def as_object(schema: Any) -> dict[str, Any]:
-    """A schema that takes objects, with `type: object` said at its root."""
+    """Return a schema of objects with `type: object` at its root."""
     if not isinstance(schema, Mapping):
         return {"type": "object", "not": {}} if schema is False else {"type": "object"}
     return {**rooted(schema), "type": "object"}
 
 
 def rooted(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema whose root MCP can read: keywords there that are not of their type are left out."""
-    made: dict[str, Any] = plain(schema)
-    if "properties" in made and isinstance(properties := made["properties"], dict):
-        made["properties"] = {name: part for name, part in properties.items() if isinstance(part, dict | bool)}
-    return {word: value for word, value in made.items() if _ROOT_TYPES.get(word, _anything)(value)}
+    """Return a schema without the root keywords whose values have types that MCP does not accept."""
+    copy: dict[str, Any] = plain(schema)
+    if "properties" in copy and isinstance(properties := copy["properties"], dict):
+        copy["properties"] = {name: part for name, part in properties.items() if isinstance(part, dict | bool)}
+    return {word: value for word, value in copy.items() if _ROOT_TYPES.get(word, _anything)(value)}
 
 
 def _anything(_: Any) -> bool:
@@ -108,7 +108,7 @@ _ROOT_TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def wrapped(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """An object schema with `schema` as its one property `key`; definitions move to the root, references follow."""
+    """Return an object schema with `schema` as its one property `key`. Definitions move to the root."""
     inner = rooted(schema)
     moved = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
     inner = _moved(inner, f"#/properties/{key}")
@@ -121,7 +121,7 @@ def wrapped(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _moved(node: Any, prefix: str) -> Any:
-    """References that pointed at the old root point at where it went; those into definitions stay."""
+    """Adapt references to the old root, except those into definitions, to its new place."""
     if isinstance(node, list):
         return [_moved(item, prefix) for item in node]
     if not isinstance(node, dict):
@@ -134,5 +134,5 @@ def _moved(node: Any, prefix: str) -> Any:
 
 
 def _is_rooted(reference: str) -> bool:
-    """Whether a reference points into the old root, definitions apart."""
+    """Whether a reference points into the old root, but not into its definitions."""
     return reference == "#" or (reference.startswith("#/") and not reference.startswith(("#/$defs/", "#/definitions/")))

@@ -1,4 +1,4 @@
-"""A tool as clients see it: its listing for each protocol version, and the way back from arguments to data."""
+"""Tools as clients see them: how each protocol version lists them, and how arguments become the handler's data."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from mcp_bridge.wire.versions import AUDIO, ICONS, STATELESS, STRUCTURED, carrie
 logger = logging.getLogger("mcp_bridge.wire")
 
 INPUT = "input"
-"""The one argument of a tool whose input is not an object."""
+"""The only argument of a tool whose input is not an object."""
 RESULT = "result"
-"""The one field of structured content that is not an object, where the client's version or the SDK needs one."""
+"""The field that wraps structured content that is not an object, if the client's version or the SDK requires one."""
 META = "mcp-bridge/"
-"""What our own `_meta` keys begin with."""
+"""The prefix of our own `_meta` keys."""
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 @dataclass(frozen=True, slots=True)
 class WireTool:
-    """One tool, ready for the wire.
+    """One tool as clients see it.
 
-    `wraps_input` and `wraps_output` tell that a side is not an object, `may_be_null` that an answer may be null.
-    `mend` is what is done with a client's arguments before anybody sees them.
+    Attributes:
+        wraps_input: The input is not an object, so it is wrapped in the argument `input`.
+        wraps_output: The output may be something other than an object.
+        may_be_null: The output may be null.
+        mend: Repairs a client's arguments before anything else sees them.
     """
 
     name: str
@@ -46,18 +49,18 @@ class WireTool:
     _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def listing(self, version: str) -> dict[str, Any]:
-        """The tool in a tools/list answer of this protocol version; made once for each version."""
-        made = self._listings.get(version)
-        if made is None:
-            made = self._listings[version] = _listing(self, version)
-        return made
+        """Return the tool as tools/list shows it in this protocol version; rendered once per version."""
+        listing = self._listings.get(version)
+        if listing is None:
+            listing = self._listings[version] = _listing(self, version)
+        return listing
 
     def wraps(self, version: str) -> bool:
-        """Whether structured content is `{"result": ...}`: the SDK drops null, and older versions take objects only."""
+        """Whether structured content is wrapped: the SDK drops null, and older versions accept objects only."""
         return self.wraps_output and (self.may_be_null or not carries(version, STATELESS))
 
     def data(self, arguments: Mapping[str, Any] | None) -> Any:
-        """The handler's data from a client's arguments. Raises InvalidArguments where a wrapped input is missing."""
+        """Turn a client's arguments into the handler's data. Raises InvalidArguments if a wrapped input is missing."""
         given: Any = {} if arguments is None else arguments
         if self.wraps_input:
             given = self._unwrapped(given)
@@ -72,7 +75,7 @@ class WireTool:
 
 
 def to_wire(definition: ToolDefinition) -> WireTool:
-    """Make a definition ready. An odd part of it is left out and logged; it never spoils the list."""
+    """Prepare a definition. Invalid parts are logged and left out, so that no tool can break the list."""
     given = _schema(definition, "input", definition.input_schema)
     wraps = not takes_object(given)
     schema = wrapped(given, INPUT) if wraps else as_object(given)
@@ -91,7 +94,7 @@ def to_wire(definition: ToolDefinition) -> WireTool:
 
 
 def _schema(definition: ToolDefinition, side: str, schema: Any) -> Any:
-    """A schema made plain; empty where it contains itself or cannot be read."""
+    """Return a schema as plain JSON; empty if it contains itself or cannot be read."""
     try:
         return plain(schema)
     except ValueError as error:
@@ -101,33 +104,33 @@ def _schema(definition: ToolDefinition, side: str, schema: Any) -> Any:
 
 def _listing(tool: WireTool, version: str) -> dict[str, Any]:
     definition = tool.definition
-    made: dict[str, Any] = {
+    rendered: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description,
         "inputSchema": tool.input_schema,
     }
     if carries(version, STRUCTURED):
-        made |= _since_structured(tool, version)
+        rendered |= _since_structured(tool, version)
     if carries(version, AUDIO) and (annotations := _annotations(definition)):
-        made["annotations"] = annotations
-    if carries(version, ICONS) and (shown := icons(definition.icons)):
-        made["icons"] = shown
-    return made
+        rendered["annotations"] = annotations
+    if carries(version, ICONS) and (own := icons(definition.icons)):
+        rendered["icons"] = own
+    return rendered
 
 
 def _since_structured(tool: WireTool, version: str) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    rendered: dict[str, Any] = {}
     if title := words(tool.definition.title):
-        made["title"] = title
+        rendered["title"] = title
     if (schema := output_schema(tool, version)) is not None:
-        made["outputSchema"] = schema
+        rendered["outputSchema"] = schema
     if meta := _meta(tool):
-        made["_meta"] = meta
-    return made
+        rendered["_meta"] = meta
+    return rendered
 
 
 def output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
-    """The declared output schema in a shape that `version` can read, or None when nothing is declared."""
+    """Return the declared output schema in the form that `version` supports, or None."""
     if (schema := tool.output_schema) is None:
         return None
     if tool.wraps(version):

@@ -1,4 +1,4 @@
-"""What a handler may answer, made into a ToolResult whose output is JSON-ready. The tool ran: nothing is refused."""
+"""Turns whatever a handler returns into a ToolResult with JSON-ready output. The tool ran, so no value is rejected."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ import orjson
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.results import Result
-from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.contracts.tool import EncodedOutput, ToolResult
 
 logger = logging.getLogger("mcp_bridge.wire")
 
 MAX_DEPTH = 100
-"""How deep an answer may be nested; deeper ones, and those that contain themselves, are refused."""
+"""The most levels of a value. Deeper values, and those that contain themselves, cannot be read."""
 MAX_ITEMS = 1_000_000
-"""How many items a generator may give; one without end would take all memory."""
+"""The most items that are taken from a generator; an endless one would exhaust the memory."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _TEXT = (str, type(None))
 _LONE = re.compile("[\ud800-\udfff]")
@@ -44,41 +44,51 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 
 
 class Unreadable(ValueError):
-    """An answer that cannot be told to a client; unlike a stranger's ValueError, its text can."""
+    """A value that cannot be sent to a client. Unlike that of other ValueErrors, its text is safe to show."""
 
 
-def to_result(answer: Any) -> ToolResult:
-    """Any answer as a ToolResult.
+def to_result(value: Any) -> ToolResult:
+    """Turn a handler's return value into a ToolResult.
 
-    Text, numbers, dicts, lists, dataclasses and pydantic models become `output`; bytes and content blocks
-    become `content`; a ToolResult passes, a tool_use Result is translated. Raises Unreadable for an answer
-    that contains itself or cannot be read.
+    Text, numbers, dicts, lists, dataclasses and pydantic models become `output`, bytes and content blocks `content`. A
+    ToolResult is kept, and a tool_use Result converted. Raises Unreadable for a value that contains itself or cannot be
+    read.
     """
-    if isinstance(answer, str):
-        return ToolResult(success=True, output=_clean(answer))
-    if isinstance(answer, ToolResult):
-        return _checked(answer)
-    if isinstance(answer, Result):
-        return _from_result(answer)
-    if isinstance(answer, Content | bytes | bytearray):
-        return ToolResult(success=True, content=(as_block(answer),))
-    if isinstance(answer, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in answer):
-        return ToolResult(success=True, content=tuple(as_block(item) for item in answer))
-    given = answer.value if isinstance(answer, Enum) else answer  # which orjson would write, but not as its text
-    return ToolResult(success=True, output=given if _is_plain(given) else plain(given))
+    if isinstance(value, str):
+        return ToolResult(success=True, output=_clean(value))
+    if isinstance(value, ToolResult):
+        return _checked(value)
+    if isinstance(value, Result):
+        return _from_result(value)
+    if isinstance(value, Content | bytes | bytearray):
+        return ToolResult(success=True, content=(as_block(value),))
+    if isinstance(value, list | tuple) and any(isinstance(item, Content | bytes | bytearray) for item in value):
+        return ToolResult(success=True, content=tuple(as_block(item) for item in value))
+    output = value.value if isinstance(value, Enum) else value  # orjson writes enums, but not as their text
+    encoded = _encode_plain(output)
+    return ToolResult(success=True, output=plain(output) if encoded is None else output, encoded=encoded)
 
 
-def _checked(answer: ToolResult) -> ToolResult:
-    """A tool's own result, with texts where those belong."""
-    if isinstance(answer.error, _TEXT) and isinstance(answer.code, _TEXT):
-        return answer if _is_plain(answer.output) else dataclasses.replace(answer, output=plain(answer.output))
-    error = plain_mapping(answer.error) if isinstance(answer.error, Mapping) else _as_text(answer.error)
-    code = _as_text(answer.code)
-    return dataclasses.replace(answer, output=plain(answer.output), error=error, code=code)
+def _checked(value: ToolResult) -> ToolResult:
+    """Return a handler's own result with an output that is plain, and an error and code that are text."""
+    if isinstance(value.error, _TEXT) and isinstance(value.code, _TEXT):
+        encoded = _encode_plain(value.output)
+        if encoded is None:
+            return dataclasses.replace(value, output=plain(value.output), encoded=None)
+        return value if value.encoded in (None, encoded) else dataclasses.replace(value, encoded=encoded)
+    error = plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_text(value.error)
+    code = _as_text(value.code)
+    return dataclasses.replace(value, output=plain(value.output), error=error, code=code, encoded=None)
+
+
+def output_text(result: ToolResult) -> str:
+    """Return a result's output as text, without serialising it again."""
+    encoded = result.encoded
+    return encoded.text if encoded is not None and encoded.output is result.output else text_of(result.output)
 
 
 def text_of(output: Any) -> str:
-    """An output as the model reads it: text verbatim, everything else as compact JSON."""
+    """Return an output as text for the model: text unchanged, everything else as compact JSON."""
     return output if isinstance(output, str) else orjson.dumps(output).decode()
 
 
@@ -87,44 +97,44 @@ def _as_text(value: Any) -> str | None:
 
 
 def words(text: Any) -> str:
-    """A text of a stranger; empty where it is none."""
+    """Return text from a third party as plain text; empty if it is not text."""
     return str(plain(text)) if isinstance(text, str) else ""
 
 
 def as_text(value: Any) -> str:
-    """Any value as text: itself, or as compact JSON. Raises Unreadable as `plain` does."""
+    """Return any value as text, else as compact JSON. Raises Unreadable as `plain` does."""
     return text_of(plain(value))
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: str, int, float, bool, None, list, dict with text keys.
+    """Convert a value to JSON types: str, int, float, bool, None, list, and dict with text keys.
 
-    NaN and infinities become None, lone surrogates U+FFFD, integers beyond 64 bits and unknown objects text,
-    bytes base64. Raises Unreadable beyond MAX_DEPTH levels, for a generator of more than MAX_ITEMS, and for an object
-    that cannot be read.
+    NaN and infinities become None, lone surrogates U+FFFD, bytes base64, and integers beyond 64 bits and unknown
+    objects text. Raises Unreadable for more than MAX_DEPTH levels, for a generator of more than MAX_ITEMS items, and
+    for an object that raises when it is read.
     """
     try:
         return _plain(value, 0)
     except Unreadable:
         raise
-    except BaseException as error:  # a stranger's __str__, __iter__ or model_dump; nothing waits in here
+    except BaseException as error:  # from a third-party __str__, __iter__ or model_dump. Nothing in here awaits
         kind = type(value).__name__
-        raise Unreadable(f"the answer cannot be read: {type(error).__name__} in a value of type {kind}") from error
+        raise Unreadable(f"the value cannot be read: {type(error).__name__} in a value of type {kind}") from error
 
 
 def plain_mapping(value: Any) -> dict[str, Any]:
-    """A mapping of a stranger made plain; empty where it is none or cannot be read, which the log says."""
+    """Convert a third-party mapping to JSON types; empty if it is not a mapping or, which is logged, cannot be read."""
     try:
-        made: dict[str, Any] = plain(value) if isinstance(value, Mapping) else {}
+        converted: dict[str, Any] = plain(value) if isinstance(value, Mapping) else {}
     except ValueError as error:
         logger.warning("a mapping is left out: %s", error)
         return {}
-    return made
+    return converted
 
 
 def _plain(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise Unreadable(f"the answer contains itself or is nested deeper than {MAX_DEPTH} levels")
+        raise Unreadable(f"the value contains itself or is nested deeper than {MAX_DEPTH} levels")
     if value is None or value is True or value is False:
         return value
     for kinds, convert in _CONVERSIONS:
@@ -133,13 +143,15 @@ def _plain(value: Any, depth: int) -> Any:
     return _object(value, depth)
 
 
-def _is_plain(value: Any) -> bool:
-    """One pass in C instead of a walk. What may be a NaN or a UUID is looked at by hand."""
+def _encode_plain(value: Any) -> EncodedOutput | None:
+    """Serialise a value that is plain already, in one pass in C. None if it is not, or may contain a NaN or a UUID."""
     try:
         data = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
-        return False
-    return b"null" not in data and _UUID.search(data) is None
+        return None
+    if b"null" in data or _UUID.search(data) is not None:
+        return None
+    return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
 
 
 def _clean(text: str) -> str:
@@ -175,9 +187,9 @@ def _generated(value: Iterable[Any], depth: int) -> list[Any]:
 
 
 def bounded(items: list[Any]) -> list[Any]:
-    """What a generator has given. Raises Unreadable where that is more than MAX_ITEMS."""
+    """Return the items of a generator. Raises Unreadable for more than MAX_ITEMS."""
     if len(items) > MAX_ITEMS:
-        raise Unreadable(f"the answer yields more than {MAX_ITEMS} items")
+        raise Unreadable(f"the generator yields more than {MAX_ITEMS} items")
     return items
 
 
@@ -195,7 +207,7 @@ _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
 
 
 def _object(value: Any, depth: int) -> Any:
-    """Models and dataclasses by their fields; anything else by its own text."""
+    """Convert dataclasses and models by their fields, anything else by its text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
     dump = getattr(type(value), "model_dump", None)
@@ -205,8 +217,8 @@ def _object(value: Any, depth: int) -> Any:
 
 
 def as_block(item: Any) -> Content:
-    """A content block as it is, bytes by what they are, anything else as text. Raises Unreadable as `plain` does."""
-    kind = type(item)  # `isinstance` would ask the item, too
+    """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `plain` does."""
+    kind = type(item)  # not isinstance, which reads the item's __class__
     if issubclass(kind, Content):
         block: Content = item
         return block
@@ -216,7 +228,7 @@ def as_block(item: Any) -> Content:
 
 
 def from_bytes(data: bytes) -> Content:
-    """Bytes as the content block that their first bytes tell: image, audio, or an embedded resource."""
+    """Return bytes as an image, audio or embedded resource, depending on their signature."""
     kind = next((mime for start, mime in _SIGNATURES if data.startswith(start)), "application/octet-stream")
     if data[:4] == b"RIFF":
         kind = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], kind)

@@ -1,4 +1,4 @@
-"""Which protocol version can carry what. Versions are dates, so they compare as text."""
+"""The features of protocol versions. Versions are dates, so they compare as text."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ STATELESS: Final = "2026-07-28"
 
 
 def carries(version: str, feature: str) -> bool:
-    """Whether `version` has a feature that came with `feature`. In process (an empty version) everything is there."""
+    """Whether `version` has what was introduced in `feature`. An empty version (in process) has everything."""
     return not version or version >= feature

@@ -218,7 +218,7 @@ async def test_tools_are_published_as_selected(
 async def test_an_alias_that_meets_another_tool_of_its_source_is_refused() -> None:
     bridge = bridge_of(Source("s", [offer("a", "b")]), alias={"a": "b"})
     async with bridge.running():
-        with pytest.raises(ConfigError, match="two tools named 'b' in source 's'"):
+        with pytest.raises(ConfigError, match="Two tools in source 's' are named 'b'"):
             await bridge.started()
 
 

@@ -415,7 +415,7 @@ def test_a_file_that_is_no_store_is_said_at_the_start(
     before = (tmp_path / "kept.sqlite3").read_bytes()
     code, err = run_here(*command, FILE)
     assert code == 2
-    assert "kept.sqlite3 is no store of mcp-bridge" in err
+    assert "kept.sqlite3 is not a store of mcp-bridge" in err
     assert "Move it away" in err
     assert (tmp_path / "kept.sqlite3").read_bytes() == before
 

@@ -232,7 +232,7 @@ def test_arguments_that_are_no_mapping_are_refused() -> None:
 
 
 def test_keywords_without_a_name_are_refused_where_they_are_decorated() -> None:
-    with pytest.raises(TypeError, match="about: a prompt names all its arguments"):
+    with pytest.raises(TypeError, match="about: a prompt declares all its arguments"):
 
         @prompt
         def about(topic: str, **rest: int) -> None: ...
@@ -319,7 +319,7 @@ def test_what_has_few_values_offers_them_unless_others_are_given() -> None:
 
 
 def test_completions_for_what_is_no_argument_are_refused() -> None:
-    with pytest.raises(TypeError, match="about: completions are given for 'topics', but there is no such argument"):
+    with pytest.raises(TypeError, match="about: completions are given for 'topics', which is not an argument"):
 
         @prompt(completions={"topics": ["sea"]})
         def about(topic: str) -> None: ...

@@ -403,7 +403,7 @@ def test_parameters_and_variables_that_differ_are_refused_where_they_are_decorat
         def user(key: int, part: str, ctx: CallContext) -> None: ...
 
     words = str(told.value)
-    assert "user: parameter 'key' is not in the URI, variable 'id' is no parameter: 'users://{id}/{part}'" in words
+    assert "user: parameter 'key' is not in the URI, variable 'id' is not a parameter: 'users://{id}/{part}'" in words
     assert "part'" not in words.replace("{part}'", "")
 
 
@@ -435,7 +435,7 @@ def test_a_resource_without_a_uri_is_told_how_to_write_one() -> None:
 
 
 def test_a_template_has_no_size() -> None:
-    with pytest.raises(TypeError, match="Leave size= out"):
+    with pytest.raises(TypeError, match="Omit size="):
         resource("a://{id}", size=5)
 
 
@@ -500,7 +500,7 @@ def test_completions_that_are_given_win() -> None:
 
 @pytest.mark.parametrize("uri", ["a://{id}", "a://b"])
 def test_completions_for_what_is_not_there_are_refused(uri: str) -> None:
-    with pytest.raises(TypeError, match="completions are given for 'ib', but there is no such argument"):
+    with pytest.raises(TypeError, match="completions are given for 'ib', which is not an argument"):
 
         @resource(uri, completions={"ib": ["1"]})
         def function(id: int = 1) -> None: ...

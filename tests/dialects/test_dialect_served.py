@@ -21,7 +21,7 @@ from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.dialects.dialect import Dialect
 from mcp_bridge.dialects.rewriting import applied
-from mcp_bridge.server.listing import Listing
+from mcp_bridge.server.tools import ToolIndex
 from mcp_bridge.testing import connect
 from mcp_bridge.wire.tools import to_wire
 from tests.kits.dialects.dialect_kit import ADDRESS, ALL, REFERRING, SHAPES, VALUES, bridge_with, registry_with
@@ -139,11 +139,11 @@ async def test_an_object_without_properties_says_so() -> None:
 
 def test_a_tool_is_rewritten_once_and_not_again_until_it_changes() -> None:
     registry = registry_with(REFERRING)
-    listing = Listing(registry, page=10, dialect=ALL)
+    listing = ToolIndex(registry, page=10, dialect=ALL)
     before = listing.get("t")
     registry.register(ToolEntry("other", "", json.dumps, {"type": "object"}))
     assert listing.get("t") is before
-    assert listing.input_schema("t") is listing.input_schema("t")
+    assert listing.get_input_schema("t") is listing.get_input_schema("t")
 
 
 def test_a_dialect_that_changes_nothing_costs_a_call_nothing() -> None:

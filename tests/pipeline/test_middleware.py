@@ -83,10 +83,10 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
     assert names_of(Pipeline().layers(tool)) == [
         "_map_errors",
         "_validate_input",
-        "_deadline",
-        "_place",
+        "_limit_time",
+        "_limit_outermost_calls",
         "_validate_output",
-        "_run",
+        "_run_handler",
     ]
 
 
@@ -98,8 +98,8 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
-        "_validate_input", "_lend_check", "DECIDE", "_name_errors", "ATTEMPT", "_validate_input",
-        "_deadline", "_place", "_validate_output", "_run",
+        "_validate_input", "_provide_check", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "_validate_input",
+        "_limit_time", "_limit_outermost_calls", "_validate_output", "_run_handler",
     ]  # fmt: skip
 
 

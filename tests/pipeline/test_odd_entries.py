@@ -49,7 +49,7 @@ def test_an_answer_that_contains_itself_is_partial() -> None:
     registry.register(ToolEntry("a", "", lambda data: endless, {}, {"type": "array"}))
     result = registry.invoke("a", {})
     assert result.status is ResultStatus.PARTIAL
-    assert result.errors == ["$: the answer contains itself or is nested deeper than 100 levels"]
+    assert result.errors == ["$: the value contains itself or is nested deeper than 100 levels"]
 
 
 async def test_a_call_made_without_arguments_has_none() -> None:

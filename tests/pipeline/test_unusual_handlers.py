@@ -47,7 +47,7 @@ async def test_in_process_a_handler_that_needs_input_has_failed() -> None:
     registry = registry_of(lambda data: NeedsInput({"who": Form("Who?")}))
     for result in (registry.invoke("t", {}), await registry.ainvoke("t", {})):
         assert not result.ok
-        assert "no client to ask" in result.message
+        assert "needs input from a user" in result.message
     assert (await dispatch(registry)).code == "missing_capability"
 
 

@@ -63,7 +63,7 @@ def test_a_name_of_another_owner_is_refused_with_both_named_and_nothing_changed(
 
 def test_two_things_of_one_name_in_one_offer_are_refused() -> None:
     catalog: Catalog[ToolEntry] = Catalog()
-    with pytest.raises(DuplicateTool, match="two tools named 'a' in source 'mySource'"):
+    with pytest.raises(DuplicateTool, match="Two tools in source 'mySource' are named 'a'"):
         catalog.replace("mySource", [entry("a", "mySource"), entry("a", "mySource")])
     assert len(catalog) == 0
 

@@ -190,7 +190,7 @@ async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_
                 await checkpoint()
             tasks.cancel_scope.cancel()
         assert threads.stuck == expected
-    with pytest.raises(Overloaded, match=r"do not end: slow \(2\)"):
+    with pytest.raises(Overloaded, match=r"still run: slow \(2\)"):
         await threads.run(lambda: None)
     end.set()
     await until_free(threads)

@@ -21,7 +21,7 @@ from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.schema.validator import Validator, complaints
-from mcp_bridge.server.listing import Listing
+from mcp_bridge.server.tools import ToolIndex
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.schema.fuzz_schemas import DATA, FITTED, HOSTILE, ODD, SOUND
 
@@ -114,9 +114,9 @@ def served(schema: Any) -> tuple[list[str], list[str], list[str]]:
             await bridge.started()
 
     anyio.run(start)
-    listing = Listing(bridge.registry, page=10)
+    listing = ToolIndex(bridge.registry, page=10)
     listed = [
-        [tool["name"] for tool in orjson.loads(orjson.dumps(listing.page(version, None)))["tools"]]
+        [tool["name"] for tool in orjson.loads(orjson.dumps(listing.get_page(version, None)))["tools"]]
         for version in ("2025-11-25", "2026-07-28")
     ]
     return listed[0], listed[1], bridge.problems["offering"]

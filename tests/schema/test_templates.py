@@ -158,7 +158,7 @@ def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value
         ("notes", "it is no URI. Begin with a scheme"),
         ("notes://b c", "it is no URI: there is a blank after 'notes://b'"),
         ("notes://b}", "it is no URI: there is a brace after 'notes://b'"),
-        ("notes://{b}}", "it has a brace too many. Write a variable as {name}"),
+        ("notes://{b}}", "its braces are not balanced. Write a variable as {name}"),
         ("notes://{b", "'{b' is not closed"),
         ("notes://{b:3}", "'{b:3}': a variable cannot be cut to a length"),
         ("notes://{b}{c}", "'{b}{c}': where 'b' ends and 'c' begins cannot be told"),
@@ -172,7 +172,7 @@ def test_a_decorator_refuses_what_cannot_be_served_and_says_which(uri: str, line
 
 @pytest.mark.parametrize("annotation", [str | None, Literal["a"], dict[str, str], Annotated[str, pydantic.Field()]])
 def test_a_list_in_the_template_needs_a_parameter_that_takes_one(annotation: Any) -> None:
-    with pytest.raises(TypeError, match=r"read: variable 'path' in '\{/path\*\}' is a list\. .*list\[str\], or leave"):
+    with pytest.raises(TypeError, match=r"read: variable 'path' in '\{/path\*\}' is a list\. .*list\[str\], or omit"):
 
         @resource("files://x{/path*}")
         def read(path: annotation) -> None: ...
@@ -204,9 +204,9 @@ def test_a_list_in_the_template_may_go_where_any_keyword_goes() -> None:
 @pytest.mark.parametrize(
     ("marking", "completions", "line"),
     [
-        (prompt, "city", "about: completions are 'city'. Give lists by name"),
-        (prompt, {"city": "Bonn"}, "about: completions for 'city' are text, 'Bonn'. Give a list of texts"),
-        (partial(resource, "cities://{city}"), ["Bonn"], "about: completions are ['Bonn']. Give lists by name"),
+        (prompt, "city", "about: completions are 'city'. Pass lists by name"),
+        (prompt, {"city": "Bonn"}, "about: completions for 'city' are text, 'Bonn'. Pass a list of texts"),
+        (partial(resource, "cities://{city}"), ["Bonn"], "about: completions are ['Bonn']. Pass lists by name"),
     ],
 )
 def test_completions_that_are_text_are_refused(marking: Callable[..., Any], completions: Any, line: str) -> None:

@@ -43,7 +43,7 @@ async def test_the_rest_is_read_page_by_page(mode: str) -> None:
         assert not result.is_error
         shown, note, link = result.content
         assert shown.text == LONG[:100]
-        assert "100 of its 1050 characters" in note.text
+        assert "100 of 1050 characters" in note.text
         first, last = re.findall(r"mcp-bridge://results/[\w-]+/\d+", note.text)
         assert link.uri == first
         start = first.rsplit("/", 1)[0]
@@ -89,7 +89,7 @@ async def test_a_rest_that_is_too_large_to_be_kept_is_said_to_be() -> None:
     async with connect(bridge_of(LONG, store=store)) as client:
         result = await client.call_tool("t", {})
         assert [item.type for item in result.content] == ["text", "text"]
-        assert "too large to be kept" in result.content[1].text
+        assert "too large to be stored" in result.content[1].text
 
 
 async def test_what_is_no_text_and_too_large_is_left_out_and_said() -> None:
@@ -99,7 +99,7 @@ async def test_what_is_no_text_and_too_large_is_left_out_and_said() -> None:
     async with connect(bridge) as client:
         result = await client.call_tool("t", {})
         assert [item.type for item in result.content] == ["text", "image", "text"]
-        assert "1 of its parts that are no text were left out" in result.content[2].text
+        assert "1 parts other than text were left out" in result.content[2].text
 
 
 async def test_more_texts_than_anybody_reads_are_joined() -> None:

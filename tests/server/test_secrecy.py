@@ -26,7 +26,7 @@ from mcp_bridge import (
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.app.serve import as_bridge
 from mcp_bridge.pipeline.pipeline import Pipeline
-from mcp_bridge.server.secrecy import Secrecy
+from mcp_bridge.server.redaction import SecretRedaction
 from tests.kits.wire.speaking import ERAS, call, connect, listed, registry_of
 
 SECRET = "hunter2-and-more"
@@ -130,7 +130,7 @@ async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
         raise RuntimeError(f"/a/path and {SECRET}")
 
     async with connect(bridge, mode=mode) as client:
-        monkeypatch.setattr(bridge.endpoint._tools.listing, "page", broken)
+        monkeypatch.setattr(bridge.endpoint._tools.index, "get_page", broken)
         with pytest.raises(MCPError) as told:
             await client.list_tools()
     assert told.value.code == -32603
@@ -141,8 +141,8 @@ async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
 
 async def test_a_sealed_state_is_left_whole() -> None:
     state = "sealed-with-abcd-in-it"
-    secrecy = Secrecy()
-    secrecy.hide(["abcd"])
+    redaction = SecretRedaction()
+    redaction.hide(["abcd"])
 
     async def answers(_: Any) -> Any:
         return {"requestState": state, "inputRequests": {"q": "abcd"}}
@@ -158,23 +158,23 @@ async def test_a_sealed_state_is_left_whole() -> None:
     request: Any = ServerRequestContext(
         session=Session(), lifespan_context={}, protocol_version="2026-07-28", method="tools/call"
     )
-    assert await secrecy(request, answers) == {"requestState": state, "inputRequests": {"q": "[secret]"}}
+    assert await redaction(request, answers) == {"requestState": state, "inputRequests": {"q": "[secret]"}}
 
 
 @pytest.mark.parametrize("word", ["inputSchema", "structuredContent", "resources/list", "additionalProperties", "user"])
 def test_words_of_the_protocol_are_no_secrets(word: str) -> None:
-    secrecy = Secrecy()
-    secrecy.hide([word])
-    assert secrecy.redactor.is_idle
+    redaction = SecretRedaction()
+    redaction.hide([word])
+    assert redaction.redactor.is_idle
 
 
 def test_the_token_and_the_keys_of_an_embedding_program_are_secrets() -> None:
     registry = registry_of(ToolEntry("t", "", lambda data: "x"))
     bridge = as_bridge(registry, token="a-token-of-4b", state=State(keys=["k" * 32]))
-    redactor = bridge.endpoint._secrecy.redactor
+    redactor = bridge.endpoint._redaction.redactor
     assert redactor.text(f"a-token-of-4b {'k' * 32}") == "[secret] [secret]"
     app = asgi_app(bridge, token="another-token")
-    assert app.endpoint._secrecy.redactor.text("another-token") == "[secret]"
+    assert app.endpoint._redaction.redactor.text("another-token") == "[secret]"
 
 
 async def test_problems_of_sources_are_told_without_the_secret() -> None:

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.server import answers as answers_module
+from mcp_bridge.server import responses
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.testing import connect
 from mcp_bridge.transports.memory import client as client_of
@@ -219,7 +219,7 @@ async def test_a_first_request_waits_for_sources_that_are_starting() -> None:
 async def test_a_source_that_never_starts_does_not_keep_the_others_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(answers_module, "READY_PATIENCE", 0.01)
+    monkeypatch.setattr(responses, "READY_PATIENCE", 0.01)
     registry = ToolRegistry()
     registry.register(ToolEntry("ready", "Is ready.", lambda data: "yes", NOTHING))
     async with client_of(Endpoint(registry, started=anyio.Event())) as client:

@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge, Identity
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.server.listing import Listing
-from mcp_bridge.server.paging import decode, encode
+from mcp_bridge.server.pages import decode_cursor, encode_cursor
+from mcp_bridge.server.tools import ToolIndex
 from mcp_bridge.testing import connect
 from tests.kits.transports.stdio_talk import served
 
@@ -101,36 +101,36 @@ async def test_a_cursor_stays_good_while_tools_come_and_go(mode: str) -> None:
 
 @given(st.text())
 def test_a_cursor_says_the_name_it_was_made_of(name: str) -> None:
-    assert decode(encode(name)) == name
+    assert decode_cursor(encode_cursor(name)) == name
 
 
 @given(st.text())
-@example(encode("a") + "=")
-@example(encode("ab") + "\n")
+@example(encode_cursor("a") + "=")
+@example(encode_cursor("ab") + "\n")
 def test_only_cursors_of_our_own_making_are_read(cursor: str) -> None:
     try:
-        name = decode(cursor)
+        name = decode_cursor(cursor)
     except ValueError:
         return
-    assert encode(name) == cursor
+    assert encode_cursor(name) == cursor
 
 
 def test_cursors_that_clients_invent_are_not_kept_without_end() -> None:
     registry = ToolRegistry()
     registry.publish("few", [entry("a"), entry("b")])
-    listing = Listing(registry, page=1)
+    listing = ToolIndex(registry, page=1)
     for number in range(500):
-        listing.page("2026-07-28", encode(f"a{number}"))
-    assert len(listing._pages._made) <= 2
+        listing.get_page("2026-07-28", encode_cursor(f"a{number}"))
+    assert len(listing._pages._rendered) <= 2
 
 
 def test_a_page_is_made_once_for_each_change() -> None:
     registry = full()
-    listing = Listing(registry, page=250)
-    first = listing.page("2026-07-28", None)
-    assert listing.page("2026-07-28", None) is first
+    listing = ToolIndex(registry, page=250)
+    first = listing.get_page("2026-07-28", None)
+    assert listing.get_page("2026-07-28", None) is first
     registry.unregister("tool_000")
-    assert listing.page("2026-07-28", None) is not first
+    assert listing.get_page("2026-07-28", None) is not first
 
 
 async def test_only_the_stateless_era_is_told_how_long_to_keep_a_list(stateless: bool) -> None:
@@ -160,10 +160,10 @@ async def test_the_sdk_finds_a_tools_schema_by_the_name_that_clients_know() -> N
     registry.register(
         ToolEntry("greet", "Greets.", lambda data: "hi", {"type": "object", "properties": {"who": {"type": "string"}}})
     )
-    listing = Listing(registry, page=10)
-    schema: Any = listing.input_schema("greet")
+    listing = ToolIndex(registry, page=10)
+    schema: Any = listing.get_input_schema("greet")
     assert schema["properties"] == {"who": {"type": "string"}}
-    assert listing.input_schema("gone") is None
+    assert listing.get_input_schema("gone") is None
 
 
 def test_an_endpoint_without_options_has_a_name() -> None:

@@ -14,8 +14,8 @@ from mcp.server.subscriptions import ToolsListChanged
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.server import notices as notices_module
-from mcp_bridge.server.notices import Notices
+from mcp_bridge.server import change_notices
+from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.testing import connect
 from tests.kits.transports.stdio_talk import PATIENCE, served
 
@@ -142,7 +142,7 @@ async def test_a_change_before_and_after_serving_disturbs_nobody() -> None:
     registry.register(entry("after"))
     assert len(registry) == 4
     assert registry._catalog._listeners == {}
-    assert bridge.endpoint.notices._soon is None
+    assert bridge.endpoint._notifier._soon is None
 
 
 async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
@@ -156,31 +156,31 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
 
 
 def test_a_thread_that_comes_too_late_is_not_troubled(anyio_backend: str) -> None:
-    notices, registry = Notices(), ToolRegistry()
+    notifier, registry = ChangeNotifier(), ToolRegistry()
     seen: list[Any] = []
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            await tasks.start(notices.run, registry)
-            seen.append(notices._soon)
+            await tasks.start(notifier.run, registry)
+            seen.append(notifier._soon)
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=anyio_backend)
-    notices._changed("tools")
-    notices._soon = seen[0]  # as a thread read it just before the loop ended
-    notices._changed("tools")
-    notices._updated("test://a")
+    notifier._record_soon(notifier._record_list, "tools")
+    notifier._soon = seen[0]  # as a thread read it just before the loop ended
+    notifier._record_soon(notifier._record_list, "tools")
+    notifier._record_soon(notifier._record_uri, "test://a")
 
 
 async def test_a_session_that_left_is_forgotten() -> None:
     bridge, ear = Bridge(), Ear()
     async with connect(bridge, mode="legacy", message_handler=ear) as client:
         await client.list_tools()
-        assert len(bridge.endpoint.notices._listeners) == 1
+        assert len(bridge.endpoint._notifier._subscribers) == 1
         await client.session.send_notification(types.InitializedNotification())  # twice is once
         await client.list_tools()
-        assert len(bridge.endpoint.notices._listeners) == 1
-    assert bridge.endpoint.notices._listeners == {}
+        assert len(bridge.endpoint._notifier._subscribers) == 1
+    assert bridge.endpoint._notifier._subscribers == {}
 
 
 class Session:
@@ -194,7 +194,7 @@ class Session:
 async def test_a_client_that_fails_or_stalls_does_not_keep_the_notice_from_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notices_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(change_notices, "PATIENCE", 0.2)
     told, gave_up = anyio.Event(), anyio.Event()
 
     async def fails() -> None:
@@ -209,14 +209,14 @@ async def test_a_client_that_fails_or_stalls_does_not_keep_the_notice_from_other
     async def takes() -> None:
         told.set()
 
-    notices = Notices()
+    notifier = ChangeNotifier()
     for tell in (fails, stalls, takes):
         context: Any = SimpleNamespace(session=Session(tell))
-        await notices.initialized(context, types.NotificationParams())
+        await notifier.handle_initialized(context, types.NotificationParams())
 
     registry = ToolRegistry()
     async with anyio.create_task_group() as tasks:
-        await tasks.start(notices.run, registry)
+        await tasks.start(notifier.run, registry)
         registry.register(entry("new"))
         with anyio.fail_after(PATIENCE):
             await told.wait()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from mcp_bridge.server.context import SESSION, _session
+from mcp_bridge.server.context import SESSION, _find_session
 
 
 def key_of(principal: str, named: str) -> str:
     """The key of the session that a principal calls by this name."""
-    return _session(cast("Any", SimpleNamespace(meta={SESSION: named}, protocol_version="2026-07-28")), principal)
+    return _find_session(cast("Any", SimpleNamespace(meta={SESSION: named}, protocol_version="2026-07-28")), principal)
 
 
 def test_no_name_that_a_principal_gives_reaches_a_session_of_another() -> None:

@@ -1,4 +1,4 @@
-"""A tool that holds the event loop is named, with how long it did."""
+"""A tool that blocks the event loop is named, with how long it did."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_the_log_names_the_tool_that_holds_the_loop_its_line_and_how_long(
 
     async def hold(data: Any) -> str:
         end = time.monotonic() + 60
-        while "holds the event loop" not in caplog.text and time.monotonic() < end:
+        while "blocks the event loop" not in caplog.text and time.monotonic() < end:
             time.sleep(0.01)  # noqa: ASYNC251 - on purpose
         return "done"
 
@@ -37,8 +37,8 @@ async def test_the_log_names_the_tool_that_holds_the_loop_its_line_and_how_long(
             await client.call_tool("quick", {})
             assert caplog.text == ""
             await client.call_tool("heavy", {})
-            while "held the event loop" not in caplog.text:
+            while "blocked the event loop" not in caplog.text:
                 await client.call_tool("quick", {})
     holds, held = (record.getMessage() for record in caplog.records)
-    assert re.fullmatch(r"'heavy' \(at .*test_watchdog\.py:\d+\) holds the event loop: .*", holds)
-    assert re.fullmatch(r"'heavy' \(at .*\) held the event loop for \d+\.\d seconds", held)
+    assert re.fullmatch(r"'heavy' \(at .*test_watchdog\.py:\d+\) blocks the event loop: .*", holds)
+    assert re.fullmatch(r"'heavy' \(at .*\) blocked the event loop for \d+\.\d seconds", held)

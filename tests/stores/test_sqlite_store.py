@@ -171,7 +171,7 @@ def test_many_processes_make_the_file_and_write_it_together(file: Path) -> None:
 async def test_a_damaged_file_is_said_to_be_and_stays(data: bytes, file: Path) -> None:
     store = SqliteStore(written(file, data))
     for request in (store.get("a"), store.set("a", b"", 1), store.delete("a"), store.keys("")):
-        with pytest.raises(StoreFileError, match=r"kept\.sqlite3 is no store of mcp-bridge: .*Move it away"):
+        with pytest.raises(StoreFileError, match=r"kept\.sqlite3 is not a store of mcp-bridge: .*Move it away"):
             await request
     with pytest.raises(StoreFileError):
         store.check()
@@ -183,7 +183,7 @@ async def test_a_database_of_something_else_stays_as_it_is(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE mine (a)")
     before = content(file)
-    with pytest.raises(StoreFileError, match="it is a database of something else"):
+    with pytest.raises(StoreFileError, match="another application made it"):
         await SqliteStore(file).set("a", b"", 1)
     assert content(file) == before
 
@@ -192,7 +192,7 @@ async def test_a_file_of_another_version_is_refused(file: Path) -> None:
     await SqliteStore(file).set("a", b"", 10)
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("PRAGMA user_version = 2")
-    with pytest.raises(StoreFileError, match="another version of mcp-bridge has made it"):
+    with pytest.raises(StoreFileError, match="another version of mcp-bridge made it"):
         await SqliteStore(file).get("a")
 
 

@@ -256,7 +256,7 @@ def test_a_strangers_store_is_made_by_a_class_or_a_function(strangers: str, attr
         ("no_such_module:Store", "No module named 'no_such_module'"),
         ("{}:Missing", "has no 'Missing'"),
         ("{}:broken", "cannot be made: nobody answers"),
-        ("{}:nothing", "makes no store but object. A store has the methods get, set, add and delete"),
+        ("{}:nothing", "returns object, which is not a store. A store has the methods get, set, add and delete"),
         ("{}:number", "cannot be made: 'int' object is not callable"),
     ],
 )

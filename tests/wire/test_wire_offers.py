@@ -181,7 +181,7 @@ def test_entries_need_a_handler_and_prompts_their_arguments() -> None:
         lambda: ResourceTemplate("a://{b}", no),
         lambda: PromptEntry("p", no),
     ):
-        with pytest.raises(TypeError, match="handler that can be called"):
+        with pytest.raises(TypeError, match="needs a callable handler"):
             make()
     with pytest.raises(TypeError, match="PromptArguments"):
         PromptEntry("p", handler, "", ["a"])  # type: ignore[list-item]

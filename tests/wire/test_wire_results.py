@@ -234,17 +234,17 @@ def test_a_failure_says_so_with_its_code_and_without_structured_content(declared
 
 
 FAILURES: list[tuple[ToolResult, list[str]]] = [
-    (ToolResult(success=False), ["The tool failed and did not say why."]),
+    (ToolResult(success=False), ["The tool failed without an error message."]),
     (ToolResult(is_error=True, error="no"), ["no"]),
     (ToolResult(success=False, error={"message": "no", "type": "X"}), ["no"]),
-    (ToolResult(success=False, error={"type": "X"}), ["The tool failed and did not say why."]),
+    (ToolResult(success=False, error={"type": "X"}), ["The tool failed without an error message."]),
     (ToolResult(success=False, error="no", output={"n": 1}), ["no", '{"n":1}']),
     (ToolResult(success=False, error="no", output="no"), ["no"]),
     (ToolResult(success=False, error="3", output=3), ["3"]),
     (ToolResult(success=False, output="only output"), ["only output"]),
     (ToolResult(success=False, error="no", content=[Text("said before")]), ["no", "said before"]),
     (ToolResult(success=False, content=[Text("said before")]), ["said before"]),
-    (ToolResult(success=False, content=[]), ["The tool failed and did not say why."]),
+    (ToolResult(success=False, content=[]), ["The tool failed without an error message."]),
     (ToolResult(success=False, error="\ud800"), ["\ufffd"]),
 ]
 

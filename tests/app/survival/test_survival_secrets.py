@@ -216,10 +216,10 @@ def test_what_they_raise_is_a_reference(server: Any, method: str, params: Any) -
 
 def test_a_value_whose_own_text_cannot_be_had_is_told_by_its_type_alone(server: Any) -> None:
     told = server.text("returns_spiteful")
-    assert told.endswith("the answer cannot be read: ValueError in a value of type Spiteful")
+    assert told.endswith("the value cannot be read: ValueError in a value of type Spiteful")
     completing = {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "odd"}}
     error = server.ask("completion/complete", completing).result(PATIENCE)["error"]
-    assert error["message"].endswith("the answer cannot be read: ValueError in a value of type list")
+    assert error["message"].endswith("the value cannot be read: ValueError in a value of type list")
     keeps_secrets(server)
 
 

@@ -70,14 +70,14 @@ def test_a_tool_that_holds_the_event_loop_is_named_with_its_time(server: Any) ->
     with unharmed(server):
         assert server.text("blocks", seconds=1.5) == "slept"
     server.says("'blocks' (at ")
-    server.says("held the event loop for 1.")
+    server.says("blocked the event loop for 1.")
 
 
 def test_threads_that_never_end_are_refused_by_name_while_others_are_answered(tmp_path: Path) -> None:
     with live(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         with server.neighbour():
             fill(server)
-            assert "that were given up but do not end: holds (2)" in refused(server.result("echo", text="x"))
+            assert "that timed out but still run: holds (2)" in refused(server.result("echo", text="x"))
             assert server.text("swallows", times=0) == "went on"
         for token in ("first", "second"):
             assert server.text("free", token=token) == "freed"

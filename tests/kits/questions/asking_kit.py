@@ -264,8 +264,8 @@ async def soon(event: anyio.Event) -> None:
 
 def idle(bridge: Bridge) -> bool:
     """Whether no call waits for answers, and none has a place taken."""
-    park = bridge.endpoint._calls._park
-    return not park._waiting and not park._asking
+    calls = bridge.endpoint._runner._suspended
+    return not calls._suspended and not calls._asking
 
 
 def names(questions: Mapping[str, Any]) -> Sequence[str]:

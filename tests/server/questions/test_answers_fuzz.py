@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_bridge import CallContext, Form, Link, NeedsInput, Roots, Sampling, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
-from mcp_bridge.server.questions import Unfit, pose
+from mcp_bridge.server.questions import AnswerMismatch, to_request
 from tests.kits.questions.asking_kit import (
     DEEP,
     EVERYTHING,
@@ -162,20 +162,20 @@ def test_after_all_that_nothing_is_stuck(server: Server) -> None:
     """What is still asked waits for its answers, and everything else is gone."""
     asked = server.go(None, None)["result"]
     assert said(server.go(asked["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
-    park = server.bridge.endpoint._calls._park
-    assert park._asking <= set(park._waiting.values())
+    calls = server.bridge.endpoint._runner._suspended
+    assert calls._asking <= set(calls._suspended.values())
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @FUZZ
 @given(kind=st.sampled_from(list(QUESTIONS)), raw=nearly)
 def test_any_answer_fits_its_question_or_is_said_not_to(version: str, kind: str, raw: Any) -> None:
-    posed = pose(QUESTIONS[kind], version)
+    request = to_request(QUESTIONS[kind], version)
     try:
-        answer = posed.read(raw)
-    except Unfit as error:
+        answer = request.read(raw)
+    except AnswerMismatch as error:
         answer = error
-    if isinstance(answer, Unfit):
+    if isinstance(answer, AnswerMismatch):
         assert answer.problems
         assert all(isinstance(line, str) for line in answer.problems)
     else:

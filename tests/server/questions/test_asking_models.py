@@ -124,7 +124,7 @@ async def test_of_several_questions_each_is_asked_again_on_its_own(mode: str) ->
     registry = ToolRegistry()
 
     async def hasty(params: Any) -> Any:
-        fits = "First" in params.message or "did not fit" in params.message
+        fits = "First" in params.message or "was not valid" in params.message
         return types.ElicitResult(action="accept", content={"name": "Ada" if fits else ""})
 
     @tool(registry=registry)

@@ -125,7 +125,7 @@ async def test_a_handler_that_had_begun_is_not_begun_again_elsewhere() -> None:
         await call.asks({"reason": accept(name="old")})
         lost = await call.elsewhere(there).ends({"sure": YES})
         assert code_of(lost) == "question_expired"
-        assert "call again" in said(lost).lower()
+        assert "retry the call" in said(lost).lower()
         assert (one.ran, other.ran, other.policy.began) == (["asks"], [], 0)
         assert said(await call.ends({"sure": YES})) == "accept"  # it still waits where it began
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext
-from mcp_bridge.server import listing as listing_module
-from mcp_bridge.server.listing import Listing
+from mcp_bridge.server import tools as tools_module
+from mcp_bridge.server.tools import ToolIndex
 from tests.kits.http.http_hosting import PATIENCE, ROADS, Road, entry, hosted, registry_of
 
 CROWD = 20
@@ -55,9 +55,9 @@ async def test_twenty_clients_at_once_each_hear_their_own_progress_and_answer(ro
 
 async def test_a_call_does_not_walk_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    page, to_wire = Listing.page, listing_module.to_wire
+    page, to_wire = ToolIndex.get_page, tools_module.to_wire
 
-    def counted_page(self: Listing, version: str, cursor: str | None) -> Any:
+    def counted_page(self: ToolIndex, version: str, cursor: str | None) -> Any:
         made.append("page")
         return page(self, version, cursor)
 
@@ -65,8 +65,8 @@ async def test_a_call_does_not_walk_the_list(monkeypatch: pytest.MonkeyPatch) ->
         made.append("tool")
         return to_wire(definition)
 
-    monkeypatch.setattr(Listing, "page", counted_page)
-    monkeypatch.setattr(listing_module, "to_wire", counted_to_wire)
+    monkeypatch.setattr(ToolIndex, "get_page", counted_page)
+    monkeypatch.setattr(tools_module, "to_wire", counted_to_wire)
     registry = registry_of(*(entry(f"tool_{number}", lambda data: data["x"]) for number in range(1000)))
     async with hosted(registry) as (base, _), ROADS[1].to(base) as client:
         await client.list_tools()

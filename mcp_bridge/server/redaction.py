@@ -1,4 +1,4 @@
-"""Secrecy: everything that goes to a client goes without the secrets."""
+"""Redacts secrets in everything that is sent to clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from mcp_bridge.runtime.redaction import Redactor
 
 _STATE = "requestState"
-"""Sealed, so nobody can read in it; a hit would be an accident, and would break the seal."""
+"""Sealed, so it shows no secrets. A match would be a coincidence, and would break the seal."""
 _SCHEMA = (
     "$schema $defs $ref $anchor $dynamicRef $comment allOf anyOf oneOf not dependentSchemas dependentRequired if then "
     "else prefixItems items contains properties patternProperties additionalProperties propertyNames const enum type "
@@ -26,21 +26,21 @@ _SCHEMA = (
 )
 
 
-class Secrecy:
-    """Middleware of the kernel: results, errors, and on the way to the client notifications and questions.
+class SecretRedaction:
+    """Kernel middleware that redacts results and errors, and the server's own notifications and requests.
 
-    Costs nothing while there are no secrets. Values that are words of the protocol itself are no secrets: without
-    them no client could read an answer.
+    It costs nothing while there are no secrets. Values that are words of the protocol itself are not redacted: without
+    them no client could read a response.
     """
 
     def __init__(self) -> None:
         self.redactor = Redactor()
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Hide these from clients from now on."""
+        """Redact these values from now on."""
         secrets = list(secrets)
-        words = "\n".join({_SCHEMA, *_words()}) if secrets else ""
-        self.redactor.hide(secret for secret in secrets if secret not in words)
+        vocabulary = "\n".join({_SCHEMA, *_iter_protocol_words()}) if secrets else ""
+        self.redactor.hide(secret for secret in secrets if secret not in vocabulary)
 
     def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Awaitable[HandlerResult]:
         """Serve one request or notification."""
@@ -48,30 +48,30 @@ class Secrecy:
 
     async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         try:
-            result = await call_next(self._guarded(ctx))
+            result = await call_next(self._wrap_channels(ctx))
         except MCPError as error:
-            found = error.error
-            message, data = self.redactor.text(found.message), self.redactor.value(found.data)
-            if message is found.message and data is found.data:
+            original = error.error
+            message, data = self.redactor.text(original.message), self.redactor.value(original.data)
+            if message is original.message and data is original.data:
                 raise
-            raise MCPError(found.code, message, data) from error
+            raise MCPError(original.code, message, data) from error
         if isinstance(result, dict):
-            shown = self.redactor.value({key: value for key, value in result.items() if key != _STATE})
-            return {**shown, _STATE: result[_STATE]} if _STATE in result else shown
+            redacted = self.redactor.value({key: value for key, value in result.items() if key != _STATE})
+            return {**redacted, _STATE: result[_STATE]} if _STATE in result else redacted
         return result
 
-    def _guarded(self, ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any]:
-        """The request with its two ways to the client guarded, which the SDK has no public place for."""
+    def _wrap_channels(self, ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any]:
+        """Wrap both channels to the client, for which the SDK has no public hook."""
         session = copy(ctx.session)
-        session._request_outbound = Outgoing(session._request_outbound, self.redactor)
+        session._request_outbound = RedactedChannel(session._request_outbound, self.redactor)
         connection = session._connection
-        if connection.has_standalone_channel and not isinstance(connection.outbound, Outgoing):
-            connection.outbound = Outgoing(connection.outbound, self.redactor)
+        if connection.has_standalone_channel and not isinstance(connection.outbound, RedactedChannel):
+            connection.outbound = RedactedChannel(connection.outbound, self.redactor)
         return replace(ctx, session=session)
 
 
-class Outgoing:
-    """A channel of the SDK's to a client, without the secrets."""
+class RedactedChannel:
+    """A channel of the SDK to a client, which redacts what is sent."""
 
     def __init__(self, channel: Any, redactor: Redactor) -> None:
         self._channel = channel
@@ -85,31 +85,31 @@ class Outgoing:
         await self._channel.notify(method, self._redactor.value(params), opts)
 
     async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> dict[str, Any]:
-        """Send a request; the client's answer."""
-        answer: dict[str, Any] = await self._channel.send_raw_request(method, self._redactor.value(params), opts)
-        return answer
+        """Send a request and return the client's result."""
+        result: dict[str, Any] = await self._channel.send_raw_request(method, self._redactor.value(params), opts)
+        return result
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send progress."""
         await self._channel.progress(progress, total, self._redactor.value(message))
 
 
-def _words() -> Iterator[str]:
-    """What MCP itself says: the keys of its messages, and the values that it knows."""
-    for name, thing in vars(types).items():
+def _iter_protocol_words() -> Iterator[str]:
+    """Yield the words of MCP itself: the keys of its messages and the values that it defines."""
+    for name, value in vars(types).items():
         if name.startswith("_"):
             continue
-        if isinstance(thing, str):
-            yield thing
-        elif isinstance(thing, type) and issubclass(thing, BaseModel):
-            for key, field in thing.model_fields.items():
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, type) and issubclass(value, BaseModel):
+            for key, field in value.model_fields.items():
                 yield field.alias or key
-                yield from _literals(field.annotation)
+                yield from _iter_literals(field.annotation)
 
 
-def _literals(annotation: Any) -> Iterator[str]:
+def _iter_literals(annotation: Any) -> Iterator[str]:
     if get_origin(annotation) is Literal:
         yield from (value for value in get_args(annotation) if isinstance(value, str))
     else:
         for part in get_args(annotation):
-            yield from _literals(part)
+            yield from _iter_literals(part)

@@ -1,0 +1,389 @@
+"""Calls of the stateless era that are suspended between two requests, until their questions are answered.
+
+A call that asks the user something runs in a task of its own (`SuspendedCall`), which `SuspendedCalls` owns. What
+another instance needs to continue it travels through the client as a sealed `CallState` (docs/architecture.md,
+decisions 15 and 16).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from secrets import token_urlsafe
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from mcp_bridge.contracts.errors import InvalidAnswer, Overloaded, QuestionExpired
+from mcp_bridge.contracts.question import Answer, NeedsInput, Question
+from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.questions import TRIES, AnswerMismatch, QuestionRequest, SealedQuestion, to_request
+from mcp_bridge.wire.values import plain
+
+AnswerRecord = tuple[str, str, Any]
+"""The key and the digest of a question, and the client's answer."""
+
+
+class PendingQuestion:
+    """A question that waits for its answer. Each answer is also recorded in `records`, for other instances."""
+
+    def __init__(self, key: str, request: QuestionRequest, records: list[AnswerRecord]) -> None:
+        self.key = key
+        self.request = request
+        self._records = records
+        self._problems: list[str] = []
+        self._tries = 0
+        self._settled = anyio.Event()
+        self._answer: Any = None
+        self._error: Exception | None = None
+
+    def to_mcp(self) -> dict[str, Any]:
+        """Return the question as an input request."""
+        return self.request.to_mcp(self._problems)
+
+    def answer(self, raw: Any, *, seconds: float | None = None, again: bool = False) -> bool:
+        """Accept an answer and return whether it settles the question. For `seconds` and `again` see `Answer`."""
+        self._records.append((self.key, self.request.digest, _to_json_value(raw)))
+        try:
+            answer = self.request.read(raw)
+            self._answer = replace(answer, seconds=seconds, again=again) if isinstance(answer, Answer) else answer
+        except AnswerMismatch as error:
+            self._problems, self._tries = error.problems, self._tries + 1
+            if self._tries < TRIES:
+                return False
+            self._error = InvalidAnswer(details=error.problems)
+        except Exception as error:  # raised by the author's own validator, for the code that asked
+            self._error = error
+        self._settled.set()
+        return True
+
+    def expire(self) -> None:
+        """Raise QuestionExpired in the code that waits for the answer."""
+        self._error = QuestionExpired("The call is over, so the user cannot be asked.")
+        self._settled.set()
+
+    async def wait(self) -> Any:
+        """Wait for the answer. Raises InvalidAnswer, QuestionExpired."""
+        await self._settled.wait()
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+def _to_json_value(raw: Any) -> Any:
+    """Return an answer as plain data; one that is nested too deeply to be sealed matches no question anyway."""
+    try:
+        return plain(raw)
+    except ValueError:
+        return None
+
+
+class SuspendedCall:
+    """One call in a task of its own, which outlives the request that started it.
+
+    Args:
+        known: Questions that were answered before, on any instance.
+        offered: Answers that the client sent unasked. They settle questions whose author gave them a key.
+        new: Answers to questions that another instance asked and that this one receives, `seconds` later.
+
+    Attributes:
+        answered: Records of questions that were asked before the handler began.
+        needed: Records of the questions of the `NeedsInput` that the handler waits for.
+    """
+
+    def __init__(
+        self,
+        calls: SuspendedCalls,
+        context: ServedContext,
+        known: Iterable[AnswerRecord],
+        offered: Mapping[str, Any],
+        *,
+        new: Iterable[AnswerRecord] = (),
+        seconds: float | None = None,
+    ) -> None:
+        self.context = context
+        self.scope = anyio.CancelScope()
+        self.handle = ""
+        self.resumed = anyio.Event()
+        self.answered: list[AnswerRecord] = []
+        self.needed: list[AnswerRecord] = []
+        self.pending: dict[str, PendingQuestion] = {}
+        self.sent: dict[str, PendingQuestion] = {}
+        self._calls = calls
+        self._known = [*((one, None, True) for one in known), *((one, seconds, False) for one in new)]
+        self._offered = dict(offered)
+        self._count = 0
+        self._changed = anyio.Event()
+        self._outcome: ToolResult | Exception | None = None
+        self._has_ended = False
+
+    async def run(self, work: Callable[[], Awaitable[ToolResult]]) -> None:
+        """Carry out the call. Never raises: `wait` returns or raises the outcome."""
+        try:
+            with self.scope:
+                self._outcome = await work()
+                self._end()
+                await self._calls.wait_until_resumed(self)
+        except Exception as error:  # an error of the server, which the pipeline does not see: for the request's task
+            self._outcome = error
+        finally:
+            self._end()
+            self._calls.forget(self)
+            for pending in self.pending.values():
+                pending.expire()  # on trio, a thread that asked is still waiting
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self._changed.set()
+
+    async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
+        """Ask, and wait until a later request has brought the answers. Raises as `CallContext.ask` does."""
+        records = self._select_records(needed=needed)
+        asked = {key: PendingQuestion(key, request, records) for key, request in questions.items()}
+        try:
+            for key, pending in asked.items():
+                if not self._answer_from_known(key, pending):
+                    self._ask(key, pending)
+            return {key: await pending.wait() for key, pending in asked.items()}
+        finally:
+            for name, pending in list(self.pending.items()):
+                if pending in asked.values():
+                    del self.pending[name]
+            if not self.pending:
+                self._calls.release(self)
+
+    async def attended(self) -> None:
+        """Wait for the client's next request if the last one has been answered."""
+        await self._calls.wait_until_resumed(self)
+
+    async def wait(self) -> ToolResult | None:
+        """Wait until the call has ended, or asks: then return None (see `pending`). Raises errors of the server."""
+        while not self._has_ended:
+            if self.pending:
+                await anyio.lowlevel.checkpoint()  # questions that are asked at the same time are sent together
+                if self.pending:
+                    return None
+            await self._changed.wait()
+            self._changed = anyio.Event()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome or ToolResult(success=False, error="The call was cancelled.", code="cancelled")
+
+    def answer(self, responses: Mapping[str, Any]) -> None:
+        """Accept the answers of a request, ignoring those to questions that were not asked."""
+        for name, pending in self.sent.items():
+            # a question may have been withdrawn meanwhile, and another asked under its name
+            if name in responses and self.pending.get(name) is pending and pending.answer(responses[name]):
+                del self.pending[name]
+        if not self.pending:
+            self._calls.release(self)
+
+    def _select_records(self, *, needed: bool) -> list[AnswerRecord]:
+        """Return the list that answers are recorded in. Those for a `NeedsInput` hold for one run of the handler."""
+        if self.context.begun:
+            return []  # no other instance can continue this call
+        if not needed:
+            return self.answered
+        self.needed = []
+        return self.needed
+
+    def _ask(self, key: str, pending: PendingQuestion) -> None:
+        if self._has_ended:
+            pending.expire()
+            return
+        self._calls.admit(self)
+        name = key
+        while not name or name in self.pending:
+            self._count += 1
+            name = f"q{self._count}"
+        self.pending[name] = pending
+        self._changed.set()
+
+    def _answer_from_known(self, key: str, pending: PendingQuestion) -> bool:
+        """Return whether an answer that arrived before the question settles it."""
+        for known in [each for each in self._known if each[0][:2] == (key, pending.request.digest)]:
+            self._known.remove(known)
+            record, seconds, again = known
+            if pending.answer(record[2], seconds=seconds, again=again):
+                return True
+        return bool(key) and key in self._offered and pending.answer(self._offered.pop(key))
+
+
+class SuspendedCalls:
+    """Owns the calls with tasks of their own. At most `size` wait for answers, each for at most `ttl` seconds."""
+
+    def __init__(self, *, size: int, ttl: float) -> None:
+        self._size = size
+        self._ttl = ttl
+        self._asking: set[SuspendedCall] = set()
+        self._suspended: dict[str, SuspendedCall] = {}
+        self._tasks: TaskGroup | None = None
+        self._running = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the calls until cancelled, which cancels them."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._running.set()
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._tasks, self._running = None, anyio.Event()
+
+    async def start(self, call: SuspendedCall, work: Callable[[], Awaitable[ToolResult]]) -> None:
+        """Start a call in a task of its own."""
+        await self._running.wait()  # a request may arrive before `run` does
+        assert self._tasks is not None
+        self._tasks.start_soon(call.run, work)
+
+    def admit(self, call: SuspendedCall) -> None:
+        """Allow a call to ask. Raises Overloaded when too many others have unanswered questions."""
+        if call not in self._asking and len(self._asking) >= self._size and not self._make_room():
+            raise Overloaded("The server is at capacity: too many calls are waiting for answers. Retry later.")
+        self._asking.add(call)
+
+    def _make_room(self) -> bool:
+        """Cancel the call that has waited longest among those that can restart from the state their clients hold."""
+        for call in self._suspended.values():
+            if not call.context.begun:
+                call.scope.cancel()
+                self.forget(call)
+                return True
+        return False
+
+    def release(self, call: SuspendedCall) -> None:
+        """Stop counting a call whose questions are answered, unless its client has still to fetch the result."""
+        if call.handle not in self._suspended:
+            self._asking.discard(call)
+
+    def suspend(self, call: SuspendedCall) -> str:
+        """Suspend a call until its answers arrive. Returns the handle that resumes it, once."""
+        call.handle = token_urlsafe(16)
+        call.resumed = anyio.Event()
+        call.scope.deadline = anyio.current_time() + self._ttl
+        call.sent = dict(call.pending)
+        call.context.serve(None)
+        self._suspended[call.handle] = call
+        return call.handle
+
+    def take(self, handle: str) -> SuspendedCall | None:
+        """Return the call with this handle and resume it; None if it is not, or no longer, suspended here."""
+        call = self._suspended.pop(handle, None)
+        if call is not None:
+            call.scope.deadline = float("inf")
+            call.resumed.set()
+        return call
+
+    def drop(self, handle: str) -> None:
+        """Cancel the call with this handle, which no client will resume."""
+        if (call := self.take(handle)) is not None:
+            call.scope.cancel()
+
+    async def wait_until_resumed(self, call: SuspendedCall) -> None:
+        """Wait for the request that fetches the result: a call may continue and end before it arrives."""
+        if call.handle in self._suspended:
+            await call.resumed.wait()
+
+    def forget(self, call: SuspendedCall) -> None:
+        """Remove a call that has ended."""
+        self._suspended.pop(call.handle, None)
+        self._asking.discard(call)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallState:
+    """The state of a call between two requests, which the client carries, sealed.
+
+    Attributes:
+        handle: Resumes the call on the instance where it is suspended.
+        started: Whether a handler has begun, the call's own or one that it called, and has not ended with a
+            `NeedsInput`. Then no other instance can continue the call, and all that follows is empty.
+        answered: The answers so far.
+        asked: The key and digest of each question that is open now, by its name in the request.
+        needs: What the handler needs.
+        since: When the open questions were asked, in seconds since 1970.
+        new: Answers that no instance has acted upon yet.
+    """
+
+    handle: str = ""
+    started: bool = False
+    answered: Sequence[AnswerRecord] = ()
+    asked: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    needs: NeedsInput | None = None
+    since: float | None = None
+    new: Sequence[AnswerRecord] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """How long ago the questions were asked; None if the clocks of the two machines disagree."""
+        passed = time.time() - self.since if self.since is not None else -1.0
+        return passed if passed >= 0 else None
+
+    @classmethod
+    def from_call(cls, call: SuspendedCall, handle: str) -> CallState:
+        """Return the state of a suspended call. Raises ValueError for a `NeedsInput` whose state is not JSON."""
+        context = call.context
+        if context.begun:
+            return cls(handle=handle, started=True)
+        asked = {name: (pending.key, pending.request.digest) for name, pending in call.pending.items()}
+        needs = context.needs
+        if needs is not None:
+            version = context.protocol_version
+            sealed = {key: _to_sealed_question(question, version) for key, question in needs.questions.items()}
+            needs = NeedsInput(sealed, plain(needs.state))
+        answered = (*call.answered, *call.needed)
+        return cls(handle=handle, answered=answered, asked=asked, needs=needs, since=time.time())
+
+    @classmethod
+    def from_text(cls, text: str) -> CallState:
+        """The inverse of `to_text`; the seal has been verified by then."""
+        data = json.loads(text)
+        needs = data.get("needs")
+        return cls(
+            handle=data["handle"],
+            started=data["started"],
+            answered=[(key, digest, raw) for key, digest, raw in data["answered"]],
+            asked=data["asked"],
+            needs=_parse_needs(needs) if needs is not None else None,
+            since=data.get("since"),
+        )
+
+    def to_text(self) -> str:
+        """Return this state as JSON, to be sealed."""
+        data: dict[str, Any] = {
+            "handle": self.handle,
+            "started": self.started,
+            "answered": list(self.answered),
+            "asked": dict(self.asked),
+            "since": self.since,
+        }
+        if self.needs is not None:
+            sealed = {
+                key: [question.method, question.params, question.form]
+                for key, question in self.needs.questions.items()
+                if isinstance(question, SealedQuestion)
+            }
+            data["needs"] = {"questions": sealed, "state": self.needs.state}
+        return json.dumps(data, separators=(",", ":"))
+
+    def with_answers(self, responses: Mapping[str, Any]) -> CallState:
+        """Return this state with the client's answers to the questions that were asked."""
+        new = [(key, digest, responses[name]) for name, (key, digest) in self.asked.items() if name in responses]
+        return replace(self, new=new)
+
+
+def _to_sealed_question(question: Question, version: str) -> SealedQuestion:
+    """Return the question with the full schema of its answer, of which clients may see a part only."""
+    request = to_request(question, version)
+    complete = SealedQuestion(request.method, request.params, request.form)
+    is_same = to_request(complete, version).digest == request.digest
+    return complete if is_same else SealedQuestion(request.method, request.params)
+
+
+def _parse_needs(data: Mapping[str, Any]) -> NeedsInput:
+    questions = {key: SealedQuestion(method, params, form) for key, (method, params, form) in data["questions"].items()}
+    return NeedsInput(questions, data["state"])

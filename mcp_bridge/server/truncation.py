@@ -1,0 +1,140 @@
+"""Truncates tool results that are too large. The rest of the text can be read as resources for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from secrets import token_urlsafe
+from typing import Any
+
+import orjson
+
+from mcp_bridge.contracts.content import ResourceLink
+from mcp_bridge.contracts.errors import ResultTooLarge
+from mcp_bridge.contracts.store import Store
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.wire.content import block, text
+from mcp_bridge.wire.tools import META
+from mcp_bridge.wire.versions import STRUCTURED, carries
+
+URI = "mcp-bridge://results/"
+"""The beginning of the pages' URIs; what follows cannot be guessed."""
+_KEY = "mcp-bridge/results/"
+CONTENT = 16 * 1024 * 1024
+BLOCKS = 1000
+"""The most blocks in one result. Further texts are joined, further blocks of other kinds dropped."""
+_TEXT_KEYS = frozenset({"type", "text"})
+
+
+class ResultTruncator:
+    """Limits the size of tool results and stores the rest of their text for `ttl` seconds.
+
+    A result has at most `most` characters of text, `content` bytes of everything else as JSON, and `BLOCKS` blocks of
+    each. Secrets are redacted before the text is split: half a secret would not be recognised in either page.
+    """
+
+    def __init__(
+        self, store: Store, *, most: int, content: int = CONTENT, ttl: float, redactor: Redactor | None = None
+    ) -> None:
+        self._store = store
+        self._most = most
+        self._content = content
+        self._ttl = ttl
+        self._redactor = redactor or Redactor()
+
+    async def truncate(
+        self, result: dict[str, Any], version: str, *, declared: bool, output_size: int | None = None
+    ) -> dict[str, Any]:
+        """Return a tools/call result within the limits. Structured content is dropped before text is truncated.
+
+        Args:
+            declared: Whether the tool has an output schema. Without its structured content the result would violate
+                that schema, so it becomes an error.
+            output_size: The size of the structured content in bytes, if known.
+        """
+        kept = self._drop_excess(result, output_size)
+        is_incomplete = "structuredContent" in result and "structuredContent" not in kept
+        texts = [item["text"] for item in kept["content"] if item.get("type") == "text"]
+        if sum(map(len, texts)) > self._most:
+            full_text = self._redactor.text("\n".join(texts))
+            kept = _replace_texts(kept, [text(full_text[: self._most]), *await self._store_rest(full_text, version)])
+            kept.pop("structuredContent", None)
+            is_incomplete = True
+        elif len(texts) > BLOCKS:
+            kept = _replace_texts(kept, [text("\n".join(texts))])
+        if is_incomplete and declared and not result.get("isError"):
+            kept["isError"] = True
+            if carries(version, STRUCTURED):
+                kept["_meta"] = {**kept.get("_meta", {}), f"{META}code": ResultTooLarge.code}
+        return kept
+
+    async def read_page(self, uri: str) -> Mapping[str, Any] | None:
+        """Return one page as contents of resources/read; None if there is none, or it has expired."""
+        page = await self._store.get(_KEY + uri.removeprefix(URI)) if uri.startswith(URI) else None
+        return {"uri": uri, "mimeType": "text/plain", "text": page.decode()} if page is not None else None
+
+    async def _store_rest(self, full_text: str, version: str) -> list[dict[str, Any]]:
+        """Store the pages and return blocks that say where they are."""
+        name, pages = token_urlsafe(16), range(self._most, len(full_text), self._most)
+        for number, start in enumerate(pages, start=2):
+            page = full_text[start : start + self._most].encode()
+            await self._store.set(f"{_KEY}{name}/{number}", page, self._ttl)
+        notice = f"This result was truncated: it shows {self._most} of {len(full_text)} characters."
+        if await self._store.get(f"{_KEY}{name}/2") is None:
+            return [text(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
+        first, last = f"{URI}{name}/2", f"{URI}{name}/{len(pages) + 1}"
+        advice = f"Read the rest as resources, from {first} to {last}, within {self._ttl:g} seconds."
+        link = ResourceLink(first, "the rest of the result", mime_type="text/plain")
+        links = [block(link, version)] if carries(version, STRUCTURED) else []
+        return [text(f"[{notice} {advice}]"), *links]
+
+    def _drop_excess(self, result: dict[str, Any], output_size: int | None) -> dict[str, Any]:
+        """Return the result without the parts, other than text, that exceed the limits, and a notice about them."""
+        budget = SizeBudget(self._content)
+        kept = {key: value for key, value in result.items() if key != "_meta" or budget.spend(value)}
+        kept.pop("structuredContent", None)
+        kept["content"] = [item for item in map(budget.fit_block, result["content"]) if item is not None]
+        if "structuredContent" in result and budget.spend(result["structuredContent"], size=output_size):
+            kept["structuredContent"] = result["structuredContent"]
+        if budget.dropped:
+            notice = f"[This result was truncated: {budget.dropped} parts other than text were left out,"
+            kept["content"].append(text(f"{notice} because they exceed {self._content} bytes or {BLOCKS} blocks.]"))
+        return kept
+
+
+class SizeBudget:
+    """A budget of bytes and of `BLOCKS` blocks. `dropped` counts the parts that exceeded it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._blocks = BLOCKS
+        self.dropped = 0
+
+    def spend(self, value: Any, *, size: int | None = None, blocks: int = 0) -> bool:
+        """Spend the budget for a value and return whether it sufficed."""
+        size = _measure(value) if size is None else size
+        if size > self._size or blocks > self._blocks:
+            self.dropped += 1
+            return False
+        self._size -= size
+        self._blocks -= blocks
+        return True
+
+    def fit_block(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what fits of a block. Text is not counted here, only what a text block has beside it."""
+        if item.get("type") != "text":
+            return item if self.spend(item, blocks=1) else None
+        extras = {key: value for key, value in item.items() if key not in _TEXT_KEYS}
+        return item if not extras or self.spend(extras) else text(item["text"])
+
+
+def _replace_texts(result: dict[str, Any], texts: list[dict[str, Any]]) -> dict[str, Any]:
+    others = [item for item in result["content"] if item.get("type") != "text"]
+    return {**result, "content": [*texts, *others]}
+
+
+def _measure(value: Any) -> int:
+    """Return the size of a value as JSON, in bytes; what cannot be serialised becomes an error later."""
+    try:
+        return len(orjson.dumps(value))
+    except (TypeError, RecursionError):
+        return 0

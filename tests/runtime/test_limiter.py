@@ -1,0 +1,163 @@
+"""Slots of a limiter: bounded in total and per key, given out in turn, and lent while a user is asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Slot
+from tests.kits.loops import BOTH_LOOPS
+
+pytestmark = BOTH_LOOPS
+PATIENCE = 60.0
+
+
+class Crowd:
+    """Callers that wait for slots, in the order in which they got theirs or were rejected."""
+
+    def __init__(self, limiter: Limiter, quota: float) -> None:
+        self.limiter = limiter
+        self.quota = quota
+        self.admitted: list[str] = []
+        self.rejected: list[str] = []
+        self.slots: list[Slot] = []
+
+    async def wait(self, name: str) -> None:
+        """Wait with the first letter of the name as the key, and keep the slot."""
+        try:
+            self.slots.append(await self.limiter.acquire(name[0], quota=self.quota))
+            self.admitted.append(name)
+        except LimiterFull:
+            self.rejected.append(name)
+
+    async def release_one(self) -> None:
+        self.slots.pop(0).release()
+        await anyio.wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def waiting(limiter: Limiter, names: Sequence[str], *, quota: float = float("inf")) -> AsyncIterator[Crowd]:
+    """Have these callers wait, one after the other; those that still wait after the block are cancelled."""
+    crowd = Crowd(limiter, quota)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(crowd.wait, name)
+                await anyio.wait_all_tasks_blocked()
+            yield crowd
+            tasks.cancel_scope.cancel()
+
+
+async def test_no_more_slots_than_the_total_are_in_use() -> None:
+    limiter = Limiter(2)
+    first = limiter.acquire_nowait()
+    assert first is not None
+    assert limiter.acquire_nowait() is not None
+    assert limiter.acquire_nowait() is None
+    first.release()
+    assert limiter.in_use == 1
+    assert limiter.acquire_nowait() is not None
+
+
+async def test_keys_that_wait_take_turns_and_callers_of_one_key_come_in_order() -> None:
+    limiter = Limiter(1)
+    async with waiting(limiter, ["x", "a1", "a2", "a3", "b1", "b2", "c1"]) as crowd:
+        for _ in range(7):
+            await crowd.release_one()
+        assert crowd.admitted == ["x", "a1", "b1", "c1", "a2", "b2", "a3"]
+    assert (limiter.in_use, limiter.waiting) == (0, 0)
+
+
+async def test_a_key_at_its_quota_waits_while_others_use_the_rest_of_the_total() -> None:
+    limiter = Limiter(3)
+    async with waiting(limiter, ["a1", "a2", "a3", "b1", "c1"], quota=1) as crowd:
+        assert crowd.admitted == ["a1", "b1", "c1"]
+        assert limiter.waiting == 2
+        await crowd.release_one()
+        assert crowd.admitted == ["a1", "b1", "c1", "a2"]
+
+
+async def test_a_free_slot_passes_a_key_at_its_quota_and_the_key_keeps_its_turn() -> None:
+    limiter = Limiter(2)
+    async with waiting(limiter, ["a1", "b1", "a2", "c1", "c2"], quota=1) as crowd:
+        crowd.slots[1].release()  # of b1, while a2 may not run yet
+        await anyio.wait_all_tasks_blocked()
+        assert crowd.admitted == ["a1", "b1", "c1"]
+        crowd.slots[0].release()
+        await anyio.wait_all_tasks_blocked()
+        assert crowd.admitted == ["a1", "b1", "c1", "a2"]
+
+
+async def test_a_full_queue_rejects_further_callers() -> None:
+    limiter = Limiter(1, queue=2)
+    async with waiting(limiter, ["a1", "a2", "a3", "a4"]) as crowd:
+        assert crowd.rejected == ["a4"]
+        assert limiter.waiting == 2
+        await crowd.release_one()
+        assert limiter.waiting == 1  # so there is room again
+
+
+async def test_without_a_queue_nobody_waits() -> None:
+    limiter = Limiter(1, queue=0)
+    async with waiting(limiter, ["a1", "b1"]) as crowd:
+        assert crowd.rejected == ["b1"]
+
+
+async def test_a_busy_key_gives_way_in_a_full_queue() -> None:
+    limiter = Limiter(1, queue=3)
+    async with waiting(limiter, ["x", "a1", "a2", "a3", "b1", "c1"]) as crowd:
+        assert crowd.rejected == ["a3", "a2"]  # the newest of the key that waits most
+        for _ in range(4):
+            await crowd.release_one()
+        assert crowd.admitted == ["x", "a1", "b1", "c1"]
+
+
+async def test_a_cancelled_caller_leaves_its_turn_to_the_next() -> None:
+    limiter = Limiter(1)
+    slot = limiter.acquire_nowait("x")
+    assert slot is not None
+    async with waiting(limiter, ["a1"]):
+        assert limiter.waiting == 1
+    assert limiter.waiting == 0
+    async with waiting(limiter, ["b1"]) as crowd:
+        slot.release()
+        await anyio.wait_all_tasks_blocked()
+        assert crowd.admitted == ["b1"]
+
+
+async def test_a_caller_that_is_cancelled_as_its_turn_comes_returns_the_slot() -> None:
+    limiter = Limiter(1)
+    slot = limiter.acquire_nowait()
+    assert slot is not None
+
+    async def hold() -> None:
+        taken = await limiter.acquire()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            taken.release()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hold)
+        await anyio.wait_all_tasks_blocked()
+        slot.release()
+        tasks.cancel_scope.cancel()
+    assert (limiter.in_use, limiter.waiting) == (0, 0)
+
+
+async def test_a_slot_is_lent_while_it_is_paused_and_taken_back_at_once() -> None:
+    limiter = Limiter(1)
+    slot: Any = limiter.acquire_nowait("a")
+    async with waiting(limiter, ["b1"]) as crowd:
+        slot.pause()
+        slot.pause()
+        await anyio.wait_all_tasks_blocked()
+        assert crowd.admitted == ["b1"]
+        slot.resume()
+        assert limiter.in_use == 2  # beyond the total: its call is in the middle of a function
+        slot.release()
+        slot.resume()
+        assert limiter.in_use == 1
