@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.amplifier.source.addresses import parsed
 from mcp_bridge.amplifier.source.checkouts import (
     Checkouts,
     check_links,
@@ -20,6 +19,7 @@ from mcp_bridge.amplifier.source.checkouts import (
     put,
     without_compiled,
 )
+from mcp_bridge.amplifier.source.git import parsed
 from tests.kits.amplifier.amplifier_modules import written
 
 FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
@@ -172,7 +172,7 @@ def test_what_fails_leaves_nothing_and_what_was_cut_off_is_thrown_away_later(tmp
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     written(tmp_path, {"file": ""})
     with (
-        pytest.raises(ModuleLoadError, match="file/kept: modules cannot be kept there: "),
+        pytest.raises(ModuleLoadError, match="file/kept: modules cannot be stored there: "),
         Checkouts(tmp_path / "file" / "kept").room(),
     ):
         raise AssertionError("there is no room")

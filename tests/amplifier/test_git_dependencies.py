@@ -102,7 +102,7 @@ def test_pip_installs_wheels_but_amplifiers_core_into_a_folder_without_running_o
     )
     wheel(tmp_path / "wheels", "deeper_words", "2.0", {"deeper_words/__init__.py": ""})
     wheel(tmp_path / "wheels", "amplifier_core", "7.0", {"amplifier_core/__init__.py": ""})
-    monkeypatch.setattr(dependencies, "_here", list)
+    monkeypatch.setattr(dependencies, "_list_environment", list)
     for name in ("PIP_TARGET", "PIP_PREFIX"):
         monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")

@@ -1,4 +1,4 @@
-"""The folder that the modules of a session work in: its capability, and how a client's root becomes one."""
+"""The working directory of a session's modules: its capability, and how it follows from a client's roots."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from mcp_bridge.contracts.errors import CallError, Overloaded
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 CAPABILITY = "session.working_dir"
-"""Where modules look the folder up, as a string; without it they use the process's working directory."""
+"""The capability that modules read, as a string. Without it they use the working directory of the process."""
 NOT_ASKED = "clients that share a session are not asked"
 
 
 async def ask_for_root(ctx: CallContext) -> Path | None:
     """Ask the client for its roots, and return the folder of the first that is a `file://` URI.
 
-    Returns None, and logs the reason, where there is no such folder: the session then works in the settings' folder.
-    Clients without a session of their own are not asked, because one of them would choose the folder of all.
-
-    Raises Overloaded where too many calls wait for answers: a later call asks again.
+    Returns None and logs the reason where there is no such folder: the session then works in the settings' folder.
+    Clients that share a session are not asked, because one of them would choose the folder of all. Raises Overloaded
+    where too many calls are pending; the next call asks again.
     """
     problem = NOT_ASKED
     if ctx.session:
@@ -46,12 +45,12 @@ async def ask_for_root(ctx: CallContext) -> Path | None:
 
 
 def log_fallback(problem: str) -> None:
-    """Log why a session does not work in a root."""
+    """Log why a session does not work in one of its client's roots."""
     logger.warning("working_dir: roots: %s, so this session works in the settings' folder", problem)
 
 
 def _to_folder(uri: str) -> Path | None:
-    """The folder of a `file://` URI; None where this machine, or this worker, has no such folder."""
+    """The folder of a `file://` URI, or None where this machine or this worker has no such folder."""
     from urllib.request import url2pathname  # late: it imports an HTTP client
 
     try:

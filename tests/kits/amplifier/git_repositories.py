@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.source.addresses import parsed
-from mcp_bridge.amplifier.source.lock_file import LockFile
-from mcp_bridge.amplifier.source.locking import Locking, Outcome, Wanted
+from mcp_bridge.amplifier.source.git import parsed
+from mcp_bridge.amplifier.source.lock_file import LockFile, Locking, Outcome, Wanted
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.settings import load
 from tests.kits.amplifier.amplifier_modules import written
