@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.validation.samples import Judge, odd, sample
+from mcp_bridge.amplifier.validation.tools import ArgumentValidator, generate_arguments, generate_odd_arguments
 
 FITTING: list[dict[str, Any]] = [
     {},
@@ -41,7 +41,7 @@ FITTING: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("schema", FITTING, ids=str)
 def test_a_sample_fits_its_schema(schema: dict[str, Any]) -> None:
-    assert Judge(schema).fits(sample(schema))
+    assert ArgumentValidator(schema).is_valid(generate_arguments(schema))
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,25 @@ def test_a_sample_fits_its_schema(schema: dict[str, Any]) -> None:
     ids=str,
 )
 def test_no_sound_schema_makes_it_raise(schema: dict[str, Any]) -> None:
-    Judge(schema)
-    assert isinstance(sample(schema), dict)
-    assert all(isinstance(arguments, dict) for arguments in odd(schema))
+    ArgumentValidator(schema)
+    assert isinstance(generate_arguments(schema), dict)
+    assert all(isinstance(arguments, dict) for arguments in generate_odd_arguments(schema))
 
 
 def test_odd_arguments_do_not_fit_where_anything_is_asked() -> None:
     schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-    judge = Judge(schema)
-    assert [judge.fits(arguments) for arguments in odd(schema)] == [False, False, True, False, False, False, True]
-    assert all(map(Judge({"type": "object"}).fits, odd({"type": "object"})))
-    assert len({str(arguments) for arguments in odd({"type": "object"})}) == 6
+    validator = ArgumentValidator(schema)
+    assert [validator.is_valid(arguments) for arguments in generate_odd_arguments(schema)] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert all(map(ArgumentValidator({"type": "object"}).is_valid, generate_odd_arguments({"type": "object"})))
+    assert len({str(arguments) for arguments in generate_odd_arguments({"type": "object"})}) == 6
 
 
 @pytest.mark.parametrize(
@@ -84,4 +92,4 @@ def test_odd_arguments_do_not_fit_where_anything_is_asked() -> None:
 )
 def test_what_is_no_schema_of_arguments_is_said(schema: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        Judge(schema)
+        ArgumentValidator(schema)
