@@ -6,11 +6,11 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import anyio
 
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.runtime.third_party import described, passes, settled
 
 Report = Callable[[dict[str, Any]], None]
@@ -142,13 +142,6 @@ class LogCounter(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] not in _OWN_LOGGERS:
             self.count += 1
-
-
-def is_async(function: Any) -> bool:
-    """Whether a function, or an object's `__call__`, is an `async def`."""
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def describe_mismatch(function: Any, *args: Any, **named: Any) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.decisions import as_result
-from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_mismatch, is_async
-from mcp_bridge.amplifier.validation.mounting import MountedModule, RegisteredHandler
+from mcp_bridge.amplifier.hooks import Registration
+from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_mismatch
+from mcp_bridge.amplifier.validation.mounting import MountedModule
 from mcp_bridge.amplifier.validation.tools import LONG_TEXT
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.runtime.third_party import described
 
 _RESULT = {"success": True, "output": "sample", "error": None}
@@ -45,40 +47,32 @@ _COMMON_FIELDS = {"session_id": "test-session", "parent_id": None, "timestamp": 
 
 def build_hook_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
     """The steps for every registered handler."""
-    registered = mounted.coordinator.recording_hooks.registered
+    slow: set[int] = set()
+    checks = [_HandlerCheck(examiner, event, one, slow) for event, one in mounted.coordinator.list_registrations()]
 
     async def check_registrations() -> None:
-        _check_registrations(examiner, mounted, registered)
+        _check_registrations(examiner, mounted, checks)
 
     steps = [Step(item="hook.handler", run=check_registrations)]
-    slow: set[int] = set()
-    for one in registered:
-        check = _HandlerCheck(examiner, one, slow)
-        options: dict[str, Any] = {"subject": check.name, "slow": "hook.time", "group": f"hook:{one.name}"}
+    for check in checks:
+        options: dict[str, Any] = {"subject": check.name, "slow": "hook.time", "group": f"hook:{check.handler_name}"}
         steps.append(Step(item="hook.result", run=check.check_result, **options))
         steps.append(Step(item="hook.errors", run=check.check_odd_data, **options))
     return steps
 
 
-def _check_registrations(examiner: Examiner, mounted: MountedModule, registered: Sequence[RegisteredHandler]) -> None:
-    problem = next((text for one in registered if (text := _describe_handler_problem(one))), "")
+def _check_registrations(examiner: Examiner, mounted: MountedModule, checks: Sequence[_HandlerCheck]) -> None:
+    problem = next((text for check in checks if (text := check.describe_signature_problem())), "")
     examiner.check("hook.handler", problem, "Write `async def handler(event, data)`")
-    odd = [f"'{one.name}' on {one.event} has {one.priority}" for one in registered if not 10 <= one.priority <= 90]
+    odd = [f"{check.label} has {check.priority}" for check in checks if not 10 <= check.priority <= 90]
     advice = "Pass register(..., priority=...) between 10 and 90: lower is earlier, and leaves room on both sides"
     examiner.check("hook.priority", ", ".join(odd), advice)
     advice = "Log it with logging.getLogger(__name__).debug"
     examiner.check("hook.logs", "" if mounted.logged else "nothing was logged while it was mounted", advice)
     problem = "" if mounted.config.read else "no key of its configuration was read"
     examiner.check("hook.config", problem, "Make the events, or what it does about them, configurable")
-    near = [f"'{one.event}', did you mean '{match}'?" for one in registered if (match := _find_similar(one.event))]
+    near = [f"'{check.event}', did you mean '{match}'?" for check in checks if (match := _find_similar(check.event))]
     examiner.check("hook.events", ", ".join(near), "Use the names of mcp_bridge.amplifier.events")
-
-
-def _describe_handler_problem(one: RegisteredHandler) -> str:
-    if not is_async(one.handler):
-        return f"'{one.name}' on {one.event} is no `async def`"
-    mismatch = describe_mismatch(one.handler, one.event, {})
-    return f"'{one.name}' on {one.event}: {mismatch}" if mismatch else ""
 
 
 def _find_similar(event: str) -> str:
@@ -88,19 +82,28 @@ def _find_similar(event: str) -> str:
 
 
 class _HandlerCheck:
-    """One handler of one event. `slow` are the ids of handlers that timed out, and are not called again."""
+    """Checks one handler of one event. `slow` are the ids of handlers that timed out, and are not called again."""
 
-    def __init__(self, examiner: Examiner, one: RegisteredHandler, slow: set[int]) -> None:
+    def __init__(self, examiner: Examiner, event: str, registration: Registration, slow: set[int]) -> None:
         self._examiner = examiner
-        self._one = one
+        self._handler = registration.handler
         self._slow = slow
-        self.name = f"{one.name} on {one.event}"
+        self.event = event
+        self.handler_name, self.priority = registration.name, registration.priority
+        self.label = f"'{registration.name}' on {event}"
+        self.name = f"{registration.name} on {event}"
+
+    def describe_signature_problem(self) -> str:
+        if not is_async(self._handler):
+            return f"{self.label} is no `async def`"
+        mismatch = describe_mismatch(self._handler, self.event, {})
+        return f"{self.label}: {mismatch}" if mismatch else ""
 
     async def check_result(self) -> None:
         """Call the handler with ordinary data of its event."""
-        data = _EVENTS.get(self._one.event, {})
+        data = _EVENTS.get(self.event, {})
         cases = [data]
-        if self._one.event.startswith("tool:"):
+        if self.event.startswith("tool:"):
             cases = [{"tool_name": "sample", "tool_input": each, "tool_call_id": "1", **data} for each in _INPUTS]
         if all([await self._call(case) for case in cases]):
             for item in ("hook.result", "hook.time", "hook.data"):
@@ -108,19 +111,19 @@ class _HandlerCheck:
 
     async def check_odd_data(self) -> None:
         """Call the handler with unexpected values in the fields of its event."""
-        cases = [{**_EVENTS.get(self._one.event, {}), **odd} for odd in _ODD_DATA]
+        cases = [{**_EVENTS.get(self.event, {}), **odd} for odd in _ODD_DATA]
         if all([await self._call(case) for case in cases]):
             self._examiner.accept("hook.errors")
 
     async def _call(self, case: dict[str, Any]) -> bool:
         """Call the handler once. Return whether it ended in time."""
-        if id(self._one.handler) in self._slow:
+        if id(self._handler) in self._slow:
             return False
         examiner, data = self._examiner, {**_COMMON_FIELDS, **deepcopy(case)}
         before = deepcopy(data)
-        outcome = await examiner.call(self._one.handler, self._one.event, data)
+        outcome = await examiner.call(self._handler, self.event, data)
         if outcome.is_slow:
-            self._slow.add(id(self._one.handler))
+            self._slow.add(id(self._handler))
             advice = "Decide sooner, or allow more with --timeout: a hook that takes too long denies"
             examiner.fail("hook.time", f"'{self.name}' did not decide in time", advice)
             return False

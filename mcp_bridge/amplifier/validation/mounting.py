@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, KeysView
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.hooks import Handler, HookRegistry
+from mcp_bridge.amplifier.hooks import HookRegistry, Registration
 from mcp_bridge.amplifier.session import is_provider, is_tool
 from mcp_bridge.amplifier.testing import TestCoordinator
 from mcp_bridge.amplifier.validation.checklist import KINDS
-from mcp_bridge.amplifier.validation.examiner import Examiner, describe_mismatch, is_async
+from mcp_bridge.amplifier.validation.examiner import Examiner, describe_mismatch
+from mcp_bridge.contracts.callables import is_async
 
 EVENTS_CHANNEL = "observability.events"
 GRACE = 1.0
@@ -33,39 +32,12 @@ _POOLS = ("AnyIO worker thread", "asyncio_", "uvloop_", "ThreadPoolExecutor-")
 """Prefixes of the names of idle pool threads, which end with the interpreter."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredHandler:
-    """A handler with the arguments of its registration."""
-
-    event: str
-    handler: Handler
-    priority: int
-    name: str
-
-
-class RecordingHooks(HookRegistry):
-    """Hooks that record each registration in `registered`."""
-
-    def __init__(self) -> None:
-        super().__init__(timeout=None)
-        self.registered: list[RegisteredHandler] = []
-
-    def register(self, event: str, handler: Handler, priority: int = 0, name: str | None = None) -> Callable[[], None]:
-        unregister = super().register(event, handler, priority, name)
-        shown = str(name or getattr(handler, "__name__", type(handler).__name__))
-        self.registered.append(RegisteredHandler(event=event, handler=handler, priority=priority, name=shown))
-        return unregister
-
-    on = register
-
-
 class RecordingCoordinator(TestCoordinator):
-    """A coordinator that records registrations. The examination calls the cleanups."""
+    """A coordinator whose cleanups the examination calls, and whose hooks have no timeout."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.recording_hooks = RecordingHooks()
-        self.hooks = self.mount_points["hooks"] = self.recording_hooks
+        self.hooks = self.mount_points["hooks"] = HookRegistry(timeout=None)
         self.cleanups: list[Callable[[], Any]] = []
 
     def register_cleanup(self, cleanup: Any) -> None:
@@ -86,14 +58,34 @@ class RecordingCoordinator(TestCoordinator):
             return ""
         return f"`mount` returns a {type(result).__name__}"
 
+    def list_registrations(self) -> list[tuple[str, Registration]]:
+        """The registered handlers, each with its event."""
+        return [(event, one) for event, registered in self.hooks.registrations().items() for one in registered]
+
     def list_mounted(self, kind: str) -> dict[str, Any]:
         """What is mounted of a type, by name; for hooks, the registered handlers."""
         if kind == "hook":
-            return {f"{one.name} on {one.event}": one for one in self.recording_hooks.registered}
+            return {f"{one.name} on {event}": one for event, one in self.list_registrations()}
         if kind in {"tool", "provider"}:
             return dict(self.get(f"{kind}s"))
         mounted = self.get(kind)
         return {} if mounted is None else {kind: mounted}
+
+
+def _record_key(method: Callable[..., Any]) -> Callable[..., Any]:
+    def record(config: RecordingConfig, key: Any, *args: Any) -> Any:
+        config.read.add(str(key))
+        return method(config, key, *args)
+
+    return record
+
+
+def _record_all(method: Callable[..., Any]) -> Callable[..., Any]:
+    def record(config: RecordingConfig) -> Any:
+        config.read.add("*")
+        return method(config)
+
+    return record
 
 
 class RecordingConfig(dict[str, Any]):
@@ -103,45 +95,17 @@ class RecordingConfig(dict[str, Any]):
         super().__init__(given)
         self.read: set[str] = set()
 
-    def __bool__(self) -> bool:
-        self.read.add("*")  # `config or {}` replaces an empty configuration
-        return len(self) > 0
-
-    def __getitem__(self, key: str) -> Any:
-        self.read.add(key)
-        return super().__getitem__(key)
-
-    def __contains__(self, key: object) -> bool:
-        self.read.add(str(key))
-        return super().__contains__(key)
-
-    def __iter__(self) -> Iterator[str]:
-        self.read.add("*")
-        return super().__iter__()
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.read.add(key)
-        return super().get(key, default)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        self.read.add(key)
-        return super().pop(key, *default)
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        self.read.add(key)
-        return super().setdefault(key, default)
-
-    def keys(self) -> KeysView[str]:  # type: ignore[override]
-        self.read.add("*")  # a copy may be read later
-        return super().keys()
-
-    def items(self) -> Any:
-        self.read.add("*")
-        return super().items()
-
-    def copy(self) -> dict[str, Any]:
-        self.read.add("*")
-        return dict(super().items())
+    __getitem__ = _record_key(dict.__getitem__)
+    __contains__ = _record_key(dict.__contains__)
+    get = _record_key(dict.get)
+    pop = _record_key(dict.pop)
+    setdefault = _record_key(dict.setdefault)
+    __iter__ = _record_all(dict.__iter__)
+    __bool__ = _record_all(lambda config: len(config) > 0)  # `config or {}` replaces an empty configuration
+    keys = _record_all(dict.keys)
+    values = _record_all(dict.values)
+    items = _record_all(dict.items)
+    copy = _record_all(dict.copy)
 
 
 class MountedModule:
@@ -292,20 +256,13 @@ def determine_kind(module: ModuleType, name: str, given: str | None, examiner: E
 
 
 def _list_processes() -> list[str]:
-    """The children of this process, and orphans that its keeper has adopted. Only Linux lists them."""
-    running = []
-    own, keeper = os.getpid(), os.getppid()
-    for pid in (own, keeper):
-        for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                running += [child for child in path.read_text().split() if int(child) != own]
-    return [name for child in running if (name := _read_process_name(child))]
+    """The children of this process and, on Linux, the orphans that its keeper has adopted."""
+    import psutil
 
-
-def _read_process_name(pid: str) -> str:
-    """The name of a process. Empty where it has ended."""
-    try:
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
-    except OSError:
-        return ""
-    return "" if rest.split()[:1] in (["Z"], ["X"]) else f"{name} ({pid})"
+    running, own = [], psutil.Process()
+    for parent in (own, own.parent()) if sys.platform == "linux" else (own,):
+        for child in parent.children():
+            with contextlib.suppress(psutil.Error):  # it may end meanwhile
+                if child != own and child.status() != psutil.STATUS_ZOMBIE:
+                    running.append(f"{child.name()} ({child.pid})")
+    return running

@@ -8,13 +8,13 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
-import jsonschema_rs
-
 from mcp_bridge.amplifier.results import to_result
 from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_method_problem
 from mcp_bridge.amplifier.validation.mounting import RecordingCoordinator
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.third_party import described, settled
+from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.validator import Validator, complaints
 
 LONG_TEXT = "sample \N{SNOWMAN} \x07 " * 200
 MAX_DEPTH = 8
@@ -46,7 +46,7 @@ class _ToolCheck:
         self._key = key
         self._tool = tool
         self._schema: Mapping[str, Any] = _ANY_OBJECT
-        self._validator: ArgumentValidator | None = None
+        self._validator: Validator | None = None
 
     def build_steps(self) -> list[Step]:
         group = f"tool.execute:{self._key}"
@@ -79,15 +79,11 @@ class _ToolCheck:
             examiner.skip("tool.schema_valid", "it has no schema")
             return
         examiner.accept("tool.schema")
-        try:
-            if not isinstance(schema, Mapping):
-                raise ValueError(f"it is a {type(schema).__name__}")  # noqa: TRY004 - reported like the others
-            self._validator = ArgumentValidator(schema)
-            self._schema = schema
-            examiner.accept("tool.schema_valid")
-        except ValueError as error:
-            advice = "Write JSON Schema 2020-12, of type object"
-            examiner.fail("tool.schema_valid", self._name_tool(str(error)), advice)
+        problem = describe_schema_problem(schema)
+        if not problem:
+            self._schema, self._validator = schema, Validator(schema)
+        advice = "Write JSON Schema 2020-12, of type object"
+        examiner.check("tool.schema_valid", self._name_tool(problem), advice)
 
     async def _check_calls(self) -> None:
         """Call the tool with a sample and with odd arguments, until a call is too slow."""
@@ -176,24 +172,14 @@ def _shorten(arguments: dict[str, Any]) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-class ArgumentValidator:
-    """Validates arguments. Raises ValueError with the reason where the schema is none of an object."""
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        try:
-            options = jsonschema_rs.RegexOptions()
-            self._validator = jsonschema_rs.validator_for(dict(schema), offline=True, pattern_options=options)
-        except Exception as error:
-            raise ValueError(str(error).splitlines()[0]) from error
-        kind = schema.get("type", "object")
-        if kind != "object":
-            raise ValueError(f"its type is {kind!r}, and arguments are an object")
-
-    def is_valid(self, arguments: dict[str, Any]) -> bool:
-        try:
-            return self._validator.is_valid(arguments)
-        except Exception:  # the library cannot validate them, which is not the tool's fault
-            return False
+def describe_schema_problem(schema: Any) -> str:
+    """Why a value is no valid JSON Schema of an object. Empty where it is one."""
+    if not isinstance(schema, Mapping):
+        return f"it is a {type(schema).__name__}"
+    if problems := complaints(schema):
+        return problems[0]
+    kind = schema.get("type", "object")
+    return "" if kind == "object" else f"its type is {kind!r}, and arguments are an object"
 
 
 def generate_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,7 +210,7 @@ def _generate(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return None
     if "$ref" in schema:
-        return _generate(_resolve_reference(str(schema["$ref"]), root), root, depth + 1)
+        return _generate(resolve(str(schema["$ref"]), root), root, depth + 1)
     if "const" in schema:
         return schema["const"]
     for keyword in ("enum", "examples"):
@@ -271,10 +257,3 @@ def _generate_typed(schema: Mapping[str, Any], root: Mapping[str, Any], depth: i
     text = _FORMATS.get(str(schema.get("format")), "sample")
     text = text.ljust(min(schema.get("minLength", 0), MAX_LENGTH), "x")[: schema.get("maxLength", MAX_LENGTH)]
     return {"boolean": False, "null": None}.get(str(kind), text)
-
-
-def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Any:
-    node: Any = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
-    return node
