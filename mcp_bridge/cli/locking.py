@@ -32,8 +32,8 @@ def lock(path: Path | None, *, update: bool, as_json: bool) -> None:
     settings = load(path, os.environ)
     wanted = _wanted(settings)
     found = LockFile.of(settings.directory)
-    said = (lambda text: None) if as_json else say
-    outcome = Locking(found, path.name, update=update, said=said).run(wanted)
+    report = (lambda text: None) if as_json else say
+    outcome = Locking(found, path.name, update=update, report=report).run(wanted)
     _tell(outcome, found.path, as_json=as_json)
     raise SystemExit(Exit.FAILED if outcome.failed else Exit.OK)
 

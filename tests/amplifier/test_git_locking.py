@@ -274,7 +274,7 @@ def test_two_entries_of_one_commit_cannot_have_different_files(tmp_path: Path, r
 def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
     place: Place, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = lock_file.put
+    real = lock_file.move_into_place
 
     def late(made: Path, to: Path, room: Path) -> None:
         shutil.copytree(made, to)
@@ -283,11 +283,11 @@ def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
     def full(made: Path, to: Path, room: Path) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(lock_file, "put", full)
+    monkeypatch.setattr(lock_file, "move_into_place", full)
     assert place.locked().failed == ["No space left on device"]
-    monkeypatch.setattr(lock_file, "put", late)
+    monkeypatch.setattr(lock_file, "move_into_place", late)
     assert place.locked().failed == ()
-    monkeypatch.setattr(lock_file, "put", real)
+    monkeypatch.setattr(lock_file, "move_into_place", real)
     assert "first" in (place.files(uri) / "one.py").read_text()
 
 
@@ -425,8 +425,8 @@ async def test_the_files_are_looked_at_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, repository: Repository, tmp_path: Path
 ) -> None:
     seen: list[Path] = []
-    real = resolver.digest
-    monkeypatch.setattr(resolver, "digest", lambda folder: (seen.append(folder), real(folder))[1])
+    real = resolver.hash_files
+    monkeypatch.setattr(resolver, "hash_files", lambda folder: (seen.append(folder), real(folder))[1])
     both = Place(tmp_path / "place", {"one": f"{repository.uri}@main", "again": f"{repository.uri}"})
     both.locked()
     bridge = both.bridge()

@@ -12,16 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.amplifier.source.checkouts import Checkout, Checkouts, check_links, digest, put, without_compiled
-from mcp_bridge.amplifier.source.dependencies import (
-    agree,
+from mcp_bridge.amplifier.source.checkouts import (
+    Checkout,
+    Checkouts,
+    check_links,
     check_python,
-    clashing,
+    describe_clashes,
+    find_missing,
+    get_packages_folder,
+    has_same_versions,
+    hash_files,
     install,
-    missing,
-    needed,
-    present,
-    site_of,
+    list_installed,
+    move_into_place,
+    read_requirements,
+    remove_compiled,
 )
 from mcp_bridge.amplifier.source.git import COMMIT, Address, Git
 from mcp_bridge.contracts.errors import BridgeError
@@ -123,16 +128,16 @@ class Wanted:
 
 
 class Locking:
-    """Locks the modules that the settings `file` uses. `said` receives a line before each slow step.
+    """Locks the modules that the settings `file` uses. `report` receives a line before each slow step.
 
     With `update`, modules that are locked move to the newest commit as well.
     """
 
-    def __init__(self, lock: LockFile, file: str, *, update: bool = False, said: Callable[[str], None]) -> None:
+    def __init__(self, lock: LockFile, file: str, *, update: bool = False, report: Callable[[str], None]) -> None:
         self._lock = lock
         self._file = file
         self._update = update
-        self._report = said
+        self._report = report
         self._commits: dict[tuple[str, str], str] = {}
         self._hashes: dict[Path, str] = {}
         self._git: Git | None = None
@@ -169,7 +174,7 @@ class Locking:
         before = self._lock.modules.get(address.uri)
         pinned = before if before is not None and not self._update else None
         commit = pinned.commit if pinned is not None else self._find_commit(address)
-        checkout = checkouts.of(address, commit)
+        checkout = checkouts.locate(address, commit)
         expected = before.hash if before is not None and before.commit == commit else ""
         content = self._provide_files(address, commit, checkouts, checkout, expected)
         if not checkout.below(address.subdirectory).is_dir():
@@ -217,17 +222,17 @@ class Locking:
         return content
 
     def _fetch(self, address: Address, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str) -> str:
-        with checkouts.room() as room:
+        with checkouts.create_temporary_folder() as room:
             files = room / "files"
             self._get_git().fetch(address, commit, files)
-            without_compiled(files)
+            remove_compiled(files)
             check_links(files, address.uri)
-            content = digest(files)
+            content = hash_files(files)
             if expected and content != expected:
                 raise _hash_error(address, commit)
             if not _has_content(checkout, content):
                 try:
-                    put(files, checkout.files, room)
+                    move_into_place(files, checkout.files, room)
                 except OSError:  # another bridge may have been faster
                     if not _has_content(checkout, content):
                         raise
@@ -239,28 +244,28 @@ class Locking:
         """Install the requirements that the bridge's environment lacks beside the module; return their versions."""
         folder = checkout.below(address.subdirectory)
         check_python(folder, address.uri)
-        requirements = needed(folder, address.uri)
+        requirements = read_requirements(folder, address.uri)
         if not requirements:
             return ()
-        clashes = clashing(requirements, sys.path)
+        clashes = describe_clashes(requirements, sys.path)
         if clashes:
             raise ModuleLoadError(f"{address.uri} needs {', '.join(clashes)} with the bridge, and that is found first")
-        absent = missing(requirements, sys.path)
+        absent = find_missing(requirements, sys.path)
         if not absent:
             return tuple(versions)
-        site = site_of(checkout.sites, address.subdirectory)
-        installed = present(site)
-        if not self._update and not missing(absent, [str(site)]) and agree(installed, versions):
+        site = get_packages_folder(checkout.sites, address.subdirectory)
+        installed = list_installed(site)
+        if not self._update and not find_missing(absent, [str(site)]) and has_same_versions(installed, versions):
             return tuple(versions or installed)
         self._report(f"installing {', '.join(str(one) for one in absent)}")
-        with checkouts.room() as room:
+        with checkouts.create_temporary_folder() as room:
             install(absent, room / "site", address.uri, versions)
-            put(room / "site", site, room)
-        return tuple(versions or present(site))
+            move_into_place(room / "site", site, room)
+        return tuple(versions or list_installed(site))
 
 
 def _has_content(checkout: Checkout, content: str) -> bool:
-    return checkout.is_there and digest(checkout.files) == content
+    return checkout.is_there and hash_files(checkout.files) == content
 
 
 def _hash_error(address: Address, commit: str) -> ModuleLoadError:

@@ -11,8 +11,15 @@ from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.module_sources import FileSource, GitSource, PackageSource
-from mcp_bridge.amplifier.source.checkouts import Checkout, Checkouts, digest, without_compiled
-from mcp_bridge.amplifier.source.dependencies import missing, needed, site_of
+from mcp_bridge.amplifier.source.checkouts import (
+    Checkout,
+    Checkouts,
+    find_missing,
+    get_packages_folder,
+    hash_files,
+    read_requirements,
+    remove_compiled,
+)
 from mcp_bridge.amplifier.source.git import Address, is_git, parsed
 from mcp_bridge.amplifier.source.lock_file import LockFile
 
@@ -61,7 +68,7 @@ class Resolver:
         entry = LockFile.of(self._directory).modules.get(address.uri)
         if entry is None:
             raise ModuleNotFoundError(f"{address.uri} is not locked. Run: {self._command}")
-        checkout = Checkouts(self._modules).of(address, entry.commit)
+        checkout = Checkouts(self._modules).locate(address, entry.commit)
         if not checkout.is_there:
             raise ModuleNotFoundError(
                 f"{address.uri} is locked, but commit {entry.commit[:12]} is not on this machine. Run: {self._command}"
@@ -74,8 +81,8 @@ class Resolver:
         """Raises ModuleLoadError where a file differs from the one that was locked."""
         if checkout.files not in self._hashes:
             try:
-                without_compiled(checkout.files)
-                self._hashes[checkout.files] = digest(checkout.files)
+                remove_compiled(checkout.files)
+                self._hashes[checkout.files] = hash_files(checkout.files)
             except OSError as error:
                 raise ModuleLoadError(f"{address.uri}: {checkout.files} cannot be checked: {error}") from error
         if self._hashes[checkout.files] != expected:
@@ -87,12 +94,12 @@ class Resolver:
 
     def _add_packages(self, checkout: Checkout, address: Address) -> None:
         """Append the module's packages to the import path. Raises ModuleNotFoundError where one is missing."""
-        requirements = needed(checkout.below(address.subdirectory), address.uri)
-        absent = missing(requirements, sys.path) if requirements else []
+        requirements = read_requirements(checkout.below(address.subdirectory), address.uri)
+        absent = find_missing(requirements, sys.path) if requirements else []
         if not absent:
             return
-        site = str(site_of(checkout.sites, address.subdirectory))
-        if missing(absent, [site]):
+        site = str(get_packages_folder(checkout.sites, address.subdirectory))
+        if find_missing(absent, [site]):
             names = ", ".join(str(one) for one in absent)
             raise ModuleNotFoundError(f"{address.uri} needs {names}, which is not here. Run: {self._command}")
         sys.path.append(site)

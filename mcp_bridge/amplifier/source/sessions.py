@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 from weakref import ref
 
 import anyio
@@ -20,11 +23,16 @@ from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
+from mcp_bridge.contracts.errors import CallError, Overloaded, ToolUnavailable
+
+logger = logging.getLogger("mcp_bridge.amplifier")
 
 T = TypeVar("T")
 AskRoot = Callable[[CallContext], Awaitable[Path | None]]
 """Asks the client of a call for its working directory; None means that of the settings."""
+WORKING_DIR = "session.working_dir"
+"""The capability that modules read, as a string. Without it they use the working directory of the process."""
+NOT_ASKED = "clients that share a session are not asked"
 EVENTS_LOG = "events-log"
 """The name of the handlers that write the events log. They belong to the bridge, not to a module."""
 SWEEP = 0.25
@@ -301,3 +309,48 @@ def _require_session(found: ClientSession | None) -> Session:
 def list_module_handlers(handlers: Mapping[str, Iterable[str]]) -> set[str]:
     """The names of handlers, given by event, without those of the bridge."""
     return {name for names in handlers.values() for name in names} - {EVENTS_LOG}
+
+
+async def ask_for_root(ctx: CallContext) -> Path | None:
+    """Ask the client for its roots, and return the folder of the first that is a `file://` URI.
+
+    Returns None and logs the reason where there is no such folder: the session then works in the settings' folder.
+    Clients that share a session are not asked, because one of them would choose the folder of all. Raises Overloaded
+    where too many calls are pending; the next call asks again.
+    """
+    problem = NOT_ASKED
+    if ctx.session:
+        try:
+            uris = [root.uri for root in await ctx.roots(fallback=())]
+        except Overloaded:
+            raise
+        except CallError as error:
+            problem = f"the client has not listed its roots ({error})"
+        else:
+            uri = next((uri for uri in uris if uri.lower().startswith("file:")), None)
+            if uri is None:
+                problem = "the client has no file:// root"
+            elif (folder := _to_folder(uri)) is not None:
+                return folder
+            else:
+                problem = f"the client's root {uri!r} is not a folder here"
+    log_fallback(problem)
+    return None
+
+
+def log_fallback(problem: str) -> None:
+    """Log why a session does not work in one of its client's roots."""
+    logger.warning("working_dir: roots: %s, so this session works in the settings' folder", problem)
+
+
+def _to_folder(uri: str) -> Path | None:
+    """The folder of a `file://` URI, or None where this machine or this worker has no such folder."""
+    from urllib.request import url2pathname  # late: it imports an HTTP client
+
+    try:
+        parts = urlsplit(uri)
+        path = url2pathname(parts.path)
+        is_here = parts.netloc.lower() in ("", "localhost") and os.path.isabs(path) and os.path.isdir(path)
+        return Path(path).resolve() if is_here else None
+    except (OSError, ValueError):
+        return None

@@ -23,9 +23,16 @@ from mcp_bridge.amplifier.session import Session
 from mcp_bridge.amplifier.source import approval_provider
 from mcp_bridge.amplifier.source.events_log import MAX_BYTES, EventsLog, redact_config
 from mcp_bridge.amplifier.source.resolver import Resolver
-from mcp_bridge.amplifier.source.sessions import Keeping, Sessions, list_module_handlers
+from mcp_bridge.amplifier.source.sessions import (
+    NOT_ASKED,
+    WORKING_DIR,
+    Keeping,
+    Sessions,
+    ask_for_root,
+    list_module_handlers,
+    log_fallback,
+)
 from mcp_bridge.amplifier.source.status import SourceStatus
-from mcp_bridge.amplifier.source.working_dir import CAPABILITY, NOT_ASKED, ask_for_root, log_fallback
 from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
@@ -159,7 +166,7 @@ class AmplifierSource:
         config, folders = deepcopy(self._config), [self._directory]
         hooks: Any = {"fail_closed": (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT), "timeout": self._hook_timeout}
         session = session_on(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
-        session.coordinator.register_capability(CAPABILITY, str(folder or self._working_dir))
+        session.coordinator.register_capability(WORKING_DIR, str(folder or self._working_dir))
         approval_provider.register(session.coordinator, self.asking)
         session.loader.patience = self._mount_timeout
         session.shown, session.changed = self._redact_plan, self._schedule_publish

@@ -104,7 +104,7 @@ class Place:
     def locked(self, *, update: bool = False) -> Outcome:
         """Lock what the plan names."""
         wanted = [Wanted(parsed(uri), self.kept) for uri in self._uris]
-        return Locking(self.lock, self.file.name, update=update, said=lambda text: None).run(wanted)
+        return Locking(self.lock, self.file.name, update=update, report=lambda text: None).run(wanted)
 
     def files(self, uri: str) -> Path:
         """Where the files of a locked module's commit are."""
