@@ -25,8 +25,8 @@ MAX_DETAILS = 2000
 _TIMEOUT_SHARE = 0.9
 """The share of a request's timeout that a question gets, so that it ends before the module times out."""
 _REASONS = {
-    "default": "This call needs a user's approval, and nobody could be asked.",
-    "timeout": "This call needs a user's approval, and nobody answered in time.",
+    "default": "This call needs a user's approval, and no user could be asked.",
+    "timeout": "This call needs a user's approval, and no user answered in time.",
     "remembered": "A user allowed this earlier.",
     "elicitation": "The user at the client {} this.",
     "terminal": "A user at a terminal {} this.",
@@ -40,7 +40,7 @@ class Provider:
         self._asking = asking
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
-        """The decision of the user, now or earlier; a denial where nobody can be asked. Raises TimeoutError.
+        """The decision of the user, now or earlier; a denial where no user can be asked. Raises TimeoutError.
 
         The request may be of another package's class.
         """

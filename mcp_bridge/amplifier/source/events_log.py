@@ -61,7 +61,7 @@ _OPEN_FLAGS = (
 
 
 class EventsLog:
-    """Writes the events of sessions to `path`, in which `{session_id}` stands for the session's id.
+    """Writes the events of sessions to `path`, with `{session_id}` replaced by the id of the session.
 
     Its handlers decide nothing and never fail. A file is rotated before it would exceed `max_bytes`.
     """

@@ -270,7 +270,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def _list_full_refs(ref: str) -> list[str]:
-    """The full refs that a short name may stand for."""
+    """The full refs that a short name may mean."""
     if not ref:
         return ["HEAD"]
     full = [ref] if ref.startswith("refs/") or ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}"]

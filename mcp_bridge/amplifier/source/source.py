@@ -56,7 +56,7 @@ class AmplifierSource:
         config: The plan as written, which modules read through their coordinator.
         directory: Where relative paths start. The current directory by default.
         hook_timeout: Seconds that one hook may take. A hook that takes longer, or raises, denies the call; after the
-            tool has run, its result is withheld.
+            tool has run, the client gets an error instead of its result.
         call_ids: Patterns of the names of tools that receive the id of the call, whatever their schema is.
         keeping: Which clients share a session, and when sessions end.
         resolver: Finds the modules by their `source`.

@@ -26,7 +26,7 @@ _NAME_WORDS = {
     "tool": "tool", "tools": "tool", "hook": "hook", "hooks": "hook", "provider": "provider", "loop": "orchestrator",
     "orchestrator": "orchestrator", "context": "context",
 }  # fmt: skip
-"""The types that words in a module's name stand for."""
+"""The types that words in a module's name mean."""
 _GUESS_ORDER = ("tool", "provider", "orchestrator", "context", "hook")
 _POOLS = ("AnyIO worker thread", "asyncio_", "uvloop_", "ThreadPoolExecutor-")
 """Prefixes of the names of idle pool threads, which end with the interpreter."""
@@ -89,7 +89,7 @@ def _record_all(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class RecordingConfig(dict[str, Any]):
-    """A configuration that records in `read` which keys were read; `*` stands for all keys."""
+    """A configuration that records in `read` which keys were read; `*` means all keys."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         super().__init__(given)
