@@ -54,10 +54,12 @@ class Checkout:
 
     @property
     def files(self) -> Path:
+        """The files of the commit."""
         return self.folder / "files"
 
     @property
     def sites(self) -> Path:
+        """The folder of installed packages."""
         return self.folder / "sites"
 
     @property

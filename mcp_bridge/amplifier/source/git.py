@@ -73,6 +73,7 @@ class Address:
 
     @property
     def scheme(self) -> str:
+        """The scheme of the repository's URL."""
         return self.url.partition(":")[0]
 
     def is_allowed(self, patterns: Sequence[str]) -> bool:

@@ -57,6 +57,7 @@ class Entry:
         return cls(commit=commit, hash=content, used_by=tuple(lists[0]), installed=tuple(lists[1]))
 
     def data(self) -> dict[str, Any]:
+        """The entry as JSON-ready data."""
         data: dict[str, Any] = {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
         return data | ({"installed": list(self.installed)} if self.installed else {})
 

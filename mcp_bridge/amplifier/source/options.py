@@ -121,6 +121,7 @@ class AmplifierOptions(Frame):
         return directory.resolve() / Path(self.modules).expanduser() if self.modules is not None else None
 
     def default_name(self) -> str:
+        """The name of a source that the settings do not name."""
         return "amplifier"
 
 

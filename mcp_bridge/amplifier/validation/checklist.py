@@ -48,6 +48,7 @@ class Finding:
     advice: str = ""
 
     def to_dict(self) -> dict[str, Any]:
+        """The finding and its item as one flat, JSON-ready dict."""
         return {**asdict(self.item), "state": self.state, "found": self.found, "advice": self.advice}
 
 
@@ -64,6 +65,7 @@ class Findings:
             self._known[item] = (state, found, advice)
 
     def failed(self, item: str) -> bool:
+        """Whether an item has failed."""
         return self._known.get(item, ("",))[0] == "failed"
 
     def told(self, kind: str | None) -> list[Finding]:

@@ -52,6 +52,7 @@ class Step:
 
     @property
     def key(self) -> str:
+        """Identifies the step among those of an examination."""
         return f"{self.item}:{self.subject}"
 
 
@@ -140,6 +141,7 @@ class LogCounter(logging.Handler):
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Count a record."""
         if record.name.partition(".")[0] not in _OWN_LOGGERS:
             self.count += 1
 

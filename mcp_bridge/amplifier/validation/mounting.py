@@ -41,6 +41,7 @@ class RecordingCoordinator(TestCoordinator):
         self.cleanups: list[Callable[[], Any]] = []
 
     def register_cleanup(self, cleanup: Any) -> None:
+        """Record a cleanup."""
         if callable(cleanup):
             self.cleanups.append(cleanup)
 
