@@ -116,34 +116,42 @@ class LineWriter(QueueHandler):
         self._max_pending = max_pending
         self._counts = threading.Lock()  # not the handler's, which `logging.shutdown` holds while it closes
         self._pending = self._dropped = 0
+        self._newest: logging.LogRecord | None = None
         self._listener: _LineListener | None = None
 
     def write(self, path: Path, line: bytes) -> None:
         """Queue a line, which ends in a newline. Returns at once, in any thread."""
-        self.handle(logging.makeLogRecord({"name": str(path), "msg": line}))
+        name = str(path)
+        with self._counts:
+            if self._pending and self._pending + len(line) > self._max_pending:
+                self._dropped += 1
+                return
+            self._pending += len(line)
+            if self._newest is not None and self._newest.name == name:
+                lines: Any = self._newest.msg
+                lines.append(line)  # a burst of lines is one write
+                return
+            record = self._newest = logging.makeLogRecord({"name": name, "msg": [line]})
+        self.handle(record)
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Queue the record as it is: its message is bytes already."""
+        """Queue the record as it is: its message is a list of lines."""
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue a record, or drop it where too much is pending. Runs under the handler's lock."""
-        with self._counts:
-            size = len(record.msg)
-            if self._pending and self._pending + size > self._max_pending:
-                self._dropped += 1
-                return
-            self._pending += size
+        """Queue a record, and start the thread with the first one. Runs under the handler's lock."""
         if self._listener is None:
             self.queue = SimpleQueue()  # a listener that was abandoned still reads the old one
             self._listener = _LineListener(self, self._files)
             self._listener.start()
         super().enqueue(record)
 
-    def release_bytes(self, record: logging.LogRecord) -> int:
-        """Subtract a record from the pending bytes; return how many lines were dropped since the last call."""
+    def take(self, record: logging.LogRecord) -> int:
+        """Close a record, which is written now, to more lines. Return how many were dropped since the last record."""
         with self._counts:
-            self._pending -= len(record.msg)
+            if record is self._newest:
+                self._newest = None
+            self._pending -= sum(map(len, record.msg))
             dropped, self._dropped = self._dropped, 0
         return dropped
 
@@ -152,6 +160,8 @@ class LineWriter(QueueHandler):
         self.acquire()
         listener, self._listener = self._listener, None
         self.release()
+        with self._counts:
+            self._newest = None
         if listener is not None:
             stopping = threading.Thread(target=listener.stop, daemon=True)  # `stop` itself has no timeout
             stopping.start()
@@ -167,7 +177,7 @@ class _LineListener(QueueListener):
         self._writer = writer
 
     def handle(self, record: logging.LogRecord) -> None:
-        if dropped := self._writer.release_bytes(record):
+        if dropped := self._writer.take(record):
             logger.error("%d events were dropped: they come faster than they can be written", dropped)
         super().handle(record)
 
@@ -184,12 +194,12 @@ class SharedFileHandler(RotatingFileHandler):
         self._is_failing = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Append the record's message, which is bytes, and rotate the file first where it is full."""
+        """Append the record's lines, and rotate the file wherever it is full."""
         self.baseFilename = record.name
+        lines: Any = record.msg
         try:
-            Path(record.name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            while not self._append(record.msg):
-                pass
+            while lines:
+                lines = self._append(lines)
         except OSError as error:
             if not self._is_failing:
                 logger.error("%s cannot be written, and events are dropped: %s", record.name, error.strerror or error)
@@ -197,40 +207,48 @@ class SharedFileHandler(RotatingFileHandler):
         else:
             self._is_failing = False
 
-    def _append(self, line: Any) -> bool:
-        """Append a line. Return False where the file was rotated instead."""
-        with _open_locked(self.baseFilename) as file:
-            status = os.fstat(file)
-            size = status.st_size if stat.S_ISREG(status.st_mode) else 0
-            if size and size + len(line) > self.maxBytes:
-                self.doRollover()
-                return False
+    def _append(self, lines: list[bytes]) -> list[bytes]:
+        """Append the lines that the file has room for. Rotate it where there are more, and return those."""
+        with _open_locked(self.baseFilename) as (file, status):
+            size, count = status.st_size, 0
+            is_endless = not stat.S_ISREG(status.st_mode)
+            while count < len(lines) and (is_endless or not size or size + len(lines[count]) <= self.maxBytes):
+                size += len(lines[count])
+                count += 1
+            data = b"".join(lines[:count])
             try:
-                while line:
-                    line = line[os.write(file, line) :]
+                while data:
+                    data = data[os.write(file, data) :]
             except OSError:
                 with contextlib.suppress(OSError):
-                    os.ftruncate(file, size)  # half a line would corrupt the next one
+                    os.ftruncate(file, status.st_size)  # half a line would corrupt the next one
                 raise
-            return True
+            if count < len(lines):
+                self.doRollover()
+        return lines[count:]
 
 
 @contextlib.contextmanager
-def _open_locked(path: str) -> Iterator[int]:
+def _open_locked(path: str) -> Iterator[tuple[int, os.stat_result]]:
     while True:
-        file = os.open(path, _OPEN_FLAGS, 0o600)
+        try:
+            file = os.open(path, _OPEN_FLAGS, 0o600)
+        except FileNotFoundError:
+            Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(path, _OPEN_FLAGS, 0o600)
         try:
             _lock(file)
-            if _is_current(path, file):  # another process may have rotated it meanwhile
-                yield file
+            status = os.fstat(file)
+            if _is_current(path, status):  # another process may have rotated it meanwhile
+                yield file, status
                 return
         finally:
             os.close(file)  # releases the lock
 
 
-def _is_current(path: str, file: int) -> bool:
+def _is_current(path: str, status: os.stat_result) -> bool:
     with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.stat(path), os.fstat(file))
+        return os.path.samestat(os.stat(path), status)
     return False
 
 
