@@ -12,7 +12,7 @@ from mcp_bridge.cli.target import SETTINGS, find
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
 
 if TYPE_CHECKING:
-    from mcp_bridge.amplifier.source.locking import Locked, Outcome, Wanted
+    from mcp_bridge.amplifier.source.lock_file import Locked, Outcome, Wanted
     from mcp_bridge.amplifier.source.options import AmplifierOptions
     from mcp_bridge.settings import Settings, SourceSettings
 
@@ -22,8 +22,7 @@ def lock(path: Path | None, *, update: bool, as_json: bool) -> None:
 
     Raises ConfigError for settings that cannot be used, or that name what they do not allow.
     """
-    from mcp_bridge.amplifier.source.lock_file import LockFile
-    from mcp_bridge.amplifier.source.locking import Locking
+    from mcp_bridge.amplifier.source.lock_file import LockFile, Locking
     from mcp_bridge.settings import load
 
     path = find(path)
@@ -33,16 +32,16 @@ def lock(path: Path | None, *, update: bool, as_json: bool) -> None:
     settings = load(path, os.environ)
     wanted = _wanted(settings)
     found = LockFile.of(settings.directory)
-    said = (lambda text: None) if as_json else say
-    outcome = Locking(found, path.name, update=update, said=said).run(wanted)
+    report = (lambda text: None) if as_json else say
+    outcome = Locking(found, path.name, update=update, report=report).run(wanted)
     _tell(outcome, found.path, as_json=as_json)
     raise SystemExit(Exit.FAILED if outcome.failed else Exit.OK)
 
 
 def _wanted(settings: Settings) -> list[Wanted]:
     """The modules from git of all plans. Raises ConfigError that names each which is not allowed, with its line."""
-    from mcp_bridge.amplifier.source.addresses import parsed
-    from mcp_bridge.amplifier.source.locking import Wanted
+    from mcp_bridge.amplifier.source.git import parsed
+    from mcp_bridge.amplifier.source.lock_file import Wanted
     from mcp_bridge.documents.document import combined
 
     wanted, errors = [], []
@@ -76,7 +75,7 @@ def _options(source: SourceSettings) -> AmplifierOptions | None:
 
 def _named(options: AmplifierOptions) -> Iterator[tuple[tuple[str | int, ...], str]]:
     from mcp_bridge.amplifier.plan import read
-    from mcp_bridge.amplifier.source.addresses import is_git
+    from mcp_bridge.amplifier.source.git import is_git
 
     plan, _ = read(options.plan)
     for spec in plan.everything():

@@ -13,7 +13,7 @@ import threading
 from types import TracebackType
 from typing import IO, Any, Self
 
-from mcp_bridge.amplifier.validation.findings import Findings
+from mcp_bridge.amplifier.validation.checklist import Findings
 from mcp_bridge.amplifier.validation.structure import Subject
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.isolation import system

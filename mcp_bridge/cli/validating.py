@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleNotFoundError
-from mcp_bridge.amplifier.validation.findings import Finding, Findings, named
+from mcp_bridge.amplifier.validation.checklist import Finding, Findings, named
 from mcp_bridge.amplifier.validation.structure import look, subject_of
 from mcp_bridge.cli.exits import Exit, counted, escaped, say
 from mcp_bridge.cli.probing import Examination

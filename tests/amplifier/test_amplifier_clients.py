@@ -310,8 +310,8 @@ async def test_once_a_source_has_ended_calls_are_denied_where_its_modules_had_ho
 @BOTH_HOSTS
 async def test_a_session_that_made_room_is_let_go_though_its_client_stays(tmp_path: Path) -> None:
     noting, made = Noting(tmp_path, most=1), []
-    make = noting.source.sessions._make
-    noting.source.sessions._make = lambda folder: made.append(make(folder)) or made[-1]  # type: ignore[func-returns-value]
+    make = noting.source.sessions._create
+    noting.source.sessions._create = lambda folder: made.append(make(folder)) or made[-1]  # type: ignore[func-returns-value]
     async with two(noting, "legacy") as (one, other):
         for client in (one, other, one):
             await noted(client, "a")

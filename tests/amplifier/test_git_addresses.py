@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge.amplifier import ModuleNotFoundError
-from mcp_bridge.amplifier.source.addresses import Address, is_git, parsed
+from mcp_bridge.amplifier.source.git import Address, is_git, parsed
 
 
 @pytest.mark.parametrize(
@@ -41,25 +41,25 @@ def test_an_address_says_which_repository_which_commit_and_where_in_it(
     [
         ("git+http://host/a", "'http'"),
         ("git+ext::sh -c touch% /tmp/x", "spaces"),
-        ("git+--upload-pack=x", "is reached by ''"),
-        ("git+https:///a", "has no host"),
-        ("git+https://-oProxyCommand=x/a", "has no host"),
-        ("git+ssh://-oProxyCommand=x/a", "has no host"),
-        ("git+ssh://-oProxyCommand=x@host/a", "has no such user"),
-        ("git+https://host%2F/a", "has no host"),
-        ("git+https://hóst/a", "has no host"),
-        ("git+https://host:port/a", "has no host"),
+        ("git+--upload-pack=x", "has the scheme ''"),
+        ("git+https:///a", "has no valid host"),
+        ("git+https://-oProxyCommand=x/a", "has no valid host"),
+        ("git+ssh://-oProxyCommand=x/a", "has no valid host"),
+        ("git+ssh://-oProxyCommand=x@host/a", "has an invalid user"),
+        ("git+https://host%2F/a", "has no valid host"),
+        ("git+https://hóst/a", "has no valid host"),
+        ("git+https://host:port/a", "has no valid host"),
         ("git+https://[::1/a", "cannot be read"),
         ("git+https://host/a?token=x", "has a query"),
         ("git+https://host/a?", "has a query"),
         ("git+https://host\\@other/a", "backslashes"),
         ("git+https://host/a\n", "control characters"),
-        ("git+https://host", "has no whole path"),
-        ("git+https://host/org/%2e%2E/other/a", "steps such as '..'"),
-        ("git+https://host/org%2F..%2Fother", "steps such as '..'"),
-        ("git+https://host/org/./a", "steps such as '..'"),
-        ("git+https://host/org//a", "steps such as '..'"),
-        ("git+file:a", "no whole path"),
+        ("git+https://host", "has no absolute path"),
+        ("git+https://host/org/%2e%2E/other/a", "segments such as '..'"),
+        ("git+https://host/org%2F..%2Fother", "segments such as '..'"),
+        ("git+https://host/org/./a", "segments such as '..'"),
+        ("git+https://host/org//a", "segments such as '..'"),
+        ("git+file:a", "no absolute path"),
         ("git+file://host/a", "not absolute"),
         ("git+file://../a", "not absolute"),
         ("git+https://host/a@", "''"),

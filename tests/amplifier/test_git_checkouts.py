@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.amplifier.source.addresses import parsed
 from mcp_bridge.amplifier.source.checkouts import (
     Checkouts,
     check_links,
-    default_folder,
-    digest,
-    put,
-    without_compiled,
+    get_default_folder,
+    hash_files,
+    move_into_place,
+    remove_compiled,
 )
+from mcp_bridge.amplifier.source.git import parsed
 from tests.kits.amplifier.amplifier_modules import written
 
 FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
@@ -38,11 +38,11 @@ def test_the_digest_is_that_of_names_and_contents_alone(folder: Path, tmp_path: 
     again = written(tmp_path / "again", dict(reversed(FILES.items())))
     (again / "link").symlink_to("b/c.py")
     os.utime(again / "a.py", (1, 1))
-    assert digest(again) == digest(folder)
+    assert hash_files(again) == hash_files(folder)
     # How it is made is a promise: it stands in lock files.
     fixed = written(tmp_path / "fixed", {"a.py": "a = 1\n"})
     expected = hashlib.sha256(b"0 4 6\na.py\na = 1\n").hexdigest()
-    assert digest(fixed) == f"sha256:{expected}"
+    assert hash_files(fixed) == f"sha256:{expected}"
 
 
 @pytest.mark.parametrize(
@@ -65,19 +65,19 @@ def test_the_digest_is_that_of_names_and_contents_alone(folder: Path, tmp_path: 
     ],
 )
 def test_every_change_of_a_file_changes_the_digest(change: str, folder: Path) -> None:
-    before = digest(folder)
+    before = hash_files(folder)
     assert os.system(f"cd {folder} && {change}") == 0
-    assert digest(folder) != before
+    assert hash_files(folder) != before
 
 
 def test_what_python_compiles_does_not_change_the_digest_and_is_removed(folder: Path) -> None:
-    before = digest(folder)
+    before = hash_files(folder)
     written(folder, {"__pycache__/a.cpython-311.pyc": "x", "b/__pycache__/deep/c.pyc": "x"})
-    assert digest(folder) == before
+    assert hash_files(folder) == before
     (folder / "empty" / "__pycache__").symlink_to("../b")
-    without_compiled(folder)
+    remove_compiled(folder)
     assert not list(folder.rglob("__pycache__"))
-    assert digest(folder) == before
+    assert hash_files(folder) == before
     assert (folder / "b" / "c.py").exists()
 
 
@@ -92,11 +92,11 @@ def test_what_another_bridge_removes_at_the_same_time_is_gone_all_the_same(
 
     written(folder, {"__pycache__/a.pyc": "x"})
     monkeypatch.setattr(shutil, "rmtree", late)
-    without_compiled(folder)
+    remove_compiled(folder)
     monkeypatch.setattr(shutil, "rmtree", lambda path: os.unlink(path))
     written(folder, {"__pycache__/a.pyc": "x"})
     with pytest.raises(OSError, match="__pycache__"):
-        without_compiled(folder)
+        remove_compiled(folder)
 
 
 @pytest.mark.parametrize("target", ["a.py", "b", "b/../a.py", "gone", "./b/c.py"])
@@ -122,7 +122,7 @@ def test_a_folder_that_is_a_link_out_is_refused_and_not_walked_into(folder: Path
     (folder / "b" / "home").symlink_to("/")
     with pytest.raises(ModuleLoadError, match="'b/home' is a link to /"):
         check_links(folder, "git+https://host/x")
-    digest(folder)
+    hash_files(folder)
 
 
 def test_commits_have_their_places_by_repository(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_commits_have_their_places_by_repository(tmp_path: Path) -> None:
         f"git+https://host/{'x' * 300}/one",
         f"git+https://host/{'y' * 300}/one",
     ]
-    places = [checkouts.of(parsed(uri), commit).folder for uri in uris]
+    places = [checkouts.locate(parsed(uri), commit).folder for uri in uris]
     assert len(set(places)) == len(uris)
-    assert checkouts.of(parsed(f"{uris[0]}@main#subdirectory=x"), commit).folder == places[0]
+    assert checkouts.locate(parsed(f"{uris[0]}@main#subdirectory=x"), commit).folder == places[0]
     for place in places:
         assert place.name == commit
         assert place.parent.parent == tmp_path
@@ -149,22 +149,22 @@ def test_commits_have_their_places_by_repository(tmp_path: Path) -> None:
 def test_a_folder_is_put_whole_in_place_of_what_was_there(tmp_path: Path) -> None:
     checkouts, place = Checkouts(tmp_path / "kept"), tmp_path / "kept" / "name" / "commit" / "files"
     for text in ("one", "two"):
-        with checkouts.room() as room:
-            put(written(room / "files", {"a.py": text}), place, room)
+        with checkouts.create_temporary_folder() as room:
+            move_into_place(written(room / "files", {"a.py": text}), place, room)
         assert (place / "a.py").read_text() == text
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["name"]
 
 
 def test_what_fails_leaves_nothing_and_what_was_cut_off_is_thrown_away_later(tmp_path: Path) -> None:
     checkouts = Checkouts(tmp_path / "kept")
-    with pytest.raises(ZeroDivisionError), checkouts.room() as room:
+    with pytest.raises(ZeroDivisionError), checkouts.create_temporary_folder() as room:
         written(room, {"files/a.py": str(1 / 0)})
     assert list((tmp_path / "kept").iterdir()) == []
     old, new = (tmp_path / "kept" / f".partial-{name}" for name in ("old", "new"))
     for left in (old, new):
         written(left, {"files/a.py": ""})
     os.utime(old, (time.time() - 2 * 24 * 3600,) * 2)
-    with checkouts.room():
+    with checkouts.create_temporary_folder():
         assert not old.exists()
         assert new.exists()
 
@@ -172,14 +172,14 @@ def test_what_fails_leaves_nothing_and_what_was_cut_off_is_thrown_away_later(tmp
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     written(tmp_path, {"file": ""})
     with (
-        pytest.raises(ModuleLoadError, match="file/kept: modules cannot be kept there: "),
-        Checkouts(tmp_path / "file" / "kept").room(),
+        pytest.raises(ModuleLoadError, match="file/kept: modules cannot be stored there: "),
+        Checkouts(tmp_path / "file" / "kept").create_temporary_folder(),
     ):
         raise AssertionError("there is no room")
 
 
 def test_without_settings_they_are_kept_among_the_users_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_folder().name == "modules"
-    assert default_folder().parent.name == "mcp-bridge"
-    assert Checkouts().folder == default_folder()
+    assert get_default_folder().name == "modules"
+    assert get_default_folder().parent.name == "mcp-bridge"
+    assert Checkouts().folder == get_default_folder()

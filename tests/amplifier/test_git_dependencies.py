@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.amplifier.source import dependencies
-from mcp_bridge.amplifier.source.dependencies import (
-    agree,
+from mcp_bridge.amplifier.source import checkouts
+from mcp_bridge.amplifier.source.checkouts import (
     check_python,
-    clashing,
+    describe_clashes,
+    find_missing,
+    get_packages_folder,
+    has_same_versions,
     install,
-    missing,
-    needed,
-    present,
-    site_of,
+    list_installed,
+    read_requirements,
 )
 from tests.kits.amplifier.amplifier_modules import written
 from tests.kits.amplifier.git_repositories import only_from, wheel
@@ -33,12 +33,12 @@ URI = "git+https://host/x@main"
 def declared(folder: Path, *lines: str, more: str = "") -> list[Any]:
     """What a module with these dependencies needs here."""
     project = f'[project]\nname = "x"\nversion = "1"\ndependencies = {list(lines)}\n{more}'
-    return needed(written(folder, {"pyproject.toml": project}), URI)
+    return read_requirements(written(folder, {"pyproject.toml": project}), URI)
 
 
 def test_dependencies_are_those_of_pyproject_that_hold_here(tmp_path: Path) -> None:
-    assert needed(tmp_path, URI) == []
-    assert needed(written(tmp_path / "poetry", {"pyproject.toml": "[tool.poetry]\nname = 'x'\n"}), URI) == []
+    assert read_requirements(tmp_path, URI) == []
+    assert read_requirements(written(tmp_path / "poetry", {"pyproject.toml": "[tool.poetry]\nname = 'x'\n"}), URI) == []
     assert declared(tmp_path) == []
     found = declared(tmp_path, "one>=1,<2", "two; python_version < '3'", "three; python_version > '3'", "four[x]")
     assert [one.name for one in found] == ["one", "three", "four"]
@@ -51,7 +51,7 @@ def test_amplifiers_core_is_nothing_that_is_installed_for_a_module(line: str, tm
 
 def both(folder: Path) -> None:
     """Look at all that a module's pyproject.toml says."""
-    needed(folder, URI)
+    read_requirements(folder, URI)
     check_python(folder, URI)
 
 
@@ -75,8 +75,8 @@ def test_a_pyproject_that_cannot_be_followed_is_told(text: str, said: str, tmp_p
 
 def test_what_is_installed_is_not_missing_and_its_version_may_clash(tmp_path: Path) -> None:
     found = declared(tmp_path, "pytest", "PyTest>=1", "pytest<1", "no-such-thing>=1")
-    assert [str(one) for one in missing(found, sys.path)] == ["no-such-thing>=1"]
-    assert clashing(found, sys.path) == [f"pytest<1, where {version('pytest')} is installed"]
+    assert [str(one) for one in find_missing(found, sys.path)] == ["no-such-thing>=1"]
+    assert describe_clashes(found, sys.path) == [f"pytest<1, where {version('pytest')} is installed"]
 
 
 def test_what_an_extra_needs_is_needed(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_an_extra_needs_is_needed(tmp_path: Path) -> None:
     with (site / "mine-1.0.dist-info" / "METADATA").open("a") as file:
         file.writelines(f"Requires-Dist: {one}\n" for one in needs)
     found = declared(tmp_path, "mine", "mine[more]", "mine[none]")
-    assert [str(one) for one in missing(found, [str(site)])] == ["mine[more]"]
+    assert [str(one) for one in find_missing(found, [str(site)])] == ["mine[more]"]
 
 
 def test_pip_installs_wheels_but_amplifiers_core_into_a_folder_without_running_or_compiling_them(
@@ -102,14 +102,14 @@ def test_pip_installs_wheels_but_amplifiers_core_into_a_folder_without_running_o
     )
     wheel(tmp_path / "wheels", "deeper_words", "2.0", {"deeper_words/__init__.py": ""})
     wheel(tmp_path / "wheels", "amplifier_core", "7.0", {"amplifier_core/__init__.py": ""})
-    monkeypatch.setattr(dependencies, "_here", list)
+    monkeypatch.setattr(checkouts, "_list_environment", list)
     for name in ("PIP_TARGET", "PIP_PREFIX"):
         monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.chdir(written(tmp_path / "here", {"pip.py": "raise SystemExit('not pip')"}))
     site = tmp_path / "room" / "site"
     install(declared(tmp_path, "needed-words>=1"), site, URI)
-    assert present(site) == ["deeper_words==2.0", "needed_words==1.5"]
+    assert list_installed(site) == ["deeper_words==2.0", "needed_words==1.5"]
     assert not list(site.glob("amplifier_core*"))
     assert (site / "needed_words.py").read_text() == "HELLO = 1"
     assert not list(site.rglob("*.pyc"))
@@ -122,9 +122,9 @@ def test_versions_that_are_known_are_installed_again(tmp_path: Path, monkeypatch
         wheel(tmp_path / "wheels", "needed_words", number, {"needed_words.py": ""})
     known = ["needed_words==1.0", "unused==7"]
     install(declared(tmp_path, "needed-words"), tmp_path / "site", URI, known)
-    assert present(tmp_path / "site") == ["needed_words==1.0"]
-    assert agree(present(tmp_path / "site"), known)
-    assert not agree(["needed_words==2.0"], known)
+    assert list_installed(tmp_path / "site") == ["needed_words==1.0"]
+    assert has_same_versions(list_installed(tmp_path / "site"), known)
+    assert not has_same_versions(["needed_words==2.0"], known)
 
 
 def test_what_the_bridge_has_holds_for_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_a_pip_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_each_python_and_each_module_of_a_checkout_has_its_own(tmp_path: Path) -> None:
-    places = {site_of(tmp_path, part) for part in ("", "a", "a/b", "a%2Fb", "top")}
+    places = {get_packages_folder(tmp_path, part) for part in ("", "a", "a/b", "a%2Fb", "top")}
     assert len(places) >= 4
     assert all(str(sys.implementation.cache_tag) in str(place.relative_to(tmp_path)) for place in places)
     assert all(os.sep not in place.name for place in places)

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.amplifier.source.addresses import parsed
-from mcp_bridge.amplifier.source.fetching import Git
+from mcp_bridge.amplifier.source.git import Git, parsed
 from tests.kits.amplifier.git_repositories import GIT, Repository, says
 
 
@@ -171,7 +170,7 @@ def test_an_empty_repository_and_none_at_all_are_told(tmp_path: Path) -> None:
 def test_a_commit_that_is_not_there_or_is_none_is_told(repository: Repository, tmp_path: Path) -> None:
     tree = repository.git("rev-parse", "HEAD^{tree}")
     for number, (commit, said) in enumerate(
-        (("0" * 40, "the repository has no commit 0{40}"), (tree, f"{tree} is no commit"))
+        (("0" * 40, "the repository has no commit 0{40}"), (tree, f"{tree} is not a commit"))
     ):
         with pytest.raises(ModuleLoadError, match=said):
             fetched(Git(), f"{repository.uri}@{commit}", tmp_path / f"out{number}")
@@ -269,7 +268,7 @@ def test_a_git_that_cannot_be_kept_from_settings_is_refused(tmp_path: Path) -> N
 
 def test_a_git_that_hangs_is_ended_with_all_that_it_started(repository: Repository, tmp_path: Path) -> None:
     with held(tmp_path / "pipe"):
-        git = Git(stand_in(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"), patience=3)
+        git = Git(stand_in(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"), timeout=3)
         with pytest.raises(ModuleLoadError, match=r"git took longer than 3 seconds"):
             git.commit_of(parsed(repository.uri))
 
@@ -279,7 +278,7 @@ def test_what_git_says_is_told_and_only_the_end_of_it(repository: Repository, tm
     with pytest.raises(ModuleLoadError, match=r"main: line 3; line 4; line 5; line 6$"):
         git.commit_of(parsed(f"{repository.uri}@main"))
     (tmp_path / "bin" / "git").write_text("#!/bin/sh\nexit 7\n")
-    with pytest.raises(ModuleLoadError, match="git ended with 7"):
+    with pytest.raises(ModuleLoadError, match="git exited with 7"):
         git.commit_of(parsed(repository.uri))
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.amplifier.source import locking, resolver
-from mcp_bridge.amplifier.source.fetching import Git
+from mcp_bridge.amplifier.source import lock_file, resolver
+from mcp_bridge.amplifier.source.git import Git
 from mcp_bridge.amplifier.source.lock_file import Entry, LockFile
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.testing import connect
@@ -226,7 +226,7 @@ async def test_a_hostile_address_is_told_and_the_other_modules_are_served(tmp_pa
         assert (await client.call_tool("one", {})).content[0].text == "first"
     first, second = bridge.problems["amplifier"]
     assert "spaces" in first
-    assert "steps such as" in second
+    assert "segments such as" in second
 
 
 def test_a_commit_with_a_link_out_of_it_is_refused(place: Place, repository: Repository) -> None:
@@ -253,11 +253,11 @@ def test_a_repository_that_gives_other_files_than_were_locked_is_an_error(
     entry = place.locked().locked[0].entry
     place.lock.write({uri: Entry(commit=entry.commit, hash=f"sha256:{'0' * 64}", used_by=entry.used_by)})
     (failed,) = place.locked().failed
-    assert "are others than were locked" in failed
+    assert "differ from those that were locked" in failed
     assert place.lock.modules[uri].hash == f"sha256:{'0' * 64}"
     place.kept.rename(tmp_path / "away")
     (failed,) = place.locked(update=True).failed
-    assert "are others than were locked" in failed
+    assert "differ from those that were locked" in failed
     assert not list(place.kept.iterdir())
 
 
@@ -274,7 +274,7 @@ def test_two_entries_of_one_commit_cannot_have_different_files(tmp_path: Path, r
 def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
     place: Place, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = locking.put
+    real = lock_file.move_into_place
 
     def late(made: Path, to: Path, room: Path) -> None:
         shutil.copytree(made, to)
@@ -283,11 +283,11 @@ def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
     def full(made: Path, to: Path, room: Path) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(locking, "put", full)
+    monkeypatch.setattr(lock_file, "move_into_place", full)
     assert place.locked().failed == ["No space left on device"]
-    monkeypatch.setattr(locking, "put", late)
+    monkeypatch.setattr(lock_file, "move_into_place", late)
     assert place.locked().failed == ()
-    monkeypatch.setattr(locking, "put", real)
+    monkeypatch.setattr(lock_file, "move_into_place", real)
     assert "first" in (place.files(uri) / "one.py").read_text()
 
 
@@ -416,7 +416,7 @@ async def test_while_hooks_from_git_are_not_in_place_every_call_is_denied(
     text = place.file.read_text().replace("tools:", "tools: [one]\n      hooks:")
     written(place.folder, {"mine.yaml": text, "one.py": says("one", "first")})
     (denied,) = await said(place)
-    assert "the hooks of 'hook' are not in place, and nothing runs without them" in denied
+    assert "the hooks of 'hook' are not in place, so every call is denied" in denied
     place.locked()
     assert await said(place) == ["first"]
 
@@ -425,8 +425,8 @@ async def test_the_files_are_looked_at_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, repository: Repository, tmp_path: Path
 ) -> None:
     seen: list[Path] = []
-    real = resolver.digest
-    monkeypatch.setattr(resolver, "digest", lambda folder: (seen.append(folder), real(folder))[1])
+    real = resolver.hash_files
+    monkeypatch.setattr(resolver, "hash_files", lambda folder: (seen.append(folder), real(folder))[1])
     both = Place(tmp_path / "place", {"one": f"{repository.uri}@main", "again": f"{repository.uri}"})
     both.locked()
     bridge = both.bridge()

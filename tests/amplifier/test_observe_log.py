@@ -13,7 +13,7 @@ from mcp.client import Client
 
 from mcp_bridge.amplifier import HookRegistry, ModuleCoordinator
 from mcp_bridge.amplifier.events import ALL_EVENTS
-from mcp_bridge.amplifier.source.recording import Recording, record, without_secrets
+from mcp_bridge.amplifier.source.events_log import EventsLog, format_event, redact_config
 from mcp_bridge.amplifier.source.sessions import Keeping
 from mcp_bridge.amplifier.testing import create_test_coordinator
 from mcp_bridge.app.factory import from_settings
@@ -163,8 +163,8 @@ async def test_secrets_are_in_no_line_and_modules_have_them_all_the_same(tmp_pat
 
 
 def test_a_plan_that_cannot_be_read_is_not_told() -> None:
-    assert without_secrets({"a": [{"token": "x", "tokens": ["y"]}]}) == {"a": [{"token": "[secret]", "tokens": ["y"]}]}
-    assert without_secrets({"loop": loop()}) == {}
+    assert redact_config({"a": [{"token": "x", "tokens": ["y"]}]}) == {"a": [{"token": "[secret]", "tokens": ["y"]}]}
+    assert redact_config({"loop": loop()}) == {}
 
 
 async def test_no_value_breaks_a_line_or_writes_another(tmp_path: Path) -> None:
@@ -196,24 +196,24 @@ def loop() -> list[Any]:
 
 @pytest.mark.parametrize("odd", [Odd(), loop()])
 async def test_data_that_cannot_be_read_is_told_so_and_stops_nothing(odd: Any, tmp_path: Path) -> None:
-    recording = Recording(tmp_path / "log", Redactor())
+    log = EventsLog(tmp_path / "log", Redactor())
     coordinator = ModuleCoordinator(hooks=HookRegistry(fail_closed=ALL_EVENTS))
-    recording.begin(coordinator)
+    log.record_standard_events(coordinator)
     assert (await coordinator.hooks.emit("tool:pre", {"odd": odd})).action == "continue"
-    recording.end()
+    log.close()
     [line] = lines(tmp_path / "log")
     assert (line["session_id"], line["lvl"]) == (coordinator.session_id, "ERROR")
     assert line["error"]["type"] == "Unreadable"
 
 
-async def test_every_standard_event_is_written_and_the_recording_decides_nothing(tmp_path: Path) -> None:
-    recording = Recording(tmp_path / "log", Redactor())
+async def test_every_standard_event_is_written_and_the_log_decides_nothing(tmp_path: Path) -> None:
+    log = EventsLog(tmp_path / "log", Redactor())
     coordinator = create_test_coordinator()
-    recording.begin(coordinator)
-    await recording.ready(coordinator)
+    log.record_standard_events(coordinator)
+    await log.record_module_events(coordinator)
     for event in ALL_EVENTS:
         assert (await coordinator.hooks.emit(event, {"a": 1})).action == "continue"
-    recording.end()
+    log.close()
     assert [line["event"] for line in lines(tmp_path / "log")] == list(ALL_EVENTS)
 
 
@@ -233,14 +233,14 @@ TOP = ["redaction", "status", "duration_ms", "module", "component", "error", "re
     ],
 )
 def test_levels_are_those_of_hooks_logging(event: str, data: dict[str, Any], level: str) -> None:
-    assert record(event, data)["lvl"] == level
+    assert format_event(event, data)["lvl"] == level
 
 
 def test_fields_that_hooks_logging_keeps_beside_the_data_are_there() -> None:
-    made = record("x", {**dict.fromkeys(TOP, 1), "session_id": "s", "other": 2, "parent_id": None})
+    made = format_event("x", {**dict.fromkeys(TOP, 1), "session_id": "s", "other": 2, "parent_id": None})
     assert list(made) == ["ts", "lvl", "schema", "event", *TOP, "session_id", "data"]
     assert made["data"] == {"other": 2, "parent_id": None}
-    assert "data" not in record("x", {"session_id": "s"})
+    assert "data" not in format_event("x", {"session_id": "s"})
 
 
 async def test_a_disk_that_fails_costs_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from mcp_bridge.amplifier.source import contributions
+from mcp_bridge.amplifier.source import status
 from mcp_bridge.amplifier.source.sessions import Keeping
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE
 from tests.kits.amplifier.observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
@@ -151,7 +151,7 @@ async def test_contributions_are_collected_when_they_are_read_and_what_fails_is_
 async def test_a_contributor_that_hangs_keeps_no_other_from_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contributions, "PATIENCE", 0.05)
+    monkeypatch.setattr(status, "PATIENCE", 0.05)
     text = """
 import anyio
 async def mount(c, d):

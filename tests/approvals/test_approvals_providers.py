@@ -16,7 +16,7 @@ from mcp_bridge.amplifier.governance.approval import Asking
 from mcp_bridge.amplifier.interfaces import ApprovalProvider, ApprovalRequest
 from mcp_bridge.amplifier.plan import read
 from mcp_bridge.amplifier.source import AmplifierSource
-from mcp_bridge.amplifier.source.approving import CAPABILITY, Provider, register
+from mcp_bridge.amplifier.source.approval_provider import CAPABILITY, Provider, register
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.approvals.audit import Audit
 from mcp_bridge.approvals.policy import Policy
@@ -115,7 +115,7 @@ async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp
     if choice == ONCE:
         assert texts(result) == ["ran ls"]
     else:
-        assert texts(result) == ["Tool 'bash' was denied: A person at the client declined this."]
+        assert texts(result) == ["Tool 'bash' was denied: The user at the client declined this."]
 
 
 async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_path: Path, forgotten: None) -> None:
@@ -160,7 +160,7 @@ async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Pat
 async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
     async with connect(bridge_in(tmp_path), mode=mode) as client:
         said = texts(await run(client))
-    assert said == ["Tool 'bash' was denied: A person has to allow this, and nobody could be asked."]
+    assert said == ["Tool 'bash' was denied: This call needs a user's approval, and no user could be asked."]
 
 
 @pytest.mark.parametrize(("choice", "runs"), [(ONCE, True), (DENY, False)])
@@ -227,4 +227,4 @@ async def test_a_request_outside_of_any_call_is_denied() -> None:
     request = ApprovalRequest(tool_name="add", action="Add", risk_level="", details={"n": object()})
     response = await Provider(Asking()).request_approval(request)
     assert (response.approved, response.remember) == (False, False)
-    assert "nobody could be asked" in str(response.reason)
+    assert "no user could be asked" in str(response.reason)

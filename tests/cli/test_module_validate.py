@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.amplifier.validation.items import ITEMS, KINDS, checklist
+from mcp_bridge.amplifier.validation.checklist import ITEMS, KINDS, checklist
 from tests.kits.cli.cli_running import Done, Inside
 from tests.kits.cli.examining import Module, examine
 from tests.kits.cli.validated_faults import faults
@@ -74,8 +74,8 @@ def test_a_person_gets_a_line_for_each_item_and_what_to_do(inside: Inside, tmp_p
         item.id for item in checklist("tool")
     ]
     failed = next(number for number, line in enumerate(lines) if line.startswith("FAIL"))
-    assert lines[failed] == "FAIL tool.result: 'sample' with {'text': 'sample'} answered with a str"
-    assert lines[failed + 1] == "     Answer with ToolResult(success=..., output=..., error=...) (Tool contract)"
+    assert lines[failed] == "FAIL tool.result: 'sample' with {'text': 'sample'} returned a str"
+    assert lines[failed + 1] == "     Return ToolResult(success=..., output=..., error=...) (Tool contract)"
     assert lines[-1] == (
         f"{tmp_path / 'sample'}: tool (from __amplifier_module_type__); 1 required item failed: tool.result"
     )
@@ -88,7 +88,7 @@ def test_a_terminal_gets_a_table(inside: Inside, tmp_path: Path, monkeypatch: py
     assert done.code == 1
     shown = re.sub(r"\x1b\[[0-9;]*m", "", done.err)
     assert re.search(r"FAIL +tool.result +Tool contract +'sample' with", shown)
-    assert re.search(r"^ +Answer with ToolResult", shown, re.MULTILINE)
+    assert re.search(r"^ +Return ToolResult", shown, re.MULTILINE)
 
 
 def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
@@ -104,9 +104,12 @@ def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
     [
         (["nowhere.py"], "nowhere.py: no such file or folder"),
         (["file:///nowhere/at/all"], "no such file or folder"),
-        (["no-such-module"], "'no-such-module' is no folder or file, and no module of that name is installed"),
-        (["git+https://localhost/it@main"], "git+https://localhost/it@main is an address, and nothing is fetched here"),
-        (["notes.txt"], "notes.txt is a file, and no Python file"),
+        (
+            ["no-such-module"],
+            "'no-such-module' is neither a folder nor a file, and no module of that name is installed",
+        ),
+        (["git+https://localhost/it@main"], "git+https://localhost/it@main is a URL, and this command fetches nothing"),
+        (["notes.txt"], "notes.txt is a file, but not a Python file"),
         ([".", "--config", "{"], "--config: this is no JSON"),
         ([".", "--config", "[]"], "--config: found list"),
         ([".", "--timeout", "nan"], "--timeout: found nan"),
@@ -148,7 +151,7 @@ def test_a_type_that_is_asked_for_is_what_it_has_to_be(inside: Inside, tmp_path:
         ["structure.type"],
     )
     [told] = [item for item in done.json["items"] if item["id"] == "mount.mounts"]
-    assert told["found"] == "it is to be a module of type hook, and mounted something of type tool"
+    assert told["found"] == "its type is hook, and it mounted something of type tool"
     assert "--type tool" in told["advice"]
 
 

@@ -377,7 +377,7 @@ async def test_two_tools_of_one_name_in_one_source_are_refused_in_so_many_words(
     write(tmp_path / "b.py", GREET)
     bridge = from_file(tmp_path)
     async with bridge.running():
-        with pytest.raises(Exception, match="Two tools in source .* are named 'greet'"):
+        with pytest.raises(Exception, match=r"Two tools in source .* are named 'greet'"):
             await bridge.started()
 
 

@@ -1,4 +1,4 @@
-"""Amplifier modules, unchanged, as a source: their tools are published, their hooks govern every call."""
+"""Amplifier modules as a source: their tools are published unchanged, and their hooks govern every call."""
 
 from mcp_bridge.amplifier.source.source import AmplifierSource
 

@@ -1,134 +1,154 @@
-"""The folder that commits of repositories are kept in: whole and as they were fetched, or not there at all."""
+"""What this machine stores of modules from git: checkouts of commits, and the packages that their modules need.
+
+A checkout is complete and as it was fetched, or absent. Packages that the bridge's environment lacks are installed
+beside it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import hashlib
+import importlib.util
 import os
+import platform
 import re
 import shutil
+import subprocess
+import sys
+import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import Distribution, DistributionFinder, distributions
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.amplifier.source.addresses import Address
+from mcp_bridge.amplifier.importing import CORE
+from mcp_bridge.amplifier.source.git import Address
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+PIP_TIMEOUT = 600.0
+"""Seconds that pip may take."""
+_CORE = CORE.replace("_", "-")
+_TARGET_VARIABLES = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
+"""Environment variables that would make pip install to another folder, or not at all."""
 COMPILED = "__pycache__"
 _PARTIAL = ".partial-"
 _ABANDONED = 24 * 3600
-"""Seconds after which what an interrupted fetch has left is thrown away."""
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+"""Seconds after which the remains of an interrupted fetch are deleted."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """One commit of a repository: its `files`, and beside them what they need (`sites`)."""
+    """A commit of a repository: its `files`, and beside them the packages that its modules need (`sites`)."""
 
     folder: Path
 
     @property
     def files(self) -> Path:
-        """What was in the commit."""
+        """The files of the commit."""
         return self.folder / "files"
 
     @property
     def sites(self) -> Path:
-        """The packages that modules in it need."""
+        """The folder of installed packages."""
         return self.folder / "sites"
 
     @property
     def is_there(self) -> bool:
-        """Whether it has been fetched."""
+        """Whether the commit has been fetched."""
         return self.files.is_dir()
 
     def below(self, subdirectory: str) -> Path:
-        """Where in it a module is."""
+        """The folder of a module."""
         return self.files / subdirectory if subdirectory else self.files
 
 
 class Checkouts:
-    """Commits by repository, in one folder, which several bridges may share."""
+    """Checkouts by repository and commit, in a folder that several bridges may share."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = (folder if folder is not None else default_folder()).absolute()
+        self.folder = (folder if folder is not None else get_default_folder()).absolute()
 
-    def of(self, address: Address, commit: str) -> Checkout:
-        """The place of a commit, whether it is there or not."""
-        name = _ODD.sub("-", address.url.partition("://")[2]).strip("-.")[-80:]
-        known = hashlib.sha256(address.url.encode()).hexdigest()[:12]
-        return Checkout(self.folder / f"{name}-{known}" / commit)
+    def locate(self, address: Address, commit: str) -> Checkout:
+        """The checkout of a commit, whether it has been fetched or not."""
+        name = _UNSAFE.sub("-", address.url.partition("://")[2]).strip("-.")[-80:]
+        url_hash = hashlib.sha256(address.url.encode()).hexdigest()[:12]
+        return Checkout(self.folder / f"{name}-{url_hash}" / commit)
 
     @contextlib.contextmanager
-    def room(self) -> Iterator[Path]:
-        """A folder on the same disk that nobody looks into, gone after the block. Raises ModuleLoadError."""
+    def create_temporary_folder(self) -> Iterator[Path]:
+        """A temporary folder on the same disk, for the duration of the block. Raises ModuleLoadError."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._sweep()
-            made = tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self.folder, ignore_cleanup_errors=True)
+            self._delete_abandoned()
+            temporary = tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self.folder, ignore_cleanup_errors=True)
         except OSError as error:
-            raise ModuleLoadError(f"{self.folder}: modules cannot be kept there: {error.strerror or error}") from error
-        with made as room:
-            yield Path(room)
+            raise ModuleLoadError(
+                f"{self.folder}: modules cannot be stored there: {error.strerror or error}"
+            ) from error
+        with temporary as path:
+            yield Path(path)
 
-    def _sweep(self) -> None:
-        """Throw away what was left when a fetch was interrupted by force."""
-        for left in self.folder.glob(f"{_PARTIAL}*"):
+    def _delete_abandoned(self) -> None:
+        for folder in self.folder.glob(f"{_PARTIAL}*"):
             with contextlib.suppress(OSError):
-                if time.time() - left.stat().st_mtime > _ABANDONED:
-                    shutil.rmtree(left, ignore_errors=True)
+                if time.time() - folder.stat().st_mtime > _ABANDONED:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
-def default_folder() -> Path:
-    """Where modules are kept when the settings do not say."""
+def get_default_folder() -> Path:
+    """The folder of checkouts where the settings name none."""
     import platformdirs
 
     return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "modules"
 
 
-def put(made: Path, place: Path, room: Path) -> None:
-    """Move a folder that is complete to its place; what was there goes to the room, and with it. Raises OSError."""
-    place.parent.mkdir(parents=True, exist_ok=True)
+def move_into_place(complete: Path, target: Path, room: Path) -> None:
+    """Move a complete folder to its target; what was there moves to `room` and is deleted with it. Raises OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
-        place.rename(Path(tempfile.mkdtemp(dir=room)) / "old")
-    made.rename(place)
+        target.rename(Path(tempfile.mkdtemp(dir=room)) / "old")
+    complete.rename(target)
 
 
 def check_links(folder: Path, uri: str) -> None:
-    """Raises ModuleLoadError for a symbolic link out of the folder: it would show, and run, what is elsewhere."""
+    """Raises ModuleLoadError for a symbolic link out of the folder, which would expose or run files elsewhere."""
     top = folder.resolve()
-    for path, is_link in _walked(folder):
+    for path, is_link in _walk_files(folder):
         if not is_link:
             continue
         target = os.readlink(path)
         try:
-            inside = not os.path.isabs(target) and path.resolve().is_relative_to(top)
+            is_inside = not os.path.isabs(target) and path.resolve().is_relative_to(top)
         except (OSError, RuntimeError):  # links in a circle
-            inside = False
-        if not inside:
-            shown = path.relative_to(folder).as_posix()
-            raise ModuleLoadError(f"{uri}: '{shown}' is a link to {target}, out of the repository. It is not used")
+            is_inside = False
+        if not is_inside:
+            name = path.relative_to(folder).as_posix()
+            raise ModuleLoadError(f"{uri}: '{name}' is a link to {target}, out of the repository. It is not used")
 
 
-def digest(folder: Path) -> str:
-    """What identifies the files of a folder, by their names and contents; compiled ones do not count."""
-    whole = hashlib.sha256()
-    for path, is_link in _walked(folder):
+def hash_files(folder: Path) -> str:
+    """The hash of a folder's file names and contents, without compiled files. Lock files store it."""
+    total = hashlib.sha256()
+    for path, is_link in _walk_files(folder):
         content = os.fsencode(os.readlink(path)) if is_link else path.read_bytes() if path.is_file() else b"?"
         name = os.fsencode(path.relative_to(folder).as_posix())
-        whole.update(b"%d %d %d\n%b\n" % (is_link, len(name), len(content), name))
-        whole.update(content)
-    return f"sha256:{whole.hexdigest()}"
+        total.update(b"%d %d %d\n%b\n" % (is_link, len(name), len(content), name))
+        total.update(content)
+    return f"sha256:{total.hexdigest()}"
 
 
-def without_compiled(folder: Path) -> None:
-    """Remove what Python has compiled, which the digest leaves out, and would be run in place of the sources.
-
-    Raises OSError where it cannot be removed.
-    """
+def remove_compiled(folder: Path) -> None:
+    """Remove compiled files, which the hash leaves out and Python would run instead of the sources. Raises OSError."""
     for path, folders, _ in os.walk(folder):
         if COMPILED not in folders:
             continue
@@ -136,17 +156,160 @@ def without_compiled(folder: Path) -> None:
         compiled = Path(path, COMPILED)
         try:
             compiled.unlink() if compiled.is_symlink() else shutil.rmtree(compiled)
-        except OSError as error:  # another bridge may be doing the same, or importing from there
+        except OSError as error:  # another bridge may be removing it, or importing from it
             if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
                 raise
 
 
-def _walked(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """All files and links in order of their names, and which of them are links."""
+def _walk_files(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """All files and links in the order of their names; the flag is true for links, which are not followed."""
     found = []
     for path, folders, files in os.walk(folder):
         links = [name for name in folders if Path(path, name).is_symlink()]
-        folders[:] = [name for name in folders if name != COMPILED]  # links are not followed
+        folders[:] = [name for name in folders if name != COMPILED]
         found += [Path(path, name) for name in (*files, *links)]
     for each in sorted(found, key=lambda one: os.fsencode(one.relative_to(folder).as_posix())):
         yield each, each.is_symlink()
+
+
+def get_packages_folder(sites: Path, subdirectory: str) -> Path:
+    """The folder of a module's packages. It depends on the Python version, because several may share a checkout."""
+    python = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
+    return sites / python / (quote(subdirectory, safe="") or "top")
+
+
+def read_requirements(folder: Path, uri: str) -> list[Requirement]:
+    """The requirements of a module on this machine, without amplifier-core. Raises ModuleLoadError."""
+    with _explain_errors(uri):
+        lines = _read_project(folder).get("dependencies", [])
+        return _parse_requirements(lines) if lines else []
+
+
+def check_python(folder: Path, uri: str) -> None:
+    """Raises ModuleLoadError where a module requires another version of Python."""
+    from packaging.specifiers import SpecifierSet
+
+    with _explain_errors(uri):
+        required, version = _read_project(folder).get("requires-python", ""), platform.python_version()
+        is_supported = SpecifierSet(required).contains(version, prereleases=True)
+    if not is_supported:
+        raise ModuleLoadError(f"{uri} is for Python {required}, and the bridge runs on {version}")
+
+
+def find_missing(requirements: Sequence[Requirement], path: Sequence[str]) -> list[Requirement]:
+    """The requirements that are installed in none of these folders."""
+    return [one for one in requirements if any(_find_package(name, path) is None for name in _list_names(one, path))]
+
+
+def describe_clashes(requirements: Sequence[Requirement], path: Sequence[str]) -> list[str]:
+    """The requirements of which another version is installed, which Python would import first, as messages."""
+    clashes = []
+    for one in requirements:
+        found = _find_package(one.name, path)
+        if found is not None and not one.specifier.contains(found.version, prereleases=True):
+            clashes.append(f"{one.name}{one.specifier}, where {found.version} is installed")
+    return clashes
+
+
+def list_installed(site: Path) -> list[str]:
+    """The packages in a folder, as `name==version`."""
+    return sorted(f"{one.name}=={one.version}" for one in distributions(path=[str(site)]))
+
+
+def has_same_versions(installed: Sequence[str], locked: Sequence[str]) -> bool:
+    """Whether each package that is in both lists has the same version in both."""
+    ours, theirs = (dict(line.split("==", 1) for line in lines if "==" in line) for lines in (installed, locked))
+    return all(theirs.get(name, version) == version for name, version in ours.items())
+
+
+def install(requirements: Sequence[Requirement], site: Path, uri: str, versions: Sequence[str] = ()) -> None:
+    """Install into a new folder, in the versions that `versions` lists. Raises ModuleLoadError where pip fails.
+
+    Only wheels are installed, because their installation runs no code. Packages of the bridge's own environment are
+    imported first, so their versions apply here as well.
+    """
+    urls = [str(one) for one in requirements if one.url]
+    names = " ".join(repr(str(one)) for one in requirements)
+    if urls:
+        raise ModuleLoadError(f"{uri} needs {', '.join(urls)}, which is not fetched. Install it with the bridge")
+    if importlib.util.find_spec("pip") is None:
+        raise ModuleLoadError(f"{uri} needs {names}, and there is no pip to fetch it. Install it with the bridge")
+    site.mkdir(parents=True)
+    constraints = site.with_name(f"{site.name}.txt")
+    constraints.write_text("\n".join([*_list_environment(), *versions]), "utf-8")
+    options = ["--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--no-compile", "--quiet"]
+    _run_pip(["install", *options, "--target", str(site), "--constraint", str(constraints), "--"], requirements, uri)
+    for core in (*site.glob(CORE), *site.glob(f"{CORE}-*.dist-info")):
+        shutil.rmtree(core)  # two copies would not recognise each other's classes
+
+
+def _run_pip(args: Sequence[str], requirements: Sequence[Requirement], uri: str) -> None:
+    names = [str(one) for one in requirements]
+    try:
+        done = subprocess.run(  # noqa: S603  # parsed requirements, and no shell
+            [sys.executable, "-P", "-m", "pip", *args, *names],
+            env={name: value for name, value in os.environ.items() if name not in _TARGET_VARIABLES},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PIP_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ModuleLoadError(f"{uri}: pip took longer than {PIP_TIMEOUT:g} seconds for {', '.join(names)}") from None
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
+        problem = "; ".join(line.removeprefix("ERROR: ").strip() for line in lines)
+        raise ModuleLoadError(f"{uri} needs {', '.join(names)}, which pip cannot install: {problem}")
+
+
+def _read_project(folder: Path) -> dict[str, Any]:
+    try:
+        text = (folder / "pyproject.toml").read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    project: dict[str, Any] = tomllib.loads(text).get("project", {})
+    return project
+
+
+@contextlib.contextmanager
+def _explain_errors(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ModuleLoadError(f"{uri}: its pyproject.toml cannot be read: {error}") from error
+
+
+def _parse_requirements(lines: Sequence[str]) -> list[Requirement]:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    return [
+        one
+        for one in map(Requirement, lines)
+        if canonicalize_name(one.name) != _CORE and (one.marker is None or one.marker.evaluate({"extra": ""}))
+    ]
+
+
+def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
+    """The required package, and the packages that its extras require."""
+    yield requirement.name
+    found = _find_package(requirement.name, path) if requirement.extras else None
+    for line in (found.requires or []) if found is not None else []:
+        from packaging.requirements import Requirement
+
+        one = Requirement(line)
+        if one.marker is None or one.marker.evaluate({"extra": ""}):
+            continue
+        if any(one.marker.evaluate({"extra": extra}) for extra in requirement.extras):
+            yield one.name
+
+
+def _find_package(name: str, path: Sequence[str]) -> Distribution | None:
+    context: Any = DistributionFinder.Context(name=name, path=list(path))
+    return next(iter(Distribution.discover(context=context)), None)
+
+
+def _list_environment() -> list[str]:
+    """The packages of the bridge's environment, as `name==version`."""
+    versions = {one.name: one.version for one in reversed(list(distributions())) if one.name and one.version}
+    return [f"{name}=={version}" for name, version in sorted(versions.items())]

@@ -1,17 +1,35 @@
-"""The lock file: which commits the modules from git are, and what their files have to be."""
+"""The lock file: which commits the modules from git are at, the hashes of their files, and how they are locked."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.amplifier.source.addresses import COMMIT
+from mcp_bridge.amplifier.source.checkouts import (
+    Checkout,
+    Checkouts,
+    check_links,
+    check_python,
+    describe_clashes,
+    find_missing,
+    get_packages_folder,
+    has_same_versions,
+    hash_files,
+    install,
+    list_installed,
+    move_into_place,
+    read_requirements,
+    remove_compiled,
+)
+from mcp_bridge.amplifier.source.git import COMMIT, Address, Git
+from mcp_bridge.contracts.errors import BridgeError
 
 NAME = "amplifier.lock.json"
 VERSION = 1
@@ -20,7 +38,7 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One module: its commit, the hash of what is in that (`hash`), who names it, and what was installed for it."""
+    """One module: its commit, the hash of its files, the settings files that use it, and the packages installed."""
 
     commit: str
     hash: str
@@ -29,7 +47,7 @@ class Entry:
 
     @classmethod
     def read(cls, given: Any) -> Entry:
-        """An entry from its data. Raises ValueError, KeyError or TypeError for what can be none."""
+        """Parse an entry. Raises ValueError, KeyError or TypeError where it is invalid."""
         commit, content = given["commit"], given["hash"]
         if not COMMIT.fullmatch(commit) or not _HASH.fullmatch(content):
             raise ValueError("a commit has 40 digits, a hash 64")
@@ -39,21 +57,21 @@ class Entry:
         return cls(commit=commit, hash=content, used_by=tuple(lists[0]), installed=tuple(lists[1]))
 
     def data(self) -> dict[str, Any]:
-        """The entry as it is written."""
-        made: dict[str, Any] = {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
-        return made | ({"installed": list(self.installed)} if self.installed else {})
+        """The entry as JSON-ready data."""
+        data: dict[str, Any] = {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
+        return data | ({"installed": list(self.installed)} if self.installed else {})
 
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """The lock file of a folder, as it was read. Its modules are known by their addresses, as plans have them."""
+    """The lock file of a folder. `modules` are its entries by the addresses that plans contain."""
 
     path: Path
     modules: Mapping[str, Entry] = field(default_factory=dict)
 
     @classmethod
     def of(cls, directory: Path) -> LockFile:
-        """That of a folder; one without entries where there is none. Raises ModuleLoadError for one that is broken."""
+        """Read the lock file of a folder; it has no entries where there is none. Raises ModuleLoadError."""
         path = directory / NAME
         try:
             given = json.loads(path.read_bytes())
@@ -66,18 +84,193 @@ class LockFile:
             raise ModuleLoadError(f"{path} cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModuleLoadError(
-                f"{path} is no lock file ({error}). Take it from where it was in order, or delete it and lock again"
+                f"{path} is no lock file ({error}). Restore a good version of it, or delete it and lock again"
             ) from error
 
     def write(self, modules: Mapping[str, Entry]) -> None:
-        """Write these modules in place of those that were read, all or nothing. Raises ModuleLoadError."""
+        """Replace the entries on the disk, all or none. Raises ModuleLoadError."""
         if modules == self.modules:
             return
         data = {"version": VERSION, "modules": {uri: modules[uri].data() for uri in sorted(modules)}}
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            beside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
-            beside.replace(self.path)
+            temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
+            temporary.replace(self.path)
         except OSError as error:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise ModuleLoadError(f"{self.path} cannot be written: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """A module that was locked; `was` is the commit that it was locked at before, if any."""
+
+    uri: str
+    entry: Entry
+    was: str = ""
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was locked, and which addresses were removed. Where anything has `failed`, nothing was written."""
+
+    locked: Sequence[Locked] = ()
+    removed: Sequence[str] = ()
+    failed: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A module of a plan, and the folder of its checkout."""
+
+    address: Address
+    modules: Path | None = None
+
+
+class Locking:
+    """Locks the modules that the settings `file` uses. `report` receives a line before each slow step.
+
+    With `update`, modules that are locked move to the newest commit as well.
+    """
+
+    def __init__(self, lock: LockFile, file: str, *, update: bool = False, report: Callable[[str], None]) -> None:
+        self._lock = lock
+        self._file = file
+        self._update = update
+        self._report = report
+        self._commits: dict[tuple[str, str], str] = {}
+        self._hashes: dict[Path, str] = {}
+        self._git: Git | None = None
+
+    def run(self, wanted: Sequence[Wanted]) -> Outcome:
+        """Lock these modules, and write the lock file unless one of them fails."""
+        locked: dict[str, Locked] = {}
+        failed: list[str] = []
+        for module in dict.fromkeys(wanted):
+            try:
+                locked[module.address.uri] = self._lock_module(module)
+            except (BridgeError, OSError) as error:
+                failed.append(str(error))
+        if failed:
+            return Outcome(failed=list(dict.fromkeys(failed)))
+        entries = {uri: entry for uri, entry in self._list_others() if uri not in locked}
+        entries |= {uri: one.entry for uri, one in locked.items()}
+        removed = sorted(set(self._lock.modules) - set(entries))
+        self._lock.write(entries)
+        return Outcome(locked=list(locked.values()), removed=removed)
+
+    def _list_others(self) -> Iterator[tuple[str, Entry]]:
+        """The entries that other settings in the folder use."""
+        for uri, entry in self._lock.modules.items():
+            users = tuple(name for name in self._list_users(entry) if name != self._file)
+            if users:
+                yield uri, replace(entry, used_by=users)
+
+    def _list_users(self, entry: Entry) -> list[str]:
+        return [name for name in entry.used_by if (self._lock.path.parent / name).is_file()]
+
+    def _lock_module(self, module: Wanted) -> Locked:
+        address, checkouts = module.address, Checkouts(module.modules)
+        before = self._lock.modules.get(address.uri)
+        pinned = before if before is not None and not self._update else None
+        commit = pinned.commit if pinned is not None else self._find_commit(address)
+        checkout = checkouts.locate(address, commit)
+        expected = before.hash if before is not None and before.commit == commit else ""
+        content = self._provide_files(address, commit, checkouts, checkout, expected)
+        if not checkout.below(address.subdirectory).is_dir():
+            raise ModuleLoadError(f"{address.uri}: commit {commit[:12]} has no folder '{address.subdirectory}'")
+        versions = pinned.installed if pinned is not None else ()
+        entry = Entry(
+            commit=commit,
+            hash=content,
+            used_by=tuple(sorted({*(self._list_users(before) if before is not None else ()), self._file})),
+            installed=self._provide_packages(address, checkouts, checkout, versions),
+        )
+        was = before.commit if before is not None else ""
+        return Locked(uri=address.uri, entry=entry, was=was, folder=checkout.below(address.subdirectory))
+
+    def _find_commit(self, address: Address) -> str:
+        key = (address.url, address.ref)
+        if key not in self._commits:
+            self._report(f"looking at {address.url}")
+            self._commits[key] = self._get_git().commit_of(address)
+        return self._commits[key]
+
+    def _get_git(self) -> Git:
+        if self._git is None:
+            self._git = Git()
+        return self._git
+
+    def _provide_files(
+        self, address: Address, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str
+    ) -> str:
+        """Fetch a commit where needed, and return the hash of its files.
+
+        Files on the disk are used only where a lock entry has their hash. Raises ModuleLoadError where the files
+        differ from those that were locked.
+        """
+        if checkout.files in self._hashes:
+            content = self._hashes[checkout.files]
+        elif expected and _has_content(checkout, expected):
+            content = expected
+        else:
+            self._report(f"fetching {address.url} {commit[:12]}")
+            content = self._fetch(address, commit, checkouts, checkout, expected)
+        if expected and content != expected:
+            raise _hash_error(address, commit)
+        self._hashes[checkout.files] = content
+        return content
+
+    def _fetch(self, address: Address, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str) -> str:
+        with checkouts.create_temporary_folder() as room:
+            files = room / "files"
+            self._get_git().fetch(address, commit, files)
+            remove_compiled(files)
+            check_links(files, address.uri)
+            content = hash_files(files)
+            if expected and content != expected:
+                raise _hash_error(address, commit)
+            if not _has_content(checkout, content):
+                try:
+                    move_into_place(files, checkout.files, room)
+                except OSError:  # another bridge may have been faster
+                    if not _has_content(checkout, content):
+                        raise
+        return content
+
+    def _provide_packages(
+        self, address: Address, checkouts: Checkouts, checkout: Checkout, versions: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Install the requirements that the bridge's environment lacks beside the module; return their versions."""
+        folder = checkout.below(address.subdirectory)
+        check_python(folder, address.uri)
+        requirements = read_requirements(folder, address.uri)
+        if not requirements:
+            return ()
+        clashes = describe_clashes(requirements, sys.path)
+        if clashes:
+            raise ModuleLoadError(f"{address.uri} needs {', '.join(clashes)} with the bridge, and that is found first")
+        absent = find_missing(requirements, sys.path)
+        if not absent:
+            return tuple(versions)
+        site = get_packages_folder(checkout.sites, address.subdirectory)
+        installed = list_installed(site)
+        if not self._update and not find_missing(absent, [str(site)]) and has_same_versions(installed, versions):
+            return tuple(versions or installed)
+        self._report(f"installing {', '.join(str(one) for one in absent)}")
+        with checkouts.create_temporary_folder() as room:
+            install(absent, room / "site", address.uri, versions)
+            move_into_place(room / "site", site, room)
+        return tuple(versions or list_installed(site))
+
+
+def _has_content(checkout: Checkout, content: str) -> bool:
+    return checkout.is_there and hash_files(checkout.files) == content
+
+
+def _hash_error(address: Address, commit: str) -> ModuleLoadError:
+    return ModuleLoadError(
+        f"{address.uri}: the files of commit {commit[:12]} differ from those that were locked. Find out why; if the "
+        "lock file is wrong, remove its entry and lock again"
+    )

@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from mcp_bridge.amplifier.plan import Problem, read
-from mcp_bridge.amplifier.source.journal import SIZE
+from mcp_bridge.amplifier.source.events_log import MAX_BYTES
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.source.sessions import Keeping
 from mcp_bridge.amplifier.source.source import AmplifierSource
@@ -17,85 +17,87 @@ from mcp_bridge.settings import Document, Duration, Frame, Size, Whole
 
 
 class AmplifierOptions(Frame):
-    """Tools and hooks of Amplifier modules, by a mount plan."""
+    """Tools and hooks of Amplifier modules, described by a mount plan."""
 
     plan: dict[str, Any] = Field(
-        description="The mount plan: session, providers, tools, hooks and agents, as Amplifier has them."
+        description="The mount plan in Amplifier's format: session, providers, tools, hooks and agents."
     )
     hook_timeout: Duration = Field(
-        default=30.0, description="How long one hook may take to decide about a call; then the call is denied."
+        default=30.0, description="How long one hook may take to decide about a call. After that the call is denied."
     )
     call_ids: tuple[str, ...] = Field(
-        default=(), description="Patterns (`*`, `?`) of the names of tools that get the call's id as `_tool_call_id`."
+        default=(),
+        description="Patterns (`*`, `?`) of the names of tools that receive the call's id as `_tool_call_id`.",
     )
     sessions: Literal["client", "shared"] = Field(
         default="client",
-        description="Who has the modules' state: each client its own, or all the same. Clients of the stateless era "
-        "have one each only where they name it (`_meta` key `mcp-bridge/session`), or are known by who they are.",
+        description="Whether each client has its own state of the modules, or all share one. Clients of the stateless "
+        "era have their own only where they name a session (`_meta` key `mcp-bridge/session`) or are authenticated.",
     )
     session_idle: Duration = Field(
-        default=1800.0, description="How long a client's session may be without a call before it ends."
+        default=1800.0, description="How long a client's session may be idle before it ends."
     )
     session_limit: Whole = Field(
         default=100,
         ge=1,
         le=100_000,
-        description="The most sessions at once. One more ends the one that was idle longest; where none is idle the "
-        "call is refused.",
+        description="How many sessions may exist at once. One more ends the session that has been idle longest; where "
+        "none is idle, the call is rejected.",
     )
 
     host: Literal["auto", "native", "core"] = Field(
         default="auto",
         description="What mounts the modules: the bridge (`native`), or amplifier-core (`core`, with the extra "
-        "`amplifier`); `auto` takes amplifier-core where a module imports it.",
+        "`amplifier`). `auto` chooses amplifier-core where a module imports it.",
     )
     git: tuple[str, ...] = Field(
         default=(),
         description="Patterns (`*`, `?`) of the repositories that modules may come from, such as "
-        "`https://github.com/microsoft/*`; `mcp-bridge module lock` fetches them. None means no modules from git.",
+        "`https://github.com/microsoft/*`. `mcp-bridge module lock` fetches them. Without patterns, no modules from "
+        "git are allowed.",
     )
     modules: str | None = Field(
         default=None,
         min_length=1,
-        description="The folder that modules from git are kept in; none means one of the user's.",
+        description="The folder that modules from git are stored in. By default, a folder in the user's data.",
     )
     mount_timeout: Duration = Field(
         default=30.0,
-        description="How long a module may take until it is mounted, and then until it is ready; a hook module that "
-        "takes longer has every call denied.",
+        description="How long a module may take to mount, and again to become ready. While a hook module is not in "
+        "place, every call is denied.",
     )
     events: str | None = Field(
         default=None,
         min_length=1,
-        description="The file of the events log, a line of JSON for each event; `{session_id}` in it stands for the "
-        "session, which then has a file of its own. None means no log.",
+        description="The file of the events log, with a line of JSON for each event. `{session_id}` in its name makes "
+        "a file for each session. By default, no events are logged.",
     )
     events_size: Size = Field(
-        default=SIZE, description="How large the events log may be before it starts anew; three older ones are kept."
+        default=MAX_BYTES, description="The size at which the events log is rotated. Three older files are kept."
     )
     status: bool = Field(
         default=True,
-        description="Let clients read what is mounted in their session, and what its modules contribute "
+        description="Whether clients can read what is mounted in their session, and what its modules contribute "
         "(`amplifier://NAME/status`, `amplifier://NAME/contributions`).",
     )
 
-    _file: str = PrivateAttr(default="")
+    _settings_path: str = PrivateAttr(default="")
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep which file this is from, for errors that say what to run."""
+        """Remember the settings file, for errors that name the command to run."""
         if isinstance(context, Document):
-            self._file = context.path
+            self._settings_path = context.path
 
     @field_validator("plan")
     @classmethod
-    def _sound(cls, plan: dict[str, Any]) -> dict[str, Any]:
+    def _check_plan(cls, plan: dict[str, Any]) -> dict[str, Any]:
         _, problems = read(plan)
         if problems:
-            raise ValidationError.from_exception_data("plan", [_told(problem) for problem in problems])
+            raise ValidationError.from_exception_data("plan", [_to_error_detail(problem) for problem in problems])
         return plan
 
     def build(self, name: str, directory: Path, *, watch: bool) -> AmplifierSource:
-        """The source; relative paths in the plan start at `directory`."""
+        """Create the source. Relative paths in the plan start at `directory`."""
         plan, _ = read(self.plan)
         directory = directory.resolve()
         return AmplifierSource(
@@ -111,19 +113,19 @@ class AmplifierOptions(Frame):
             events=directory / Path(self.events).expanduser() if self.events is not None else None,
             events_size=self.events_size,
             status=self.status,
-            resolver=Resolver(directory, git=self.git, modules=self.folder(directory), file=self._file),
+            resolver=Resolver(directory, git=self.git, modules=self.folder(directory), file=self._settings_path),
         )
 
     def folder(self, directory: Path) -> Path | None:
-        """The folder of modules from git, where the settings in `directory` say; None for the user's."""
+        """The folder of modules from git, relative to `directory`, or None for the default."""
         return directory.resolve() / Path(self.modules).expanduser() if self.modules is not None else None
 
     def default_name(self) -> str:
-        """What the source is called when the settings do not say."""
+        """The name of a source that the settings do not name."""
         return "amplifier"
 
 
-def _told(problem: Problem) -> InitErrorDetails:
-    """A problem at its own place, so that it is told with the line of that place."""
-    kind = PydanticCustomError("plan", "{problem}", {"problem": problem.problem})
-    return InitErrorDetails(type=kind, loc=problem.place, input=problem.found)
+def _to_error_detail(problem: Problem) -> InitErrorDetails:
+    """Keep the place of the problem, so that the error names its line."""
+    error_type = PydanticCustomError("plan", "{problem}", {"problem": problem.problem})
+    return InitErrorDetails(type=error_type, loc=problem.place, input=problem.found)

@@ -1,4 +1,4 @@
-"""Where the modules of a plan are: what their `source` says, as a path, a package, or a repository that was locked."""
+"""The resolver: where the modules of a plan are, by their `source`: a path, a package, or a locked repository."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.module_sources import FileSource, GitSource, PackageSource
-from mcp_bridge.amplifier.source.addresses import Address, is_git, parsed
-from mcp_bridge.amplifier.source.checkouts import Checkout, Checkouts, digest, without_compiled
-from mcp_bridge.amplifier.source.dependencies import missing, needed, site_of
+from mcp_bridge.amplifier.source.checkouts import (
+    Checkout,
+    Checkouts,
+    find_missing,
+    get_packages_folder,
+    hash_files,
+    read_requirements,
+    remove_compiled,
+)
+from mcp_bridge.amplifier.source.git import Address, is_git, parsed
 from mcp_bridge.amplifier.source.lock_file import LockFile
 
 
 class Resolver:
-    """A `ModuleSourceResolver`; relative paths start at `directory`, where the lock file is too.
+    """A `ModuleSourceResolver` for relative paths and the lock file in `directory`.
 
-    A source is a path, `file://PATH`, `package:NAME`, `git+URL@REF`, or an object that resolves itself. What is in git
-    is allowed by the patterns `git`, was locked and fetched by `mcp-bridge module lock` of the settings `file`, and is
-    in the folder `modules`: nothing is fetched here. It is looked at once, and stays as it is for this resolver's life.
+    A source is a path, `file://PATH`, `package:NAME`, `git+URL@REF`, or an object that resolves itself. A repository
+    must match a pattern of `git`, and `mcp-bridge module lock` must have fetched it into the folder `modules` for the
+    settings `file`: the resolver fetches nothing. It checks each checkout once in its life.
     """
 
     def __init__(
@@ -32,72 +39,67 @@ class Resolver:
         self._git = tuple(git)
         self._modules = modules
         self._command = f"mcp-bridge module lock {shlex.quote(file) if file else 'FILE'}"
-        self._checked: dict[Path, str] = {}
-        self._known: dict[str, GitSource] = {}
+        self._hashes: dict[Path, str] = {}
+        self._sources: dict[str, GitSource] = {}
 
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
-        """Where the module is. Raises ModuleNotFoundError where no source says so, or where it is not allowed."""
+        """Find a module. Raises ModuleNotFoundError where the plan names no source, or the source is not allowed."""
         hint = source_hint if source_hint is not None else profile_hint
         if hint is None:
             raise ModuleNotFoundError(f"the plan gives no source for '{module_id}'")
         if isinstance(hint, os.PathLike) or hasattr(hint, "resolve"):
             return hint
-        if not isinstance(hint, str):
-            raise _unknown(module_id)
-        if is_git(hint):
-            if hint not in self._known:
-                self._known[hint] = self._of_git(parsed(hint))
-            return self._known[hint]
-        if hint.startswith("package:"):
-            return PackageSource(hint.removeprefix("package:"))
-        if hint.startswith("file://"):
-            return FileSource(hint)
-        if "://" in hint:
-            raise _unknown(module_id)
-        return FileSource(self._directory / Path(hint).expanduser())
+        if isinstance(hint, str):
+            if is_git(hint):
+                if hint not in self._sources:
+                    self._sources[hint] = self._resolve_git(parsed(hint))
+                return self._sources[hint]
+            if hint.startswith("package:"):
+                return PackageSource(hint.removeprefix("package:"))
+            if hint.startswith("file://"):
+                return FileSource(hint)
+            if "://" not in hint:
+                return FileSource(self._directory / Path(hint).expanduser())
+        forms = "a path, file://PATH, package:NAME, or git+https://HOST/PATH@REF"
+        raise ModuleNotFoundError(f"the source of '{module_id}' has an unknown form. Write {forms}")
 
-    def _of_git(self, address: Address) -> GitSource:
+    def _resolve_git(self, address: Address) -> GitSource:
         address.check(self._git)
         entry = LockFile.of(self._directory).modules.get(address.uri)
         if entry is None:
             raise ModuleNotFoundError(f"{address.uri} is not locked. Run: {self._command}")
-        checkout = Checkouts(self._modules).of(address, entry.commit)
+        checkout = Checkouts(self._modules).locate(address, entry.commit)
         if not checkout.is_there:
             raise ModuleNotFoundError(
                 f"{address.uri} is locked, but commit {entry.commit[:12]} is not on this machine. Run: {self._command}"
             )
-        self._check(checkout, entry.hash, address)
-        self._supply(checkout, address)
+        self._check_files(checkout, entry.hash, address)
+        self._add_packages(checkout, address)
         return GitSource(address.uri, checkout.below(address.subdirectory))
 
-    def _check(self, checkout: Checkout, expected: str, address: Address) -> None:
-        """Raises ModuleLoadError where a file is another than when it was locked."""
-        if checkout.files not in self._checked:
+    def _check_files(self, checkout: Checkout, expected: str, address: Address) -> None:
+        """Raises ModuleLoadError where a file differs from the one that was locked."""
+        if checkout.files not in self._hashes:
             try:
-                without_compiled(checkout.files)
-                self._checked[checkout.files] = digest(checkout.files)
+                remove_compiled(checkout.files)
+                self._hashes[checkout.files] = hash_files(checkout.files)
             except OSError as error:
                 raise ModuleLoadError(f"{address.uri}: {checkout.files} cannot be checked: {error}") from error
-        if self._checked[checkout.files] != expected:
-            del self._checked[checkout.files]
+        if self._hashes[checkout.files] != expected:
+            del self._hashes[checkout.files]
             raise ModuleLoadError(
                 f"{address.uri}: the files in {checkout.files} have changed since they were locked, and are not run. "
                 f"To fetch them again, run: {self._command}"
             )
 
-    def _supply(self, checkout: Checkout, address: Address) -> None:
-        """Have what the module needs searched, after all else. Raises ModuleNotFoundError where it is missing."""
-        requirements = needed(checkout.below(address.subdirectory), address.uri)
-        lacking = missing(requirements, sys.path) if requirements else []
-        if not lacking:
+    def _add_packages(self, checkout: Checkout, address: Address) -> None:
+        """Append the module's packages to the import path. Raises ModuleNotFoundError where one is missing."""
+        requirements = read_requirements(checkout.below(address.subdirectory), address.uri)
+        absent = find_missing(requirements, sys.path) if requirements else []
+        if not absent:
             return
-        site = str(site_of(checkout.sites, address.subdirectory))
-        if missing(lacking, [site]):
-            names = ", ".join(str(one) for one in lacking)
+        site = str(get_packages_folder(checkout.sites, address.subdirectory))
+        if find_missing(absent, [site]):
+            names = ", ".join(str(one) for one in absent)
             raise ModuleNotFoundError(f"{address.uri} needs {names}, which is not here. Run: {self._command}")
         sys.path.append(site)
-
-
-def _unknown(module_id: str) -> ModuleNotFoundError:
-    kinds = "a path, file://PATH, package:NAME, or git+https://HOST/PATH@REF"
-    return ModuleNotFoundError(f"the source of '{module_id}' is none that is known. Write {kinds}")

@@ -1,39 +1,50 @@
-"""One session of a plan's modules for each client: what modules keep for one is not seen by another."""
+"""Sessions: each client gets its own instances of a plan's modules, so no client sees another client's state."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 from weakref import ref
 
 import anyio
 from anyio.abc import TaskGroup
 
+from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_PRE
 from mcp_bridge.amplifier.governance.hooks import Hooked
 from mcp_bridge.amplifier.hooks import HookRegistry
+from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.amplifier.plan import Plan
 from mcp_bridge.amplifier.session import Session
-from mcp_bridge.amplifier.source.recording import others
-from mcp_bridge.amplifier.source.refusing import Refusing
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import Overloaded, ToolUnavailable
+from mcp_bridge.contracts.errors import CallError, Overloaded, ToolUnavailable
+
+logger = logging.getLogger("mcp_bridge.amplifier")
 
 T = TypeVar("T")
 AskRoot = Callable[[CallContext], Awaitable[Path | None]]
-"""Asks the client of a call for the folder that its session works in; None is the folder of the settings."""
+"""Asks the client of a call for its working directory; None means that of the settings."""
+WORKING_DIR = "session.working_dir"
+"""The capability that modules read, as a string. Without it they use the working directory of the process."""
+NOT_ASKED = "clients that share a session are not asked"
+EVENTS_LOG = "events-log"
+"""The name of the handlers that write the events log. They belong to the bridge, not to a module."""
 SWEEP = 0.25
-"""The share of the idle time after which somebody looks who has been idle for that long."""
+"""The share of the idle timeout between two searches for idle sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """Which clients share a session: with `shared` all of them. One nobody has called in for `idle` seconds ends.
+    """Which clients share a session, and when sessions end.
 
-    One more than `most` ends the one that has been idle for longest; where none is, the newcomer is refused.
+    With `shared`, all clients share one. A session ends after `idle` seconds without a call. At most `most` exist at
+    once: a new client ends the one that has been idle longest, or is rejected where none is idle.
     """
 
     shared: bool = False
@@ -41,43 +52,43 @@ class Keeping:
     idle: float = 1800.0
 
 
-class Life:
-    """One session at work: `calls` are in flight, the last of them was there at `used`, on the event loop's clock.
+class ClientSession:
+    """A session with a count of its calls in flight; `used` is when the last one ended, on the event loop's clock.
 
-    It has `begun` once it is `ready`, unless it never will.
+    `ready` is set once all modules are mounted, or once mounting has failed and `has_started` stays False.
     """
 
-    __slots__ = ("__weakref__", "_over", "_unwanted", "begun", "calls", "ready", "session", "used")
+    __slots__ = ("__weakref__", "_closed", "_is_closing", "calls", "has_started", "ready", "session", "used")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.ready = anyio.Event()
-        self.begun = False
+        self.has_started = False
         self.calls = 0
         self.used = anyio.current_time()
-        self._unwanted = False
-        self._over = anyio.Event()
+        self._is_closing = False
+        self._closed = anyio.Event()
 
-    def end(self) -> None:
-        """End it, once its calls have ended."""
-        self._unwanted = True
+    def close(self) -> None:
+        """End the session once no call is in flight."""
+        self._is_closing = True
         if not self.calls:
-            self._over.set()
+            self._closed.set()
 
-    def leave(self) -> None:
-        """One call less."""
+    def release(self) -> None:
+        """Count one call less."""
         self.calls -= 1
         self.used = anyio.current_time()
-        if self._unwanted:
-            self.end()
+        if self._is_closing:
+            self.close()
 
     async def run(self, plan: Plan) -> None:
-        """The whole of it, in one task: what modules enter when they are mounted they can leave when they clean up."""
+        """Run the whole session in one task, because modules must exit what they have entered in the same task."""
         try:
             await self.session.begin(plan)
-            self.begun = True
+            self.has_started = True
             self.ready.set()
-            await self._over.wait()
+            await self._closed.wait()
         finally:
             self.ready.set()
             with anyio.CancelScope(shield=True):
@@ -85,200 +96,261 @@ class Life:
 
     @property
     def hooks(self) -> Hooked:
-        """Its hooks; while one of them is missing, what stands for them."""
+        """The session's hooks, or hooks that deny everything while a hook module is missing."""
         missing = self.session.missing
-        return Refusing(missing) if missing else self.session.hooks
+        return DenyingHooks(missing) if missing else self.session.hooks
 
     @property
-    def is_free(self) -> bool:
-        """Whether it is known that no module of it has hooks."""
-        return self.begun and not others(self.session.hooks.list_handlers())
+    def has_no_hooks(self) -> bool:
+        """Whether the session has started and no module has registered a handler."""
+        return self.has_started and not list_module_handlers(self.session.hooks.list_handlers())
+
+
+class DenyingHooks:
+    """Denies every call and every prompt, in place of the hooks of `modules`, which could have denied them."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = modules
+
+    def hears(self, event: str) -> bool:
+        """Whether the event can still be denied."""
+        return event in {TOOL_PRE, PROMPT_SUBMIT}
+
+    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Deny the event."""
+        modules = ", ".join(f"'{module}'" for module in self._modules)
+        return HookResult(action="deny", reason=f"the hooks of {modules} are not in place, so every call is denied")
 
 
 class Sessions:
-    """The sessions of one plan, by the key of the client's session; `make` makes one that is not begun.
+    """The sessions of one plan, by the key of the client's session. `create` creates one that is not started.
 
-    The first session, which tells what there is to publish, is that of the first client that comes. A session ends when
-    its client has left, or as `keeping` says. `gone` stands for the hooks while there is no session.
-    With `ask_root`, each client is asked once for the folder of its session, which `make` receives; one that has a
-    folder of its own gets a session of its own instead of the first.
+    The first session is started before any client connects, because it determines what is published; the first client
+    adopts it. A session ends when its client disconnects, or as `keeping` says. With `ask_root`, each client is asked
+    once for its working directory; a client that has one gets a session of its own instead of the first.
     """
 
-    def __init__(self, plan: Plan, make: Callable[[Path | None], Session], keeping: Keeping) -> None:
+    def __init__(self, plan: Plan, create: Callable[[Path | None], Session], keeping: Keeping) -> None:
         self._plan = plan
-        self._make = make
+        self._create = create
         self.keeping = keeping
         self.ask_root: AskRoot | None = None
-        self._asking: dict[str, anyio.Lock] = {}
-        self._lives: dict[str, Life] = {}
-        self.first: Life | None = None
-        self._free = False
+        self._root_locks: dict[str, anyio.Lock] = {}
+        self._sessions: dict[str, ClientSession] = {}
+        self.first: ClientSession | None = None
+        self._first_is_free = False
         self._tasks: TaskGroup | None = None
-        self.gone: Hooked = Refusing(self.hook_modules or [spec.module for spec in plan.everything()])
+        self._hook_modules = [spec.module for spec in plan.of("hooks")]
+        self._hooks_without_session: Hooked = DenyingHooks(
+            self._hook_modules or [spec.module for spec in plan.everything()]
+        )
 
-    async def begin(self, tasks: TaskGroup) -> Session:
-        """Begin the first session; all of them are tasks of this group."""
+    async def start(self, tasks: TaskGroup) -> Session:
+        """Start the first session. Every session runs as a task of this group."""
         self._tasks = tasks
-        life = self.first = Life(self._make(None))
-        self._free = True
-        tasks.start_soon(life.run, self._plan)
-        tasks.start_soon(self._sweep)
-        await life.ready.wait()
-        return life.session
+        self.first = ClientSession(self._create(None))
+        self._first_is_free = True
+        tasks.start_soon(self.first.run, self._plan)
+        tasks.start_soon(self._end_idle_sessions)
+        await self.first.ready.wait()
+        return self.first.session
 
     def stop(self) -> None:
-        """From now on there is no session any more, and every call is refused where a module has hooks."""
-        if not self.hook_modules and (self.first is None or (self._tasks is not None and self.first.is_free)):
-            self.gone = HookRegistry()
-        self._tasks, self._free = None, False
-        self._lives.clear()
+        """Accept no more clients. Calls are denied from now on, unless no module has hooks."""
+        if not self._hook_modules and (self.first is None or (self._tasks is not None and self.first.has_no_hooks)):
+            self._hooks_without_session = HookRegistry()
+        self._tasks, self._first_is_free = None, False
+        self._sessions.clear()
 
     @property
     def in_use(self) -> int:
-        """How many sessions clients have."""
-        return len(self._lives)
+        """The number of sessions that clients have."""
+        return len(self._sessions)
 
-    @property
-    def hook_modules(self) -> list[str]:
-        """The hook modules of the plan."""
-        return [spec.module for spec in self._plan.of("hooks")]
+    def lease_hooks(self, ctx: CallContext) -> SessionLease[Hooked]:
+        """A context manager for the hooks of the client's session, which does not end inside it."""
+        return SessionLease(self, ctx, self._get_hooks)
 
-    def hooked(self, ctx: CallContext) -> Lent[Hooked]:
-        """The hooks of a client's session, to enter; it does not end before it is left."""
-        return Lent(self, ctx, self._hooks)
+    def lease(self, ctx: CallContext) -> SessionLease[Session]:
+        """A context manager for the client's session, which does not end inside it. Raises as `get`."""
+        return SessionLease(self, ctx, _require_session)
 
-    def lent(self, ctx: CallContext) -> Lent[Session]:
-        """A client's session itself, to enter. Raises as `of`."""
-        return Lent(self, ctx, _session)
+    def find(self, ctx: CallContext) -> Session | None:
+        """The client's session, or None where it has not started."""
+        key = self._get_key(ctx)
+        found = self._sessions.get(key)
+        if found is None and self._first_is_free and self.ask_root is None:
+            found = self._adopt_first(key)
+        return found.session if found is not None and found.has_started else None
 
-    def here(self, ctx: CallContext) -> Session | None:
-        """A client's session; None where it has none yet."""
-        key = self._key(ctx)
-        life = self._lives.get(key) or (self._adopt(key) if self._free and self.ask_root is None else None)
-        return life.session if life is not None and life.begun else None
-
-    async def of(self, ctx: CallContext) -> Session:
-        """A client's session, begun where it has none. Raises Overloaded, ToolUnavailable."""
-        async with self.lent(ctx) as session:
+    async def get(self, ctx: CallContext) -> Session:
+        """The client's session, started where it has none. Raises Overloaded or ToolUnavailable."""
+        async with self.lease(ctx) as session:
             return session
 
-    async def enter(self, ctx: CallContext) -> Life | None:
-        """A client's session, begun where it has none, with one call more; None when there are no sessions any more.
-
-        Raises Overloaded when there are too many.
-        """
+    async def acquire(self, ctx: CallContext) -> ClientSession | None:
+        """The client's session with one call more, started where it has none; None after `stop`. Raises Overloaded."""
         if self._tasks is None:
             return None
-        key = self._key(ctx)
-        life = self._lives.get(key)
-        if life is None:
-            life = (
-                self._come(key, ctx)
-                if self.ask_root is None
-                else await self._ask_root_and_come(key, ctx, self.ask_root)
-            )
-        if life is None:
+        key = self._get_key(ctx)
+        found = self._sessions.get(key)
+        if found is None:
+            if self.ask_root is None:
+                found = self._add(key, ctx)
+            else:
+                found = await self._add_with_root(key, ctx, self.ask_root)
+        if found is None:
             return None
-        life.calls += 1
-        if not life.ready.is_set():
+        found.calls += 1
+        if not found.ready.is_set():
             try:
-                await life.ready.wait()
+                await found.ready.wait()
             except BaseException:
-                life.leave()
+                found.release()
                 raise
-        if not life.begun:
-            life.leave()
+        if not found.has_started:
+            found.release()
             return None
-        return life
+        return found
 
-    def _hooks(self, life: Life | None) -> Hooked:
-        return life.hooks if life is not None else self.gone
+    def _get_hooks(self, found: ClientSession | None) -> Hooked:
+        return found.hooks if found is not None else self._hooks_without_session
 
-    def _key(self, ctx: CallContext) -> str:
+    def _get_key(self, ctx: CallContext) -> str:
         return "" if self.keeping.shared else ctx.session
 
-    async def _ask_root_and_come(self, key: str, ctx: CallContext, ask: AskRoot) -> Life | None:
-        """A session for a client that has none, in its own folder: one of its calls asks, the others wait for it."""
-        async with self._asking.setdefault(key, anyio.Lock()):
+    async def _add_with_root(self, key: str, ctx: CallContext, ask_root: AskRoot) -> ClientSession | None:
+        """Add a session in the client's own folder. One of its calls asks for it, and the others wait."""
+        async with self._root_locks.setdefault(key, anyio.Lock()):
             try:
-                folder = await ask(ctx) if key not in self._lives else None
+                folder = await ask_root(ctx) if key not in self._sessions else None
             finally:
-                self._asking.pop(key, None)
+                self._root_locks.pop(key, None)
             if self._tasks is None:
                 return None
-            return self._lives.get(key) or self._come(key, ctx, folder)
+            return self._sessions.get(key) or self._add(key, ctx, folder)
 
-    def _come(self, key: str, ctx: CallContext, folder: Path | None = None) -> Life:
-        """A session for a client that has none."""
-        if len(self._lives) >= self.keeping.most and not self._make_room():
-            raise Overloaded("There are too many sessions, and all are at work. Try again later.")
-        life = self._adopt(key) if self._free and folder is None else Life(self._make(folder))
-        if key not in self._lives:
-            self._lives[key] = life
+    def _add(self, key: str, ctx: CallContext, folder: Path | None = None) -> ClientSession:
+        if len(self._sessions) >= self.keeping.most and not self._end_longest_idle():
+            raise Overloaded("There are too many sessions, and all are in use. Retry later.")
+        if self._first_is_free and folder is None:
+            added = self._adopt_first(key)
+        else:
+            added = ClientSession(self._create(folder))
+        if key not in self._sessions:
+            self._sessions[key] = added
             assert self._tasks is not None
-            self._tasks.start_soon(life.run, self._plan)
+            self._tasks.start_soon(added.run, self._plan)
         if not self.keeping.shared:
-            ctx.when_left(partial(self._left, key, ref(life)))  # a connection may outlive many
-        return life
+            # The reference is weak because a connection may outlive many sessions.
+            ctx.when_left(partial(self._end_after_disconnect, key, ref(added)))
+        return added
 
-    def _adopt(self, key: str) -> Life:
-        """Give the first session to this client."""
+    def _adopt_first(self, key: str) -> ClientSession:
         assert self.first is not None
-        self._free = False
-        self._lives[key] = self.first
+        self._first_is_free = False
+        self._sessions[key] = self.first
         return self.first
 
-    def _make_room(self) -> bool:
-        """End the session that has been idle for longest; whether there was one."""
-        idle = [(life.used, key) for key, life in self._lives.items() if not life.calls]
+    def _end_longest_idle(self) -> bool:
+        idle = [(found.used, key) for key, found in self._sessions.items() if not found.calls]
         if not idle:
             return False
         self._end(min(idle)[1])
         return True
 
-    def _left(self, key: str, life: ref[Life]) -> None:
-        known = self._lives.get(key)
-        if known is not None and known is life():
+    def _end_after_disconnect(self, key: str, added: ref[ClientSession]) -> None:
+        found = self._sessions.get(key)
+        if found is not None and found is added():
             self._end(key)
 
     def _end(self, key: str) -> None:
-        """Forget a session, and have it end."""
-        life = self._lives.pop(key)
-        if life is not self.first:  # that one says what is published
-            life.end()
+        found = self._sessions.pop(key)
+        if found is not self.first:  # the first determines what is published
+            found.close()
 
-    async def _sweep(self) -> None:
+    async def _end_idle_sessions(self) -> None:
         while True:
             await anyio.sleep(self.keeping.idle * SWEEP)
-            past = anyio.current_time() - self.keeping.idle
-            for key, life in list(self._lives.items()):
-                if key and not life.calls and life.used < past:
+            oldest = anyio.current_time() - self.keeping.idle
+            for key, found in list(self._sessions.items()):
+                if key and not found.calls and found.used < oldest:
                     self._end(key)
 
 
-class Lent(Generic[T]):
-    """What is `seen` of a session, for as long as a call needs it; a class, because every call enters one."""
+class SessionLease(Generic[T]):
+    """Holds a session for a `with` block, which gets what `select` returns. A class, because every call enters one."""
 
-    __slots__ = ("_ctx", "_life", "_seen", "_sessions")
+    __slots__ = ("_acquired", "_ctx", "_select", "_sessions")
 
-    def __init__(self, sessions: Sessions, ctx: CallContext, seen: Callable[[Life | None], T]) -> None:
+    def __init__(self, sessions: Sessions, ctx: CallContext, select: Callable[[ClientSession | None], T]) -> None:
         self._sessions = sessions
         self._ctx = ctx
-        self._seen = seen
-        self._life: Life | None = None
+        self._select = select
+        self._acquired: ClientSession | None = None
 
     async def __aenter__(self) -> T:
-        self._life = await self._sessions.enter(self._ctx)
-        return self._seen(self._life)
+        self._acquired = await self._sessions.acquire(self._ctx)
+        return self._select(self._acquired)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._life is not None:
-            self._life.leave()
+        if self._acquired is not None:
+            self._acquired.release()
 
 
-def _session(life: Life | None) -> Session:
-    if life is None:
-        raise ToolUnavailable("The modules are not mounted any more.")
-    return life.session
+def _require_session(found: ClientSession | None) -> Session:
+    if found is None:
+        raise ToolUnavailable("The modules are no longer mounted.")
+    return found.session
+
+
+def list_module_handlers(handlers: Mapping[str, Iterable[str]]) -> set[str]:
+    """The names of handlers, given by event, without those of the bridge."""
+    return {name for names in handlers.values() for name in names} - {EVENTS_LOG}
+
+
+async def ask_for_root(ctx: CallContext) -> Path | None:
+    """Ask the client for its roots, and return the folder of the first that is a `file://` URI.
+
+    Returns None and logs the reason where there is no such folder: the session then works in the settings' folder.
+    Clients that share a session are not asked, because one of them would choose the folder of all. Raises Overloaded
+    where too many calls are pending; the next call asks again.
+    """
+    problem = NOT_ASKED
+    if ctx.session:
+        try:
+            uris = [root.uri for root in await ctx.roots(fallback=())]
+        except Overloaded:
+            raise
+        except CallError as error:
+            problem = f"the client has not listed its roots ({error})"
+        else:
+            uri = next((uri for uri in uris if uri.lower().startswith("file:")), None)
+            if uri is None:
+                problem = "the client has no file:// root"
+            elif (folder := _to_folder(uri)) is not None:
+                return folder
+            else:
+                problem = f"the client's root {uri!r} is not a folder here"
+    log_fallback(problem)
+    return None
+
+
+def log_fallback(problem: str) -> None:
+    """Log why a session does not work in one of its client's roots."""
+    logger.warning("working_dir: roots: %s, so this session works in the settings' folder", problem)
+
+
+def _to_folder(uri: str) -> Path | None:
+    """The folder of a `file://` URI, or None where this machine or this worker has no such folder."""
+    from urllib.request import url2pathname  # late: it imports an HTTP client
+
+    try:
+        parts = urlsplit(uri)
+        path = url2pathname(parts.path)
+        is_here = parts.netloc.lower() in ("", "localhost") and os.path.isabs(path) and os.path.isdir(path)
+        return Path(path).resolve() if is_here else None
+    except (OSError, ValueError):
+        return None

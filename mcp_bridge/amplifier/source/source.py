@@ -1,8 +1,9 @@
-"""AmplifierSource: mounts the modules of a plan, publishes their tools, and has their hooks govern every call."""
+"""The Amplifier source: mounts the modules of a plan, publishes their tools, and applies their hooks to every call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from fnmatch import fnmatchcase
@@ -10,44 +11,63 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread, to_thread
 
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_POST, TOOL_PRE
 from mcp_bridge.amplifier.governance.approval import Asking
 from mcp_bridge.amplifier.governance.hooks import Hooks
 from mcp_bridge.amplifier.hosts import Host, chosen, session_on
 from mcp_bridge.amplifier.plan import Plan
+from mcp_bridge.amplifier.results import is_second_form, to_result
 from mcp_bridge.amplifier.session import Session
-from mcp_bridge.amplifier.source import approving
-from mcp_bridge.amplifier.source.entries import Calls, entry_of
-from mcp_bridge.amplifier.source.journal import SIZE
-from mcp_bridge.amplifier.source.recording import Recording, others, without_secrets
+from mcp_bridge.amplifier.source import approval_provider
+from mcp_bridge.amplifier.source.events_log import MAX_BYTES, EventsLog, redact_config
 from mcp_bridge.amplifier.source.resolver import Resolver
-from mcp_bridge.amplifier.source.sessions import Keeping, Sessions
-from mcp_bridge.amplifier.source.status import Status
-from mcp_bridge.amplifier.source.working_dir import CAPABILITY, NOT_ASKED, ask_for_root, log_fallback
+from mcp_bridge.amplifier.source.sessions import (
+    NOT_ASKED,
+    WORKING_DIR,
+    Keeping,
+    Sessions,
+    ask_for_root,
+    list_module_handlers,
+    log_fallback,
+)
+from mcp_bridge.amplifier.source.status import SourceStatus
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import Middleware, Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.runtime.third_party import described, passes
+from mcp_bridge.runtime.third_party import described, passes, settled
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
+
+CALL_ID = "_tool_call_id"
+"""The argument that carries the id of the call, for tools whose results have the contract's second form."""
 
 
 class AmplifierSource:
-    """The modules of a mount plan, mounted anew for each client, on `host` (see amplifier/hosts.py).
+    """The modules of a mount plan, mounted for each client, on `host` (see amplifier/hosts.py).
 
-    `middleware` is what the hooks of these modules do around every call of the bridge, also of other sources. A hook
-    that does not decide within `hook_timeout` seconds denies the call (None: it may take as long as it likes),
-    and so does one that raises; once the tool has run, its answer is withheld. While a hook module of the plan is not
-    mounted, every call is denied.
-    `call_ids` are patterns of the names of tools that get the id of the call, whatever their schema says.
-    `keeping` says which clients share a session, and for how long. What a module awaits before it is mounted and ready
-    may take `mount_timeout` seconds (None: as long as it likes). `events` is the file of the events log, which starts
-    anew beyond `events_size` bytes; it is written in a bridge alone, that has told what to `hide`. With `status`,
-    clients can read of what is mounted.
+    Args:
+        name: The name of the source.
+        plan: The modules.
+        config: The plan as written, which modules read through their coordinator.
+        directory: Where relative paths start. The current directory by default.
+        hook_timeout: Seconds that one hook may take. A hook that takes longer, or raises, denies the call; after the
+            tool has run, the client gets an error instead of its result.
+        call_ids: Patterns of the names of tools that receive the id of the call, whatever their schema is.
+        keeping: Which clients share a session, and when sessions end.
+        resolver: Finds the modules by their `source`.
+        host: What mounts the modules.
+        mount_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
+        events: The file of the events log. Only a bridge writes it, because only a bridge passes the secrets to `hide`.
+        events_size: Bytes at which that file is rotated.
+        status: Whether clients can read what is mounted.
+
+    The hooks are the source's `middleware`, and apply to calls of other sources as well. While a hook module of the
+    plan is not mounted, every call is denied.
     """
 
     def __init__(
@@ -64,7 +84,7 @@ class AmplifierSource:
         host: Literal["auto"] | Host = "auto",
         mount_timeout: float | None = 30.0,
         events: Path | None = None,
-        events_size: int = SIZE,
+        events_size: int = MAX_BYTES,
         status: bool = True,
     ) -> None:
         self.name = name
@@ -75,24 +95,24 @@ class AmplifierSource:
         self._resolver = resolver or Resolver(self._directory)
         self._hook_timeout = hook_timeout
         self._plan = plan
-        self._wanted = host
+        self._host_setting = host
         self.host: Host = "native"
         self._changed = anyio.Event()
-        self._soon: Soon | None = None
-        self._calls: dict[str, Calls] = {}
-        self.sessions = Sessions(plan, self._session, keeping or Keeping())
+        self._call_soon: Soon | None = None
+        self._handlers: dict[str, ToolHandler] = {}
+        self.sessions = Sessions(plan, self._create_session, keeping or Keeping())
         self.asking = Asking()
-        self.middleware: tuple[Middleware, ...] = (Hooks(self.sessions.hooked, self.asking, self._count),)
+        self.middleware: tuple[Middleware, ...] = (Hooks(self.sessions.lease_hooks, self.asking, self._count_call),)
         self._mount_timeout = mount_timeout
         self._redactor = Redactor()
-        self._recording = Recording(events, self._redactor, events_size) if events is not None else None
-        self._status = Status(name, self.sessions) if status else None
-        self._updated: Callable[[str], None] | None = None
+        self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
+        self._status = SourceStatus(name, self.sessions) if status else None
+        self._notify_update: Callable[[str], None] | None = None
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
-        """Set the folder that modules find as the capability `session.working_dir`; before that it is `directory`.
+        """Set the working directory of modules, their capability `session.working_dir`.
 
-        With `roots` it is the fallback for clients that list no roots, and for those that share a session.
+        With `roots`, it is the fallback for clients that list no roots, and for clients that share a session.
         """
         self._working_dir = folder
         if roots and self.sessions.keeping.shared:
@@ -101,77 +121,82 @@ class AmplifierSource:
             self.sessions.ask_root = ask_for_root
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Show these to nobody from now on: neither in the events log, nor in what session:start tells of the plan."""
+        """Redact these texts in the events log, and in the plan that session:start contains."""
         self._redactor.hide(secrets)
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
-        """Call `updated` with the URI of each resource that changes, because the source belongs to a bridge."""
-        self._updated = updated
+        """Call `updated` with the URI of each resource that changes. Only a bridge sets it."""
+        self._notify_update = updated
 
     async def run(self, publish: Publish) -> None:
-        """Keep the sessions until cancelled. Raises SourceError when a plan mounts nothing, or cannot be hosted."""
-        self._soon = from_any_thread()
+        """Run the sessions until cancelled. Raises SourceError where a plan mounts nothing, or has no host."""
+        self._call_soon = from_any_thread()
         try:
             await self._run(publish)
         finally:
             self.sessions.stop()
-            if self._recording is not None:
+            if self._events_log is not None:
                 with anyio.CancelScope(shield=True):
-                    await to_thread.run_sync(self._recording.end)
+                    await to_thread.run_sync(self._events_log.close)
 
     async def _run(self, publish: Publish) -> None:
-        self.host = await chosen(self._wanted, self._plan, self._resolver, [self._directory])
+        self.host = await chosen(self._host_setting, self._plan, self._resolver, [self._directory])
         async with anyio.create_task_group() as tasks:
             try:
-                first = await self.sessions.begin(tasks)
-                failed = _mounted_nothing(first)
+                first = await self.sessions.start(tasks)
+                is_empty = not first.tools() and not list_module_handlers(first.hooks.list_handlers())
+                problems = first.problems if is_empty else []
                 published: Offer | None = None
-                while not failed:
+                while not problems:
                     self._changed = anyio.Event()
-                    offer = self._offer(first)
-                    if offer != published:  # each publishing tells of the problems again
+                    offer = self._build_offer(first)
+                    if offer != published:  # each publishing logs the problems again
                         publish(offer)
                         published = offer
-                    if self._status is not None and self._updated is not None:
-                        self._updated(self._status.uri)
+                    if self._status is not None and self._notify_update is not None:
+                        self._notify_update(self._status.uri)
                     await self._changed.wait()
                 tasks.cancel_scope.cancel()
             finally:
                 self.sessions.stop()
-        raise SourceError("\n".join(failed))
+        raise SourceError("\n".join(problems))
 
-    def _session(self, folder: Path | None) -> Session:
-        """A session that is not begun; `folder` is what its client wants it to work in."""
+    def _create_session(self, folder: Path | None) -> Session:
+        """A session that is not started; `folder` is the client's working directory, if it has one."""
         config, folders = deepcopy(self._config), [self._directory]
         hooks: Any = {"fail_closed": (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT), "timeout": self._hook_timeout}
-        made = session_on(self.host, config, self._resolver, folders, self._change, **hooks)
-        made.coordinator.register_capability(CAPABILITY, str(folder or self._working_dir))
-        approving.register(made.coordinator, self.asking)
-        made.loader.patience, made.shown, made.changed = self._mount_timeout, self._shown, self._change
-        if self._recording is not None and self._updated is not None:
-            self._recording.begin(made.coordinator)
-            made.ready = self._recording.ready
-        return made
+        session = session_on(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
+        session.coordinator.register_capability(WORKING_DIR, str(folder or self._working_dir))
+        approval_provider.register(session.coordinator, self.asking)
+        session.loader.patience = self._mount_timeout
+        session.shown, session.changed = self._redact_plan, self._schedule_publish
+        if self._events_log is not None and self._notify_update is not None:
+            self._events_log.record_standard_events(session.coordinator)
+            session.ready = self._events_log.record_module_events
+        return session
 
-    def _shown(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The plan without secrets; nothing of it where nobody has told what is one, as in a worker."""
-        return self._redactor.value(without_secrets(config)) if self._updated is not None else {}
+    def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The plan without secrets; empty where `hide` has not received them, as in a worker."""
+        return self._redactor.value(redact_config(config)) if self._notify_update is not None else {}
 
-    def _count(self, ctx: CallContext, result: ToolResult) -> None:
-        session = self.sessions.here(ctx)
+    def _count_call(self, ctx: CallContext, result: ToolResult) -> None:
+        session = self.sessions.find(ctx)
         if session is not None:
             session.stats.count(failed=bool(result.is_error))
 
-    def _offer(self, session: Session) -> Offer:
-        """What is mounted now; of two tools that give themselves one name, the first."""
+    def _build_offer(self, session: Session) -> Offer:
+        """What is mounted now. Where two tools have the same name, the first is published."""
         problems = list(session.problems)
         found: dict[str, tuple[str, ToolEntry]] = {}
         for key, tool in session.tools().items():
             try:
-                calls = self._calls_of(key, tool)
-                entry = entry_of(calls)
-                calls.wants_id = calls.wants_id or any(fnmatchcase(entry.name, one) for one in self._call_ids)
-            except BaseException as error:  # a stranger's property
+                handler = self._handlers.get(key)
+                if handler is None or handler.tool is not tool:
+                    # Kept for as long as the tool is mounted, because it learns the form of the tool's results.
+                    handler = self._handlers[key] = ToolHandler(key, tool, self.sessions)
+                entry = handler.build_entry()
+                handler.wants_id = handler.wants_id or any(fnmatchcase(entry.name, one) for one in self._call_ids)
+            except BaseException as error:  # a property of third-party code may raise anything
                 if passes(error):
                     raise
                 problems.append(f"tool '{key}' cannot be read: {described(error)}")
@@ -185,20 +210,72 @@ class AmplifierSource:
         resources = self._status.entries if self._status is not None else ()
         return Offer(tools=[entry for _, entry in found.values()], resources=resources, problems=problems)
 
-    def _calls_of(self, key: str, tool: Any) -> Calls:
-        """A tool's calls, the same ones as long as it is mounted: they remember how it answers."""
-        known = self._calls.get(key)
-        if known is None or known.tool is not tool:
-            known = self._calls[key] = Calls(key, tool, self.sessions)
-        return known
-
-    def _change(self) -> None:
-        """Publish again, soon: whoever mounts something may be in a thread of its own."""
-        if self._soon is not None:
+    def _schedule_publish(self) -> None:
+        """Publish again soon. A module may mount something from a thread of its own."""
+        if self._call_soon is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._soon(self._changed.set)
+                self._call_soon(self._changed.set)
 
 
-def _mounted_nothing(session: Session) -> list[str]:
-    """Why, where a session is of no use at all."""
-    return session.problems if not session.tools() and not others(session.hooks.list_handlers()) else []
+class ToolHandler:
+    """Calls the tool that is mounted under `key` in the caller's session. `tool` is that of the first session.
+
+    The id of the call is added, after validation, only for a tool that `wants_id`: its schema or the settings ask for
+    it, or it has returned a result in the form that carries it. Other tools may take any key for an argument.
+    """
+
+    def __init__(self, key: str, tool: Any, sessions: Sessions) -> None:
+        self.key = key
+        self.tool = tool
+        self._sessions = sessions
+        self.wants_id = False
+
+    def build_entry(self) -> ToolEntry:
+        """The entry of the tool, under the name that it gives itself."""
+        tool = self.tool
+        name, schema = str(getattr(tool, "name", "") or self.key), _read_schema(tool)
+        properties = schema.get("properties")
+        self.wants_id = self.wants_id or (isinstance(properties, Mapping) and CALL_ID in properties)
+        return ToolEntry(name, str(getattr(tool, "description", "") or ""), self._choose_handler(), schema)
+
+    def _choose_handler(self) -> Callable[[Any, CallContext], Any]:
+        """A synchronous `execute` runs in a thread; a built-in one returns a future of the loop that calls it."""
+        execute = self.tool.execute
+        return self._execute if is_async(execute) or inspect.isbuiltin(execute) else self._execute_in_thread
+
+    async def _execute(self, data: Any, ctx: CallContext) -> Any:
+        async with self._sessions.lease(ctx) as session:  # no hooks hold a lease in a worker
+            result = await settled(self._get_tool(session).execute(self._build_arguments(data, ctx)))
+            return self._convert_result(result, ctx)
+
+    def _execute_in_thread(self, data: Any, ctx: CallContext) -> Any:
+        session = self._sessions.find(ctx) or from_thread.run(self._sessions.get, ctx)
+        result = self._get_tool(session).execute(self._build_arguments(data, ctx))
+        return self._await_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
+
+    async def _await_result(self, result: Awaitable[Any], ctx: CallContext) -> Any:
+        return self._convert_result(await result, ctx)
+
+    def _get_tool(self, session: Session) -> Any:
+        tool = session.tool(self.key)
+        if tool is None:
+            raise ToolUnavailable(f"The tool mounted as '{self.key}' is not mounted in this session.")
+        return tool
+
+    def _build_arguments(self, data: Any, ctx: CallContext) -> dict[str, Any]:
+        arguments = dict(data or {})
+        if self.wants_id:
+            arguments.setdefault(CALL_ID, ctx.request_id)
+        return arguments
+
+    def _convert_result(self, result: Any, ctx: CallContext) -> Any:
+        self.wants_id = self.wants_id or is_second_form(result)
+        return to_result(result, ctx.request_id)
+
+
+def _read_schema(tool: Any) -> dict[str, Any]:
+    """The `input_schema` of a tool, else its `get_schema()`, else the schema of any object."""
+    schema = getattr(tool, "input_schema", None)
+    if schema is None and callable(getattr(tool, "get_schema", None)):
+        schema = tool.get_schema()
+    return dict(schema) if isinstance(schema, Mapping) and schema else {"type": "object"}

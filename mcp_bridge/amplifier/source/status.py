@@ -1,110 +1,143 @@
-"""A source's state as resources: what is mounted in the caller's session, and what its modules contribute."""
+"""The status of a source as resources: what the caller's session has mounted, and what its modules contribute."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+import anyio
+
 from mcp_bridge.amplifier.coordinator import NAMED_POINTS, ModuleCoordinator
 from mcp_bridge.amplifier.session import ModuleState, Session
-from mcp_bridge.amplifier.source.addresses import shown
-from mcp_bridge.amplifier.source.contributions import collected, contributors
+from mcp_bridge.amplifier.source.git import hide_userinfo
 from mcp_bridge.amplifier.source.sessions import Sessions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.resource import ResourceEntry
-from mcp_bridge.runtime.third_party import described, passes
+from mcp_bridge.runtime.third_party import described, passes, settled
+from mcp_bridge.wire.values import plain
+
+logger = logging.getLogger("mcp_bridge.amplifier")
 
 JSON = "application/json"
+PATIENCE = 5.0
+"""Seconds that one contributor may take."""
 
 
-class Status:
-    """The resources of a source. Nobody reads of another client's session, apart from how many there are."""
+class SourceStatus:
+    """The resources of a source. A client reads about its own session only, and how many sessions there are."""
 
     def __init__(self, name: str, sessions: Sessions) -> None:
-        where = f"amplifier://{quote(name, safe='')}"
+        base = f"amplifier://{quote(name, safe='')}"
         self._name = name
         self._sessions = sessions
-        self.uri = f"{where}/status"
+        self.uri = f"{base}/status"
         self.entries = (
             ResourceEntry(
                 self.uri,
-                self._status,
+                self._read_status,
                 f"{name} status",
-                "The Amplifier modules of this session: what is mounted, what has failed, and who hears which events.",
+                "The Amplifier modules of this session: what is mounted, what has failed, and the hooks of each event.",
                 mime_type=JSON,
             ),
             ResourceEntry(
-                f"{where}/contributions",
-                self._contributions,
+                f"{base}/contributions",
+                self._read_contributions,
                 f"{name} contributions",
-                "What the Amplifier modules of this session contribute to their channels, collected when it is read.",
+                "What the Amplifier modules of this session contribute to their channels, collected on each read.",
                 mime_type=JSON,
             ),
         )
 
-    async def _status(self, _: Any, ctx: CallContext) -> dict[str, Any]:
+    async def _read_status(self, _: Any, ctx: CallContext) -> dict[str, Any]:
         try:
-            session: dict[str, Any] | None = told(await self._sessions.of(ctx))
-        except CallError:  # there is no room for one; that is what the counts say
+            session: dict[str, Any] | None = _describe_session(await self._sessions.get(ctx))
+        except CallError:  # no session is available, which the counts explain
             session = None
         keeping = self._sessions.keeping
         counts = {"in_use": self._sessions.in_use, "most": keeping.most, "shared": keeping.shared}
         return {"source": self._name, "sessions": counts, "session": session}
 
-    async def _contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
-        coordinator = (await self._sessions.of(ctx)).coordinator
-        channels = {channel: await collected(coordinator, channel) for channel in contributors(coordinator)}
+    async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
+        coordinator = (await self._sessions.get(ctx)).coordinator
+        channels = {
+            channel: await collect_contributions(coordinator, channel) for channel in _contributors(coordinator)
+        }
         return {"source": self._name, "session": str(coordinator.session_id), "channels": channels}
 
 
-def told(session: Session) -> dict[str, Any]:
-    """A session, as its client may read of it."""
+async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str, Any]]:
+    """The contributions to a channel, in order: `name` and `value`, or the type of the `error`. None is left out.
+
+    Values are JSON. The text of an error goes to the log only.
+    """
+    found = []
+    for name, callback in _contributors(coordinator).get(channel, ()):
+        given: dict[str, Any] = {"name": str(name), "error": "TimeoutError"}
+        with anyio.move_on_after(PATIENCE) as scope:
+            given = {"name": str(name), **await _call_contributor(callback, channel, name)}
+        if scope.cancelled_caught:
+            logger.error("the contribution of %r to %r is left out: it takes too long", name, channel)
+        if given.get("value", given) is not None:
+            found.append(given)
+    return found
+
+
+def _contributors(coordinator: Any) -> dict[str, list[tuple[str, Callable[[], Any]]]]:
+    return {channel: list(coordinator.contributors(channel)) for channel in list(coordinator.channels)}
+
+
+async def _call_contributor(callback: Callable[[], Any], channel: str, name: str) -> dict[str, Any]:
+    try:
+        return {"value": plain(await settled(callback()))}
+    except BaseException as error:
+        if passes(error):
+            raise
+        logger.exception("the contribution of %r to %r is left out", name, channel)
+        return {"error": type(error).__name__}
+
+
+def _describe_session(session: Session) -> dict[str, Any]:
     coordinator = session.coordinator
     capabilities = coordinator.to_dict().get("capabilities", ())
     return {
         "id": str(coordinator.session_id),
         "parent_id": coordinator.parent_id,
-        "host": host_of(coordinator),
-        "modules": [_module(state) for state in session.states],
+        "host": "native" if isinstance(coordinator, ModuleCoordinator) else "core",
+        "modules": [_describe_module(state) for state in session.states],
         "problems": list(session.problems),
-        "orchestrator": _kind(coordinator.get("orchestrator")),
-        "context": _kind(coordinator.get("context")),
-        **{point: dict(_mounted(coordinator.get(point))) for point in NAMED_POINTS},
+        "orchestrator": _type_name(coordinator.get("orchestrator")),
+        "context": _type_name(coordinator.get("context")),
+        **{point: dict(_list_mounts(coordinator.get(point))) for point in NAMED_POINTS},
         "hooks": {
             event: [{"name": one.name, "priority": one.priority} for one in registered]
             for event, registered in sorted(session.hooks.registrations().items())
         },
         "capabilities": sorted(map(str, capabilities)),
-        "channels": {channel: [name for name, _ in given] for channel, given in contributors(coordinator).items()},
+        "channels": {channel: [name for name, _ in given] for channel, given in _contributors(coordinator).items()},
         "stats": {"calls": session.stats.calls, "errors": session.stats.errors},
     }
 
 
-def host_of(coordinator: Any) -> str:
-    """Whose coordinator it is: `native`, or `core` for that of amplifier-core."""
-    return "native" if isinstance(coordinator, ModuleCoordinator) else "core"
-
-
-def _module(state: ModuleState) -> dict[str, Any]:
+def _describe_module(state: ModuleState) -> dict[str, Any]:
     spec = state.spec
-    source = shown(spec.source) if isinstance(spec.source, str) else _kind(spec.source)
-    told = {"module": spec.module, "kind": spec.kind, "source": source}
-    return {**told, "mounted": not state.problem, "problem": state.problem or None}
+    source = hide_userinfo(spec.source) if isinstance(spec.source, str) else _type_name(spec.source)
+    description = {"module": spec.module, "kind": spec.kind, "source": source}
+    return {**description, "mounted": not state.problem, "problem": state.problem or None}
 
 
-def _mounted(mounted: Any) -> Iterator[tuple[str, str | None]]:
-    """Mount keys, and the names that what is mounted there gives itself."""
+def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:
+    """Mount keys, each with the name that the mounted object gives itself."""
     for key, one in dict(mounted or {}).items():
         try:
             yield str(key), str(getattr(one, "name", None) or key)
-        except BaseException as error:  # a stranger's property
+        except BaseException as error:  # a property of third-party code may raise anything
             if passes(error):
                 raise
             yield str(key), described(error)
 
 
-def _kind(thing: Any) -> str | None:
-    """What kind of thing it is; None for nothing."""
+def _type_name(thing: Any) -> str | None:
     return None if thing is None else type(thing).__name__

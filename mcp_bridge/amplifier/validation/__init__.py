@@ -1,1 +1,1 @@
-"""Checking a module against its contract: the checklists of all five types, and what each line asks of a module."""
+"""Validation of modules: the checklists of all five types of modules, and the checks behind each item."""

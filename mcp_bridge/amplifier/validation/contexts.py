@@ -1,4 +1,4 @@
-"""The Context contract: what is remembered, and what a request gets of it."""
+"""Checks of the Context contract: which messages a context keeps, and which of them a request gets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import anyio
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.models import ProviderInfo
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider
-from mcp_bridge.amplifier.validation.bench import Bench, Config
-from mcp_bridge.amplifier.validation.examiner import Examiner, Step, method
+from mcp_bridge.amplifier.validation.examiner import Examiner, Step, describe_method_problem
+from mcp_bridge.amplifier.validation.mounting import MountedModule
 
 Messages = list[dict[str, Any]]
+BUDGET = 1500
+"""Tokens of a request. The history has ten times as many."""
 _METHODS: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
     ("add_message", ({},), {}),
     ("get_messages_for_request", (), {"token_budget": None, "provider": None}),
@@ -21,213 +23,205 @@ _METHODS: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
     ("set_messages", ([],), {}),
     ("clear", (), {}),
 )
-BUDGET = 1500
-"""Tokens that a request may have; the history has ten times as many."""
-_FEW, _MANY, _TURNS = 10, 20, 40
+_LONG_MESSAGES, _CONCURRENT, _TURNS = 10, 20, 40
 
 
-class _Small(MockProvider):
-    """A model with a small window."""
+class _SmallModel(MockProvider):
+    """A model whose window leaves the budget, after its answer and the contract's margin."""
 
     def get_info(self) -> ProviderInfo:
-        """A window that leaves the budget, once the answer and the contract's margin are taken off."""
         sizes = {"context_window": BUDGET + 1500, "max_output_tokens": 500}
         return ProviderInfo(id="small", display_name="small", defaults=sizes)
 
 
-class Misbehaved(Exception):
-    """The context did not do what was asked."""
+class ContextError(Exception):
+    """A method of the context is missing, raised, or returned something invalid."""
 
 
-def steps(examiner: Examiner, bench: Bench, config: Config) -> list[Step]:
-    """Every check of the context."""
-    one = _Context(examiner, bench, config)
+def build_context_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
+    """The steps for the mounted context."""
+    check = _ContextCheck(examiner, mounted)
     return [
-        Step(item="context.protocol", run=one.protocol),
-        Step(item="context.stores", run=one.stores),
-        Step(item="context.copies", run=one.copies),
-        Step(item="context.concurrent", run=one.concurrent),
-        Step(item="context.compacts", run=one.compacts),
-        Step(item="context.tokens", run=one.tokens),
+        Step(item="context.protocol", run=check.check_protocol),
+        Step(item="context.stores", run=check.check_storage),
+        Step(item="context.copies", run=check.check_copies),
+        Step(item="context.concurrent", run=check.check_concurrency),
+        Step(item="context.compacts", run=check.check_compaction),
+        Step(item="context.tokens", run=check.check_tokens),
     ]
 
 
-class _Context:
-    """The context, as it is examined; each step begins with an empty one."""
+class _ContextCheck:
+    """Checks the context. Each step begins with an empty one."""
 
-    def __init__(self, examiner: Examiner, bench: Bench, config: Config) -> None:
+    def __init__(self, examiner: Examiner, mounted: MountedModule) -> None:
         self._examiner = examiner
-        self._bench = bench
-        self._config = config
-        self._context = bench.get("context")
+        self._config = mounted.config
+        self._hooks = mounted.coordinator.hooks
+        self._context = mounted.coordinator.get("context")
         self._compacts = False
 
-    async def protocol(self) -> None:
-        """The five methods, and the configuration."""
-        wrong = [method(self._context, name, *args, named=named) for name, args, named in _METHODS]
-        told = "; ".join(filter(None, wrong))
-        self._examiner.check("context.protocol", told, "See mcp_bridge.amplifier.ContextManager")
-        found = "" if self._config.read else "no key of its configuration was read"
-        self._examiner.check("context.config", found, "Let the configuration say when it compacts")
+    async def check_protocol(self) -> None:
+        """Check the five methods, and that the configuration was read."""
+        problems = [describe_method_problem(self._context, name, *args, named=named) for name, args, named in _METHODS]
+        problem = "; ".join(filter(None, problems))
+        self._examiner.check("context.protocol", problem, "See mcp_bridge.amplifier.ContextManager")
+        problem = "" if self._config.read else "no key of its configuration was read"
+        self._examiner.check("context.config", problem, "Make the threshold of compaction configurable")
 
-    async def stores(self) -> None:
-        """Adding, setting, clearing; and the order, where nothing is compacted."""
+    async def check_storage(self) -> None:
+        """Add, set and clear messages. Check their order, which holds where nothing is compacted."""
         given = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+        advice = "Store messages as they come, and nothing else"
         try:
             await self._fill(given)
-            added, asked = await self._get("get_messages"), await self._get("get_messages_for_request")
+            added, requested = await self._get("get_messages"), await self._get("get_messages_for_request")
             await self._call("set_messages", deepcopy(given[:1]))
-            was_set = await self._get("get_messages")
+            replaced = await self._get("get_messages")
             await self._call("clear")
             cleared = await self._get("get_messages")
-        except Misbehaved as error:
-            self._examiner.failed("context.stores", str(error), "Keep messages as they come")
+        except ContextError as error:
+            self._examiner.fail("context.stores", str(error), advice)
             return
-        wrong = next(
-            (
-                f"after {what} there is {_brief(found)}"
-                for what, found, wanted in (
-                    ("adding two messages", _sorted(added), _sorted(given)),
-                    ("setting one", was_set, given[:1]),
-                    ("clearing", cleared, []),
-                )
-                if found != wanted
-            ),
-            "",
-        )
-        self._examiner.check("context.stores", wrong, "Keep messages as they come, and nothing else")
-        order = next((_brief(found) for found in (added, asked) if not _in_order(found, given)), "")
-        self._examiner.check("context.order", order, "Give messages in the order in which they came")
+        problem = ""
+        if _sort(added) != _sort(given):
+            problem = f"after adding two messages there is {_shorten(_sort(added))}"
+        elif replaced != given[:1]:
+            problem = f"after setting one there is {_shorten(replaced)}"
+        elif cleared:
+            problem = f"after clearing there is {_shorten(cleared)}"
+        self._examiner.check("context.stores", problem, advice)
+        problem = next((_shorten(found) for found in (added, requested) if not _is_ordered(found, given)), "")
+        self._examiner.check("context.order", problem, "Return messages in the order in which they came")
 
-    async def copies(self) -> None:
-        """Whether its lists can be changed by those who get them."""
+    async def check_copies(self) -> None:
+        """Clear the lists that the context returns."""
         try:
             await self._fill([{"role": "user", "content": "one"}])
             for name in ("get_messages", "get_messages_for_request"):
-                given = await self._call(name)
-                given.clear()
-            left = await self._call("get_messages")
-        except Misbehaved as error:
-            self._examiner.skipped("context.copies", str(error))
+                returned = await self._call(name)
+                returned.clear()
+            remaining = await self._call("get_messages")
+        except ContextError as error:
+            self._examiner.skip("context.copies", str(error))
             return
-        wrong = "" if left else "who clears the list that it gives clears its history"
-        self._examiner.check("context.copies", wrong, "Give a copy: list(self._messages)")
+        problem = "" if remaining else "a caller that clears the returned list clears the history"
+        self._examiner.check("context.copies", problem, "Return a copy: list(self._messages)")
 
-    async def concurrent(self) -> None:
-        """Messages that are added at once."""
+    async def check_concurrency(self) -> None:
+        """Add messages at the same time."""
+        advice = "Hold a lock while messages are added"
         try:
             await self._fill([])
             async with anyio.create_task_group() as tasks:
-                for number in range(_MANY):
-                    tasks.start_soon(self._quietly, {"role": "user", "content": f"message {number}"})
+                for number in range(_CONCURRENT):
+                    message = {"role": "user", "content": f"message {number}"}
+                    tasks.start_soon(self._examiner.call, self._context.add_message, message)
             found = await self._call("get_messages")
-        except Misbehaved as error:
-            self._examiner.failed("context.concurrent", str(error), "Take a lock around what is not done at once")
+        except ContextError as error:
+            self._examiner.fail("context.concurrent", str(error), advice)
             return
-        wrong = "" if len(found) == _MANY else f"of {_MANY} messages added at once {len(found)} are kept"
-        self._examiner.check("context.concurrent", wrong, "Take a lock around what is not done at once")
+        problem = f"of {_CONCURRENT} messages added at once {len(found)} are kept" if len(found) != _CONCURRENT else ""
+        self._examiner.check("context.concurrent", problem, advice)
 
-    async def compacts(self) -> None:
-        """A history that is too long for a request."""
-        history, recorder = _history(), EventRecorder()
+    async def check_compaction(self) -> None:
+        """Request messages of a history that exceeds the budget."""
+        history, recorder = _build_history(), EventRecorder()
         names = (events.CONTEXT_PRE_COMPACT, events.CONTEXT_POST_COMPACT)
-        unregister = [self._bench.hooks.register(name, recorder) for name in names]
+        unregister = [self._hooks.register(name, recorder) for name in names]
         try:
-            view = await self._view(history)
+            view = await self._get_view(history)
             after = await self._get("get_messages")
-        except Misbehaved as error:
-            self._examiner.failed("context.compacts", str(error), "Compact within get_messages_for_request()")
+        except ContextError as error:
+            self._examiner.fail("context.compacts", str(error), "Compact within get_messages_for_request()")
             return
         finally:
             for each in unregister:
                 each()
         found = f"a request within {BUDGET} tokens got {len(view)} of {len(history)} messages of 100 tokens each"
-        advice = "Leave out, or sum up, what is older, until the rest fits the budget"
+        advice = "Leave out or summarize older messages, until the rest fits the budget"
         self._compacts = self._examiner.check("context.compacts", found if len(view) >= len(history) else "", advice)
         if self._compacts:
-            self._judge(view, after, history)
+            self._check_compacted(view, after, history)
             missing = [name for name in names if not recorder.get_events(name)]
-            told = f"{' and '.join(missing)} did not come" if missing else ""
-            self._examiner.check("context.events", told, "Emit both through the coordinator's hooks")
+            problem = f"{' and '.join(missing)} did not come" if missing else ""
+            self._examiner.check("context.events", problem, "Emit both through the coordinator's hooks")
 
-    def _judge(self, view: Messages, after: Messages, history: Messages) -> None:
-        examiner = self._examiner
-        kept = [message for message in view if message in history]
-        order = "" if _in_order(kept, history) else "compacted messages come in another order"
-        if order:
-            examiner.failed("context.order", order, "Give messages in the order in which they came")
-        lost = (
-            "" if after == history else f"of {len(history)} messages get_messages() has {len(after)} after compacting"
-        )
-        examiner.check("context.keeps", lost, "Compact a copy: the history stays whole")
-        examiner.check("context.pairs", _unpaired(view), "Keep a call and its result together, or leave both out")
-        system = "" if history[0] in view else "the system message was left out"
-        examiner.check("context.system", system, "Keep messages with the role `system`")
+    def _check_compacted(self, view: Messages, after: Messages, history: Messages) -> None:
+        examiner, total = self._examiner, len(history)
+        if not _is_ordered([message for message in view if message in history], history):
+            problem = "compacted messages are in another order"
+            examiner.fail("context.order", problem, "Return messages in the order in which they came")
+        problem = "" if after == history else f"of {total} messages get_messages() has {len(after)} after compacting"
+        examiner.check("context.keeps", problem, "Compact a copy: the history stays complete")
+        problem = _describe_unpaired(view)
+        examiner.check("context.pairs", problem, "Keep a call and its result together, or leave both out")
+        problem = "" if history[0] in view else "the system message was left out"
+        examiner.check("context.system", problem, "Keep messages with the role `system`")
 
-    async def tokens(self) -> None:
-        """A few messages, each of them long."""
+    async def check_tokens(self) -> None:
+        """Request a few messages, each of them long."""
         if not self._compacts:
-            self._examiner.skipped("context.tokens", "it does not compact")
+            self._examiner.skip("context.tokens", "it does not compact")
             return
-        history = [{"role": "user", "content": f"message {number} " + "word " * 800} for number in range(_FEW)]
+        history = [
+            {"role": "user", "content": f"message {number} " + "word " * 800} for number in range(_LONG_MESSAGES)
+        ]
         try:
-            view = await self._view(history)
-        except Misbehaved as error:
-            self._examiner.skipped("context.tokens", str(error))
+            view = await self._get_view(history)
+        except ContextError as error:
+            self._examiner.skip("context.tokens", str(error))
             return
-        wrong = f"{_FEW} messages of 1000 tokens each were all given to a request within {BUDGET}"
-        self._examiner.check(
-            "context.tokens", wrong if len(view) >= _FEW else "", "Count tokens, about four characters each"
-        )
+        problem = ""
+        if len(view) >= len(history):
+            problem = f"a request within {BUDGET} tokens got all {_LONG_MESSAGES} messages of 1000 tokens each"
+        self._examiner.check("context.tokens", problem, "Count tokens, about four characters each")
 
-    async def _view(self, history: Messages) -> Messages:
-        """What a request gets, by its budget or by its provider."""
+    async def _get_view(self, history: Messages) -> Messages:
+        """What a request gets by its budget, or else by its provider."""
         await self._fill(history)
         view = await self._get("get_messages_for_request", token_budget=BUDGET)
-        return view if len(view) < len(history) else await self._get("get_messages_for_request", provider=_Small())
+        return view if len(view) < len(history) else await self._get("get_messages_for_request", provider=_SmallModel())
 
     async def _fill(self, messages: Messages) -> None:
         await self._call("clear")
         for message in messages:
             await self._call("add_message", deepcopy(message))
 
-    async def _quietly(self, message: dict[str, Any]) -> None:
-        await self._examiner.call(self._context.add_message, message)
-
     async def _get(self, name: str, **named: Any) -> Messages:
-        """Messages by what the contract says of them: a context may add to each what it likes."""
-        known = ("role", "content", "tool_calls", "tool_call_id")
+        """Messages with the fields of the contract only, because a context may add others."""
+        fields = ("role", "content", "tool_calls", "tool_call_id")
         found = await self._call(name, **named)
-        return [{key: message[key] for key in known if key in message} for message in found]
+        return [{key: message[key] for key in fields if key in message} for message in found]
 
     async def _call(self, name: str, *args: Any, **named: Any) -> Any:
-        """What a method answers. Raises Misbehaved."""
+        """The result of a method. Raises ContextError."""
         function = getattr(self._context, name, None)
         if function is None:
-            raise Misbehaved(f"there is no `{name}`")
+            raise ContextError(f"there is no `{name}`")
         outcome = await self._examiner.call(function, *args, **named)
-        if outcome.wrong:
-            raise Misbehaved(f"`{name}`: {outcome.wrong}")
-        if name.startswith("get") and not isinstance(outcome.answer, list):
-            raise Misbehaved(f"`{name}` answered with a {type(outcome.answer).__name__}")
-        return outcome.answer
+        if outcome.problem:
+            raise ContextError(f"`{name}`: {outcome.problem}")
+        if name.startswith("get") and not isinstance(outcome.result, list):
+            raise ContextError(f"`{name}` returned a {type(outcome.result).__name__}")
+        return outcome.result
 
 
-def _history() -> Messages:
+def _build_history() -> Messages:
     """A long conversation, with calls and their results."""
-    made: Messages = [{"role": "system", "content": "You are a sample. " * 20}]
+    history: Messages = [{"role": "system", "content": "You are a sample. " * 20}]
     for turn in range(_TURNS):
         call = {"id": f"call_{turn}", "type": "function", "function": {"name": "sample", "arguments": "{}"}}
-        made += [
+        history += [
             {"role": "user", "content": f"question {turn} " + "word " * 80},
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": f"call_{turn}", "content": f"result {turn} " + "word " * 80},
             {"role": "assistant", "content": f"answer {turn} " + "word " * 80},
         ]
-    return made
+    return history
 
 
-def _unpaired(view: Messages) -> str:
+def _describe_unpaired(view: Messages) -> str:
     calls = {call.get("id") for message in view for call in message.get("tool_calls") or ()}
     results = {message.get("tool_call_id") for message in view if message.get("role") == "tool"}
     if results - calls:
@@ -237,15 +231,15 @@ def _unpaired(view: Messages) -> str:
     return ""
 
 
-def _in_order(found: Messages, history: Messages) -> bool:
+def _is_ordered(found: Messages, history: Messages) -> bool:
     places = [history.index(message) for message in found if message in history]
     return places == sorted(places)
 
 
-def _sorted(messages: Messages) -> list[str]:
+def _sort(messages: Messages) -> list[str]:
     return sorted(map(repr, messages))
 
 
-def _brief(messages: Any) -> str:
+def _shorten(messages: Any) -> str:
     text = repr(messages)
     return text if len(text) <= 200 else f"{text[:200]}…"

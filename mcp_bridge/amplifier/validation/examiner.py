@@ -1,4 +1,4 @@
-"""Runs the steps of an examination: each calls the stranger's code, and tells at once what it has found."""
+"""The examiner: runs checks, which call third-party code, and reports each result at once."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import anyio
 
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.runtime.third_party import described, passes, settled
 
-Tell = Callable[[dict[str, Any]], None]
-MOST = 300
-"""Characters of what was found that are told."""
-_OURS = ("mcp_bridge", "asyncio")
+Report = Callable[[dict[str, Any]], None]
+MAX_FOUND = 300
+"""Characters of a description that are reported."""
+_OWN_LOGGERS = ("mcp_bridge", "asyncio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a call of somebody's code came to: an answer, an error, or neither in time."""
+class CallOutcome:
+    """The result of a call, or its error, or neither where it was too slow."""
 
-    answer: Any = None
+    result: Any = None
     error: BaseException | None = None
-    slow: bool = False
+    is_slow: bool = False
 
     @property
-    def wrong(self) -> str:
-        """Why there is no answer."""
-        if self.slow:
+    def problem(self) -> str:
+        """Why there is no result."""
+        if self.is_slow:
             return "it did not end in time"
         return described(self.error) if self.error is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A part of the examination. `item` is to blame when the process ends in it, `slow` when it takes too long.
+    """A part of an examination. `item` fails when the process ends during it, `slow` when it takes too long.
 
-    Of the steps of one `group` none is tried any more once one of them has held up, or ended, the process; those that
-    are `always` done are what others stand on.
+    Once a step has blocked or ended its process, other steps of its `group` are not run. Steps that are `always` run
+    again in each new process, because later steps depend on them.
     """
 
     item: str
@@ -52,105 +52,102 @@ class Step:
 
     @property
     def key(self) -> str:
-        """What it is told from others by."""
+        """Identifies the step among those of an examination."""
         return f"{self.item}:{self.subject}"
 
 
 class Examiner:
-    """Runs steps, but for those that have been tried. A call may take `patience` seconds."""
+    """Runs steps, except those that an earlier process has `tried`. A call may take `patience` seconds.
 
-    def __init__(self, tell: Tell, patience: float, tried: Collection[str], printed: Callable[[], str]) -> None:
-        self._tell = tell
+    `read_printed` returns what the module has printed since the last call.
+    """
+
+    def __init__(
+        self, report: Report, patience: float, tried: Collection[str], read_printed: Callable[[], str]
+    ) -> None:
+        self._report = report
         self.patience = patience
         self._tried = frozenset(tried)
-        self._printed = printed
-        self.logged = Logged()
-        logging.getLogger().addHandler(self.logged)
+        self._read_printed = read_printed
+        self.log_counter = LogCounter()
+        logging.getLogger().addHandler(self.log_counter)
         logging.getLogger().setLevel(logging.DEBUG)
 
-    async def perform(self, steps: Sequence[Step]) -> None:
-        """Run them, in order."""
+    async def run_steps(self, steps: Sequence[Step]) -> None:
+        """Run steps in order. An error of a step is reported as a failure of its item."""
         for step in steps:
             if not step.always and self._tried.intersection((step.key, step.group or step.key)):
                 continue
-            self._tell(
-                {"say": "step", **{name: getattr(step, name) for name in ("key", "item", "slow", "group", "always")}}
-            )
+            fields = {name: getattr(step, name) for name in ("key", "item", "slow", "group", "always")}
+            self._report({"say": "step", **fields})
             try:
                 await step.run()
             except BaseException as error:
                 if passes(error):
                     raise
-                self.failed(step.item, described(error), "Mend what raises this")
-            if printed := self._printed():
-                where = f" of '{step.subject}'" if step.subject else ""
-                found = f"{printed!r} was printed during '{step.item}'{where}"
-                self.failed("stdout", found, "Use logging, or print to sys.stderr")
+                self.fail(step.item, described(error), "Fix what raises this")
+            if printed := self._read_printed():
+                subject = f" of '{step.subject}'" if step.subject else ""
+                found = f"{printed!r} was printed during '{step.item}'{subject}"
+                self.fail("stdout", found, "Use logging, or print to sys.stderr")
 
-    async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Outcome:
-        """Call somebody's function, sync or async, and wait for its answer."""
-        self.alive()
-        outcome = Outcome(slow=True)
+    async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> CallOutcome:
+        """Call a function of the module, sync or async, and wait for its result."""
+        self.report_call()
+        outcome = CallOutcome(is_slow=True)
         with anyio.move_on_after(self.patience) as scope:
             try:
-                outcome = Outcome(answer=await settled(function(*args, **named)))
+                outcome = CallOutcome(result=await settled(function(*args, **named)))
             except BaseException as error:
                 if passes(error):
                     raise
-                outcome = Outcome(error=error)
-        return Outcome(slow=True) if scope.cancel_called else outcome
+                outcome = CallOutcome(error=error)
+        return CallOutcome(is_slow=True) if scope.cancel_called else outcome
 
-    def alive(self) -> None:
-        """Have the time of one call begin now."""
-        self._tell({"say": "alive"})
+    def report_call(self) -> None:
+        """Report that a call begins, so that the parent process measures its time from now."""
+        self._report({"say": "alive"})
 
-    def passed(self, item: str, found: str = "") -> None:
-        """It is as it should be."""
-        self._found(item, "passed", found)
+    def accept(self, item: str, found: str = "") -> None:
+        """Report that an item passed."""
+        self._report_finding(item, "passed", found)
 
-    def failed(self, item: str, found: str, advice: str) -> None:
-        """It is not."""
-        self._found(item, "failed", found, advice)
+    def fail(self, item: str, found: str, advice: str) -> None:
+        """Report that an item failed."""
+        self._report_finding(item, "failed", found, advice)
 
-    def skipped(self, item: str, why: str) -> None:
-        """It cannot be told."""
-        self._found(item, "skipped", why)
+    def skip(self, item: str, reason: str) -> None:
+        """Report that an item cannot be checked."""
+        self._report_finding(item, "skipped", reason)
 
-    def check(self, item: str, wrong: str, advice: str) -> bool:
-        """Whether nothing is wrong, which is told in either case."""
-        if wrong:
-            self.failed(item, wrong, advice)
+    def check(self, item: str, problem: str, advice: str) -> bool:
+        """Report that an item failed where there is a problem, else that it passed. Return whether it passed."""
+        if problem:
+            self.fail(item, problem, advice)
         else:
-            self.passed(item)
-        return not wrong
+            self.accept(item)
+        return not problem
 
-    def _found(self, item: str, state: str, found: str, advice: str = "") -> None:
-        told = found if len(found) <= MOST else f"{found[:MOST]}…"
-        self._tell({"say": "found", "item": item, "state": state, "found": told, "advice": advice})
+    def _report_finding(self, item: str, state: str, found: str, advice: str = "") -> None:
+        text = found if len(found) <= MAX_FOUND else f"{found[:MAX_FOUND]}…"
+        self._report({"say": "found", "item": item, "state": state, "found": text, "advice": advice})
 
 
-class Logged(logging.Handler):
-    """Counts what others than the checker log."""
+class LogCounter(logging.Handler):
+    """Counts the log records of the module."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count one record."""
-        if record.name.partition(".")[0] not in _OURS:
+        """Count a record."""
+        if record.name.partition(".")[0] not in _OWN_LOGGERS:
             self.count += 1
 
 
-def is_async(function: Any) -> bool:
-    """Whether a call of it can only be awaited."""
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
-
-
-def misfit(function: Any, *args: Any, **named: Any) -> str:
-    """Why a function cannot be called with these; nothing where it can, or does not say."""
+def describe_mismatch(function: Any, *args: Any, **named: Any) -> str:
+    """Why a function cannot be called with these arguments. Empty where it can, or has no signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -162,12 +159,14 @@ def misfit(function: Any, *args: Any, **named: Any) -> str:
     return ""
 
 
-def method(owner: Any, name: str, *args: Any, named: Mapping[str, Any] | None = None, must_wait: bool = True) -> str:
-    """What is wrong with a method that is called so; nothing where it is fine."""
+def describe_method_problem(
+    owner: Any, name: str, *args: Any, named: Mapping[str, Any] | None = None, must_wait: bool = True
+) -> str:
+    """Why a method cannot be called, and awaited, as its contract says. Empty where it can."""
     found = getattr(owner, name, None)
     if not callable(found):
-        return f"`{name}` is not there" if found is None else f"`{name}` is a {type(found).__name__}"
+        return f"`{name}` is missing" if found is None else f"`{name}` is a {type(found).__name__}"
     if must_wait and not is_async(found):
         return f"`{name}` is no `async def`"
-    wrong = misfit(found, *args, **(named or {}))
-    return f"`{name}` cannot be called as the contract does: {wrong}" if wrong else ""
+    mismatch = describe_mismatch(found, *args, **(named or {}))
+    return f"`{name}` cannot be called as the contract does: {mismatch}" if mismatch else ""

@@ -1,4 +1,4 @@
-"""The Hook contract: how handlers are registered, and what they answer to events."""
+"""Checks of the Hook contract: how handlers are registered, and what they return for events."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.decisions import as_result
-from mcp_bridge.amplifier.validation.bench import Bench, Config, Registered
-from mcp_bridge.amplifier.validation.examiner import Examiner, Outcome, Step, is_async, misfit
-from mcp_bridge.amplifier.validation.samples import LONG
+from mcp_bridge.amplifier.hooks import Registration
+from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_mismatch
+from mcp_bridge.amplifier.validation.mounting import MountedModule
+from mcp_bridge.amplifier.validation.tools import LONG_TEXT
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.runtime.third_party import described
 
 _RESULT = {"success": True, "output": "sample", "error": None}
@@ -22,10 +24,10 @@ _INPUTS: tuple[dict[str, Any], ...] = (
     {"file_path": "/etc/passwd", "content": "sample"},
     {},
 )
-"""What tools are called with, for the hooks of those calls: nothing of it is done."""
-_ODD: tuple[dict[str, Any], ...] = (
+"""Arguments of tool calls that hooks decide about. The calls are not made."""
+_ODD_DATA: tuple[dict[str, Any], ...] = (
     {"tool_name": "", "tool_input": {}},
-    {"tool_name": LONG, "tool_input": {"text": None, "command": None, "file_path": None}},
+    {"tool_name": LONG_TEXT, "tool_input": {"text": None, "command": None, "file_path": None}},
     {
         "tool_name": "sample",
         "tool_input": {"text": 1, "command": ["ls"], "file_path": {"a": 1}, "an_unknown_key": True},
@@ -40,109 +42,107 @@ _EVENTS: dict[str, dict[str, Any]] = {
     events.PROVIDER_REQUEST: {"provider": "sample", "model": "sample", "messages": []},
     events.PROVIDER_RESPONSE: {"provider": "sample", "model": "sample", "response": {}, "usage": {}},
 }
-_USUAL = {"session_id": "test-session", "parent_id": None, "timestamp": "2020-02-29T12:00:00+00:00"}
+_COMMON_FIELDS = {"session_id": "test-session", "parent_id": None, "timestamp": "2020-02-29T12:00:00+00:00"}
 
 
-def steps(examiner: Examiner, bench: Bench, config: Config, logged: int) -> list[Step]:
-    """Every check of every handler; `logged` is how much was logged when it was mounted."""
-
-    async def registers() -> None:
-        _registers(examiner, bench.watched.made, config, logged)
-
-    found = [Step(item="hook.handler", run=registers)]
+def build_hook_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
+    """The steps for every registered handler."""
     slow: set[int] = set()
-    for one in bench.watched.made:
-        handler = _Handler(examiner, one, slow)
-        place: dict[str, Any] = {"subject": handler.name, "slow": "hook.time", "group": f"hook:{one.name}"}
-        found.append(Step(item="hook.result", run=handler.decides, **place))
-        found.append(Step(item="hook.errors", run=handler.survives, **place))
-    return found
+    checks = [_HandlerCheck(examiner, event, one, slow) for event, one in mounted.coordinator.list_registrations()]
+
+    async def check_registrations() -> None:
+        _check_registrations(examiner, mounted, checks)
+
+    steps = [Step(item="hook.handler", run=check_registrations)]
+    for check in checks:
+        options: dict[str, Any] = {"subject": check.name, "slow": "hook.time", "group": f"hook:{check.handler_name}"}
+        steps.append(Step(item="hook.result", run=check.check_result, **options))
+        steps.append(Step(item="hook.errors", run=check.check_odd_data, **options))
+    return steps
 
 
-def _registers(examiner: Examiner, made: Sequence[Registered], config: Config, logged: int) -> None:
-    wrong = next((told for one in made if (told := _misshapen(one))), "")
-    examiner.check("hook.handler", wrong, "Write `async def handler(event, data)`")
-    odd = [f"'{one.name}' on {one.event} has {one.priority}" for one in made if not 10 <= one.priority <= 90]
-    advice = "Give register(..., priority=...) between 10 and 90: lower is earlier, and there is room on both sides"
+def _check_registrations(examiner: Examiner, mounted: MountedModule, checks: Sequence[_HandlerCheck]) -> None:
+    problem = next((text for check in checks if (text := check.describe_signature_problem())), "")
+    examiner.check("hook.handler", problem, "Write `async def handler(event, data)`")
+    odd = [f"{check.label} has {check.priority}" for check in checks if not 10 <= check.priority <= 90]
+    advice = "Pass register(..., priority=...) between 10 and 90: lower is earlier, and leaves room on both sides"
     examiner.check("hook.priority", ", ".join(odd), advice)
     advice = "Log it with logging.getLogger(__name__).debug"
-    examiner.check("hook.logs", "" if logged else "nothing was logged while it was mounted", advice)
-    examiner.check(
-        "hook.config",
-        "" if config.read else "no key of its configuration was read",
-        "Let the configuration say which events it hears, or what it does",
-    )
-    near = [f"'{one.event}', did you mean '{match}'?" for one in made if (match := _near(one.event))]
+    examiner.check("hook.logs", "" if mounted.logged else "nothing was logged while it was mounted", advice)
+    problem = "" if mounted.config.read else "no key of its configuration was read"
+    examiner.check("hook.config", problem, "Make the events, or what it does about them, configurable")
+    near = [f"'{check.event}', did you mean '{match}'?" for check in checks if (match := _find_similar(check.event))]
     examiner.check("hook.events", ", ".join(near), "Use the names of mcp_bridge.amplifier.events")
 
 
-def _misshapen(one: Registered) -> str:
-    if not is_async(one.handler):
-        return f"'{one.name}' on {one.event} is no `async def`"
-    wrong = misfit(one.handler, one.event, {})
-    return f"'{one.name}' on {one.event}: {wrong}" if wrong else ""
-
-
-def _near(event: str) -> str:
+def _find_similar(event: str) -> str:
     if event in events.ALL_EVENTS:
         return ""
     return next(iter(difflib.get_close_matches(event, events.ALL_EVENTS, n=1, cutoff=0.85)), "")
 
 
-class _Handler:
-    """One handler of one event, as it is examined; `slow` are those that nobody waits for any more."""
+class _HandlerCheck:
+    """Checks one handler of one event. `slow` are the ids of handlers that timed out, and are not called again."""
 
-    def __init__(self, examiner: Examiner, one: Registered, slow: set[int]) -> None:
+    def __init__(self, examiner: Examiner, event: str, registration: Registration, slow: set[int]) -> None:
         self._examiner = examiner
-        self._one = one
+        self._handler = registration.handler
         self._slow = slow
-        self.name = f"{one.name} on {one.event}"
+        self.event = event
+        self.handler_name, self.priority = registration.name, registration.priority
+        self.label = f"'{registration.name}' on {event}"
+        self.name = f"{registration.name} on {event}"
 
-    async def decides(self) -> None:
-        """What it answers to the event as it comes."""
-        given = _EVENTS.get(self._one.event, {})
-        if self._one.event.startswith("tool:"):
-            cases = [{"tool_name": "sample", "tool_input": made, "tool_call_id": "1", **given} for made in _INPUTS]
-        else:
-            cases = [given]
-        if all([await self._decide(case) for case in cases]):
+    def describe_signature_problem(self) -> str:
+        if not is_async(self._handler):
+            return f"{self.label} is no `async def`"
+        mismatch = describe_mismatch(self._handler, self.event, {})
+        return f"{self.label}: {mismatch}" if mismatch else ""
+
+    async def check_result(self) -> None:
+        """Call the handler with ordinary data of its event."""
+        data = _EVENTS.get(self.event, {})
+        cases = [data]
+        if self.event.startswith("tool:"):
+            cases = [{"tool_name": "sample", "tool_input": each, "tool_call_id": "1", **data} for each in _INPUTS]
+        if all([await self._call(case) for case in cases]):
             for item in ("hook.result", "hook.time", "hook.data"):
-                self._examiner.passed(item)
+                self._examiner.accept(item)
 
-    async def survives(self) -> None:
-        """What it does with values that nobody expects, under the names that the event has."""
-        cases = [{**_EVENTS.get(self._one.event, {}), **odd} for odd in _ODD]
-        if all([await self._decide(case) for case in cases]):
-            self._examiner.passed("hook.errors")
+    async def check_odd_data(self) -> None:
+        """Call the handler with unexpected values in the fields of its event."""
+        cases = [{**_EVENTS.get(self.event, {}), **odd} for odd in _ODD_DATA]
+        if all([await self._call(case) for case in cases]):
+            self._examiner.accept("hook.errors")
 
-    async def _decide(self, case: dict[str, Any]) -> bool:
-        """One event; whether the handler came to an end, well or not."""
-        if id(self._one.handler) in self._slow:
+    async def _call(self, case: dict[str, Any]) -> bool:
+        """Call the handler once. Return whether it ended in time."""
+        if id(self._handler) in self._slow:
             return False
-        examiner, data = self._examiner, {**_USUAL, **deepcopy(case)}
+        examiner, data = self._examiner, {**_COMMON_FIELDS, **deepcopy(case)}
         before = deepcopy(data)
-        outcome = await examiner.call(self._one.handler, self._one.event, data)
-        if outcome.slow:
-            self._slow.add(id(self._one.handler))
+        outcome = await examiner.call(self._handler, self.event, data)
+        if outcome.is_slow:
+            self._slow.add(id(self._handler))
             advice = "Decide sooner, or allow more with --timeout: a hook that takes too long denies"
-            examiner.failed("hook.time", f"'{self.name}' did not decide in time", advice)
+            examiner.fail("hook.time", f"'{self.name}' did not decide in time", advice)
             return False
         if outcome.error is not None:
-            advice = "Catch what it raises, and answer with HookResult(action=...)"
-            examiner.failed("hook.errors", f"'{self.name}' raised {outcome.wrong}, given {case!r}", advice)
+            advice = "Catch what it raises, and return HookResult(action=...)"
+            examiner.fail("hook.errors", f"'{self.name}' raised {outcome.problem}, given {case!r}", advice)
         else:
-            self._read(outcome)
+            self._check_decision(outcome)
         if data != before:
-            advice = "Work on a copy, and answer with HookResult(action='modify', data=...)"
-            examiner.failed("hook.data", f"'{self.name}' has changed its data in place", advice)
+            advice = "Work on a copy, and return HookResult(action='modify', data=...)"
+            examiner.fail("hook.data", f"'{self.name}' has changed its data in place", advice)
         return True
 
-    def _read(self, outcome: Outcome) -> None:
-        advice = "Answer with HookResult(action='continue') on every path that decides nothing"
-        wrong = "with None" if outcome.answer is None else ""
+    def _check_decision(self, outcome: CallOutcome) -> None:
+        advice = "Return HookResult(action='continue') on every path that decides nothing"
+        problem = "None" if outcome.result is None else ""
         try:
-            as_result(outcome.answer)
-        except Exception as error:  # a stranger's object
-            wrong = f"with what is no decision: {described(error)}"
-        if wrong:
-            self._examiner.failed("hook.result", f"'{self.name}' answered {wrong}", advice)
+            as_result(outcome.result)
+        except Exception as error:  # a property of third-party code may raise anything
+            problem = f"what is no decision: {described(error)}"
+        if problem:
+            self._examiner.fail("hook.result", f"'{self.name}' returned {problem}", advice)

@@ -1,200 +1,269 @@
-"""What holds for modules of every type: they are imported, mounted, mounted again, and clean up."""
+"""Mounting a module for its examination: what records it meanwhile, and the checks that all types have in common."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.validation.bench import EVENTS_CHANNEL, Bench, Config
-from mcp_bridge.amplifier.validation.examiner import Examiner, is_async, misfit
-from mcp_bridge.amplifier.validation.items import KINDS
+from mcp_bridge.amplifier.hooks import HookRegistry, Registration
+from mcp_bridge.amplifier.session import is_provider, is_tool
+from mcp_bridge.amplifier.testing import TestCoordinator
+from mcp_bridge.amplifier.validation.checklist import KINDS
+from mcp_bridge.amplifier.validation.examiner import Examiner, describe_mismatch
+from mcp_bridge.contracts.callables import is_async
 
-WORDS = {
+EVENTS_CHANNEL = "observability.events"
+GRACE = 1.0
+"""Seconds in which threads and processes of a module may end after its cleanups."""
+_NAME_WORDS = {
     "tool": "tool", "tools": "tool", "hook": "hook", "hooks": "hook", "provider": "provider", "loop": "orchestrator",
     "orchestrator": "orchestrator", "context": "context",
 }  # fmt: skip
-"""Words in a module's name that say what it is."""
-ENDING = 1.0
-"""Seconds in which what a module has started may end, once it was told to."""
-_ORDER = ("tool", "provider", "orchestrator", "context", "hook")
+"""The types that words in a module's name mean."""
+_GUESS_ORDER = ("tool", "provider", "orchestrator", "context", "hook")
 _POOLS = ("AnyIO worker thread", "asyncio_", "uvloop_", "ThreadPoolExecutor-")
-"""Names of threads that wait for work, and end with the interpreter."""
+"""Prefixes of the names of idle pool threads, which end with the interpreter."""
 
 
-class Mounted:
-    """A module and what it has mounted. `config` is what it was given, `logged` how much it said meanwhile."""
+class RecordingCoordinator(TestCoordinator):
+    """A coordinator whose cleanups the examination calls, and whose hooks have no timeout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks = self.mount_points["hooks"] = HookRegistry(timeout=None)
+        self.cleanups: list[Callable[[], Any]] = []
+
+    def register_cleanup(self, cleanup: Any) -> None:
+        """Record a cleanup."""
+        if callable(cleanup):
+            self.cleanups.append(cleanup)
+
+    def accept_result(self, result: Any) -> str:
+        """Mount or register the result of `mount`, as a session does. Return a problem, or an empty text."""
+        for point, fits in (("tools", is_tool), ("providers", is_provider)):
+            if fits(result):
+                if not any(result is one for one in self.get(point).values()):
+                    self.mount(point, result)
+                return ""
+        if result is None or any(result is one for one in self.get("session").values()):
+            return ""
+        if callable(result):
+            self.register_cleanup(result)
+            return ""
+        return f"`mount` returns a {type(result).__name__}"
+
+    def list_registrations(self) -> list[tuple[str, Registration]]:
+        """The registered handlers, each with its event."""
+        return [(event, one) for event, registered in self.hooks.registrations().items() for one in registered]
+
+    def list_mounted(self, kind: str) -> dict[str, Any]:
+        """What is mounted of a type, by name; for hooks, the registered handlers."""
+        if kind == "hook":
+            return {f"{one.name} on {event}": one for event, one in self.list_registrations()}
+        if kind in {"tool", "provider"}:
+            return dict(self.get(f"{kind}s"))
+        mounted = self.get(kind)
+        return {} if mounted is None else {kind: mounted}
+
+
+def _record_key(method: Callable[..., Any]) -> Callable[..., Any]:
+    def record(config: RecordingConfig, key: Any, *args: Any) -> Any:
+        config.read.add(str(key))
+        return method(config, key, *args)
+
+    return record
+
+
+def _record_all(method: Callable[..., Any]) -> Callable[..., Any]:
+    def record(config: RecordingConfig) -> Any:
+        config.read.add("*")
+        return method(config)
+
+    return record
+
+
+class RecordingConfig(dict[str, Any]):
+    """A configuration that records in `read` which keys were read; `*` means all keys."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        super().__init__(given)
+        self.read: set[str] = set()
+
+    __getitem__ = _record_key(dict.__getitem__)
+    __contains__ = _record_key(dict.__contains__)
+    get = _record_key(dict.get)
+    pop = _record_key(dict.pop)
+    setdefault = _record_key(dict.setdefault)
+    __iter__ = _record_all(dict.__iter__)
+    __bool__ = _record_all(lambda config: len(config) > 0)  # `config or {}` replaces an empty configuration
+    keys = _record_all(dict.keys)
+    values = _record_all(dict.values)
+    items = _record_all(dict.items)
+    copy = _record_all(dict.copy)
+
+
+class MountedModule:
+    """A module and what it has mounted on `coordinator`. `logged` is the number of records logged while mounting."""
 
     def __init__(
         self, examiner: Examiner, mount: Callable[..., Any], module: ModuleType, config: dict[str, Any]
     ) -> None:
         self._examiner = examiner
         self._mount = mount
-        self._module = module
-        self._given = config
-        self._threads = set(threading.enumerate())
-        self.bench = Bench()
-        self.config = Config(config)
-        self.logged = 0
+        self._on_ready = getattr(module, "on_session_ready", None)
+        self._given_config = config
+        self._threads_before = set(threading.enumerate())
         self._is_ready = False
+        self.coordinator = RecordingCoordinator()
+        self.config = RecordingConfig(config)
+        self.logged = 0
 
-    def again(self, bench: Bench, config: dict[str, Any]) -> Any:
-        """Mount it on another coordinator; the answer is what `mount` answers."""
-        return self._mount(bench, config)
-
-    def functions(self) -> bool:
-        """Whether `mount` can be called as it is; a plain function can."""
+    def check_function(self) -> bool:
+        """Check `mount` itself. Return whether it can be called; it may be a plain function."""
         examiner = self._examiner
-        wrong = "" if is_async(self._mount) else "it is a plain function"
-        examiner.check("mount.async", wrong, "Write `async def mount(coordinator, config)`")
-        return examiner.check(
-            "mount.parameters", misfit(self._mount, None, {}), "Write `async def mount(coordinator, config)`"
-        )
+        advice = "Write `async def mount(coordinator, config)`"
+        examiner.check("mount.async", "" if is_async(self._mount) else "it is a plain function", advice)
+        return examiner.check("mount.parameters", describe_mismatch(self._mount, None, {}), advice)
 
-    async def mount(self) -> bool:
-        """Mount it; whether that went well."""
-        before = self._examiner.logged.count
-        outcome = await self._examiner.call(self._mount, self.bench, self.config)
-        self.logged = self._examiner.logged.count - before
-        if not self._examiner.check("mount.works", outcome.wrong, "Mend what raises, or give its --config"):
+    async def check_mount(self) -> bool:
+        """Mount the module. Return whether that works."""
+        before = self._examiner.log_counter.count
+        outcome = await self._examiner.call(self._mount, self.coordinator, self.config)
+        self.logged = self._examiner.log_counter.count - before
+        if not self._examiner.check("mount.works", outcome.problem, "Fix what raises, or pass its --config"):
             return False
-        odd = self.bench.take(outcome.answer)
-        self._examiner.check("mount.answer", odd, "Let it answer with what it mounted, with a cleanup, or with None")
+        problem = self.coordinator.accept_result(outcome.result)
+        self._examiner.check("mount.answer", problem, "Return what it mounted, a cleanup, or None")
         return True
 
-    async def ready(self) -> None:
-        """Tell it that all is mounted, where it wants to know."""
-        ready = getattr(self._module, "on_session_ready", None)
-        if not callable(ready):
-            self._examiner.skipped("mount.ready", "it has none")
+    async def check_ready(self) -> None:
+        """Call `on_session_ready` where the module has it."""
+        if not callable(self._on_ready):
+            self._examiner.skip("mount.ready", "it has none")
             return
-        outcome = await self._examiner.call(ready, self.bench)
+        outcome = await self._examiner.call(self._on_ready, self.coordinator)
         advice = "Catch what it raises: it runs once all modules are mounted"
-        self._is_ready = self._examiner.check("mount.ready", outcome.wrong, advice)
+        self._is_ready = self._examiner.check("mount.ready", outcome.problem, advice)
 
-    def found(self) -> str | None:
-        """The type of what is mounted; None where nothing is."""
-        return next((kind for kind in _ORDER if self.bench.modules(kind)), None)
+    def guess_kind(self) -> str | None:
+        """The type of what is mounted, or None where nothing is."""
+        return next((kind for kind in _GUESS_ORDER if self.coordinator.list_mounted(kind)), None)
 
-    def mounts(self, kind: str | None) -> bool:
-        """Whether there is anything of a type."""
-        found = self.found()
-        there = kind is not None and bool(self.bench.modules(kind))
-        wrong, advice = "", ""
-        if not there:
-            wrong, advice = "it mounted nothing", "Give the configuration that it needs with --config"
+    def check_mounted(self, kind: str | None) -> bool:
+        """Check that something of this type is mounted."""
+        problem, advice = "", ""
+        if kind is None or not self.coordinator.list_mounted(kind):
+            found = self.guess_kind()
+            problem, advice = "it mounted nothing", "Pass the configuration that it needs with --config"
             if found is not None:
-                wrong = f"it is to be a module of type {kind}, and mounted something of type {found}"
+                problem = f"its type is {kind}, and it mounted something of type {found}"
                 advice = f"Mount a {kind}, or check it with --type {found}"
-        self._examiner.check("mount.mounts", wrong, advice)
-        return there
+        return self._examiner.check("mount.mounts", problem, advice)
 
-    async def events(self) -> None:
-        """What it contributes to the list of events."""
-        found, wrong = [], ""
-        for _, callback in self.bench.channels.get(EVENTS_CHANNEL, []):
+    async def check_events(self) -> None:
+        """Check that it contributes the names of its events."""
+        names, problem = [], ""
+        for _, callback in self.coordinator.channels.get(EVENTS_CHANNEL, []):
             outcome = await self._examiner.call(callback)
-            wrong = wrong or outcome.wrong
-            if isinstance(outcome.answer, list | tuple):
-                found += [one for one in outcome.answer if isinstance(one, str)]
-        wrong = wrong or ("" if found else "it contributes none")
+            problem = problem or outcome.problem
+            if isinstance(outcome.result, list | tuple):
+                names += [one for one in outcome.result if isinstance(one, str)]
+        problem = problem or ("" if names else "it contributes none")
         advice = f'Call coordinator.register_contributor("{EVENTS_CHANNEL}", NAME, lambda: [...])'
-        self._examiner.check("events", wrong, advice)
+        self._examiner.check("events", problem, advice)
 
-    async def twice(self, kind: str) -> None:
-        """Mount it for another session, and compare."""
-        other, first = Bench(), sorted(self.bench.modules(kind))
-        outcome = await self._examiner.call(self.again, other, dict(self._given))
-        wrong = outcome.wrong
-        if not wrong:
-            other.take(outcome.answer)
-            ready = getattr(self._module, "on_session_ready", None)
-            wrong = (await self._examiner.call(ready, other)).wrong if callable(ready) and self._is_ready else ""
-        second = sorted(other.modules(kind))
-        if not wrong and second != first:
-            wrong = f"the first session has {', '.join(first)}, the second {', '.join(second) or 'nothing'}"
+    async def check_second_session(self, kind: str) -> None:
+        """Mount the module for a second session, and compare what is mounted."""
+        other, first = RecordingCoordinator(), sorted(self.coordinator.list_mounted(kind))
+        outcome = await self._examiner.call(self._mount, other, dict(self._given_config))
+        problem = outcome.problem
+        if not problem:
+            other.accept_result(outcome.result)
+            if callable(self._on_ready) and self._is_ready:
+                problem = (await self._examiner.call(self._on_ready, other)).problem
+        second = sorted(other.list_mounted(kind))
+        if not problem and second != first:
+            problem = f"the first session has {', '.join(first)}, the second {', '.join(second) or 'nothing'}"
         self._examiner.check(
-            "mount.twice", wrong, "Keep what belongs to a session on its coordinator, not in the module"
+            "mount.twice", problem, "Store the state of a session on its coordinator, not in the module"
         )
-        self.bench.cleanups += other.cleanups
+        self.coordinator.cleanups += other.cleanups
 
-    async def cleanup(self, kind: str | None) -> None:
-        """Have it clean up, the last first, and look at what is left."""
-        wrong = []
-        for cleanup in reversed(self.bench.cleanups):
+    async def check_without_config(self) -> None:
+        """Mount a provider without a configuration."""
+        other = RecordingCoordinator()
+        outcome = await self._examiner.call(self._mount, other, {})
+        other.accept_result(outcome.result)
+        self.coordinator.cleanups += other.cleanups
+        self._examiner.check("provider.degrades", outcome.problem, "Log what is missing, and return None")
+
+    async def check_cleanup(self, kind: str | None) -> None:
+        """Run the cleanups, the last one first, and check what is left."""
+        problems = []
+        for cleanup in reversed(self.coordinator.cleanups):
             outcome = await self._examiner.call(cleanup)
-            wrong += [outcome.wrong] if outcome.wrong else []
-        self._examiner.check(
-            "mount.cleanup", "; ".join(wrong), "A cleanup raises nothing, also when it is called twice"
-        )
+            problems += [outcome.problem] if outcome.problem else []
+        advice = "Raise nothing in a cleanup, even when it is called twice"
+        self._examiner.check("mount.cleanup", "; ".join(problems), advice)
         if kind == "hook":
-            left = ", ".join(self.bench.hooks.list_handlers())
-            told = f"there are handlers of {left}" if left else ""
-            advice = "Let `mount` answer with a function that calls what `register` has answered"
-            self._examiner.check("hook.unregisters", told, advice)
-        self._examiner.check(
-            "mount.leftovers", await self._left(), "End in a cleanup what `mount` or a call has started"
-        )
+            events = ", ".join(self.coordinator.hooks.list_handlers())
+            advice = "Return a function from `mount` that calls what `register` has returned"
+            self._examiner.check("hook.unregisters", f"handlers of {events} are left" if events else "", advice)
+        advice = "Stop in a cleanup what `mount` or a call has started"
+        self._examiner.check("mount.leftovers", await self._wait_for_leftovers(), advice)
 
-    async def _left(self) -> str:
-        end = time.monotonic() + ENDING
-        while (left := self._running()) and time.monotonic() < end:  # noqa: ASYNC110 - processes do not say when they end
+    async def _wait_for_leftovers(self) -> str:
+        end = time.monotonic() + GRACE
+        # Nothing signals the end of a process of a process.
+        while (leftovers := self._describe_leftovers()) and time.monotonic() < end:  # noqa: ASYNC110
             await anyio.sleep(0.05)
-        return left
+        return leftovers
 
-    def _running(self) -> str:
+    def _describe_leftovers(self) -> str:
         threads = [
             thread.name
             for thread in threading.enumerate()
-            if thread not in self._threads and not thread.daemon and not thread.name.startswith(_POOLS)
+            if thread not in self._threads_before and not thread.daemon and not thread.name.startswith(_POOLS)
         ]
-        processes = _processes()
-        told = [f"threads: {', '.join(threads)}"] if threads else []
-        return "; ".join([*told, *([f"processes: {', '.join(processes)}"] if processes else [])])
+        found = {"threads": threads, "processes": _list_processes()}
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
 
 
-def kind_of(module: ModuleType, name: str, given: str | None, examiner: Examiner) -> tuple[str | None, str]:
-    """What a module is, and how that is known: it is said, or its name says so; None where neither is."""
+def determine_kind(module: ModuleType, name: str, given: str | None, examiner: Examiner) -> tuple[str | None, str]:
+    """The type of a module, and where it is from: the option, the declaration or the name. None where none says it."""
     declared = getattr(module, "__amplifier_module_type__", None)
     advice = f"Write `__amplifier_module_type__ = ...` at the top of the module: one of {', '.join(KINDS)}"
     if declared is None:
-        examiner.failed("structure.type", "it does not say", advice)
+        examiner.fail("structure.type", "it declares no type", advice)
     elif declared not in KINDS or given not in (None, declared):
-        wanted = f", and --type {given}" if given is not None else ""
-        examiner.failed("structure.type", f"it says {declared!r}{wanted}", advice)
+        option = f", and the option is --type {given}" if given is not None else ""
+        examiner.fail("structure.type", f"it declares {declared!r}{option}", advice)
     else:
-        examiner.passed("structure.type", str(declared))
+        examiner.accept("structure.type", str(declared))
     if given is not None:
         return given, "--type"
     if declared in KINDS:
         return str(declared), "__amplifier_module_type__"
     words = name.lower().replace("-", "_").replace(".", "_").split("_")
-    guess = next((WORDS[word] for word in words if word in WORDS), None)
+    guess = next((_NAME_WORDS[word] for word in words if word in _NAME_WORDS), None)
     return guess, "its name" if guess else ""
 
 
-def _processes() -> list[str]:
-    """What this process has started, and what these have left behind to its keeper; only Linux tells."""
-    found = []
-    own, keeper = os.getpid(), os.getppid()
-    for pid in (own, keeper):
-        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found += [child for child in listed.read_text().split() if int(child) != own]
-    return [name for child in found if (name := _alive(child))]
+def _list_processes() -> list[str]:
+    """The children of this process and, on Linux, the orphans that its keeper has adopted."""
+    import psutil
 
-
-def _alive(pid: str) -> str:
-    """The name of a process that has not ended."""
-    try:
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
-    except OSError:
-        return ""
-    return "" if rest.split()[:1] in (["Z"], ["X"]) else f"{name} ({pid})"
+    running, own = [], psutil.Process()
+    for parent in (own, own.parent()) if sys.platform == "linux" else (own,):
+        for child in parent.children():
+            with contextlib.suppress(psutil.Error):  # it may end meanwhile
+                if child != own and child.status() != psutil.STATUS_ZOMBIE:
+                    running.append(f"{child.name()} ({child.pid})")
+    return running

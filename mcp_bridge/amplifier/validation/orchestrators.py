@@ -1,9 +1,9 @@
-"""The Orchestrator contract: turns with a model that says what it is told to say."""
+"""Checks of the Orchestrator contract: turns with a scripted model."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -13,134 +13,126 @@ from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, ToolCall, ToolCallBlock, Usage
 from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.amplifier.testing import EventRecorder, MockContextManager, MockProvider, MockTool
-from mcp_bridge.amplifier.validation.bench import Bench
-from mcp_bridge.amplifier.validation.examiner import Examiner, Outcome, Step, method
+from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_method_problem
+from mcp_bridge.amplifier.validation.mounting import RecordingCoordinator
 
-ENDLESS = 300
-"""Completions after which a turn is taken for endless."""
+MAX_COMPLETIONS = 300
+"""Completions after which a turn counts as endless."""
 _EVENTS = (events.PROVIDER_REQUEST, events.PROVIDER_RESPONSE, events.TOOL_PRE, events.TOOL_POST)
 _PROMPT, _INJECTED, _RESULT, _ANSWER = "What is a sample?", "An injected sample.", "A result.", "The answer."
 
 
-class _Asked(ToolCall):
-    """A call, with its arguments under both names that the contracts have for them."""
+class _SampleCall(ToolCall):
+    """A tool call with its arguments under both names that the contracts use."""
 
     @property
     def input(self) -> dict[str, Any]:
-        """Its arguments."""
         return self.arguments
 
 
-class _Model(MockProvider):
-    """Calls a tool, then answers; `endless` never answers, `fails` raises. It knows when it is asked too often."""
+class _SampleModel(MockProvider):
+    """A model that calls a tool, then answers. With `endless` it never answers, with `fails` it raises."""
 
     def __init__(self, *, endless: bool = False, fails: bool = False) -> None:
-        super().__init__([_called()] if endless else [_called(), _ANSWER], name="sample")
+        arguments = {"text": "as asked"}
+        call = ChatResponse(
+            content=[ToolCallBlock(id="call_1", name="sample", input=arguments)],
+            tool_calls=[_SampleCall(id="call_1", name="sample", arguments=arguments)],
+            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
+            finish_reason="tool_calls",
+        )
+        super().__init__([call] if endless else [call, _ANSWER], name="sample")
         self._fails = fails
-        self.worn_out = anyio.Event()
+        self.is_exhausted = anyio.Event()
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """The next response; none to those who ask without end."""
         await anyio.lowlevel.checkpoint()
         if self._fails:
             raise RuntimeError("the provider of the sample fails")
-        if self.call_count >= ENDLESS:
-            self.worn_out.set()
+        if self.call_count >= MAX_COMPLETIONS:
+            self.is_exhausted.set()
             await anyio.sleep_forever()
         return await super().complete(request, **kwargs)
 
 
-class _Context(MockContextManager):
-    """Knows whether it was asked for what a request may have."""
+class _SampleContext(MockContextManager):
+    """Records whether it was asked for the messages of a request."""
 
     was_asked = False
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
     ) -> list[dict[str, Any]]:
-        """Every message."""
         self.was_asked = True
         return await super().get_messages_for_request(token_budget, provider)
 
 
-def _called() -> ChatResponse:
-    arguments = {"text": "as asked"}
-    return ChatResponse(
-        content=[ToolCallBlock(id="call_1", name="sample", input=arguments)],
-        tool_calls=[_Asked(id="call_1", name="sample", arguments=arguments)],
-        usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
-        finish_reason="tool_calls",
-    )
-
-
 class _Turn:
-    """What one turn works with, and what it came to."""
+    """What one turn works with, and its outcome."""
 
-    def __init__(self, *models: _Model) -> None:
-        self.models = models or (_Model(),)
+    def __init__(self, *models: _SampleModel) -> None:
+        self.models = models or (_SampleModel(),)
         self.tool = MockTool("sample", _RESULT)
-        self.context = _Context()
-        self.outcome = Outcome()
+        self.context = _SampleContext()
+        self.outcome = CallOutcome()
 
     @property
-    def seen(self) -> str:
-        """All that the model, or the context, was given."""
+    def transcript(self) -> str:
+        """All that the models and the context received."""
         return repr((self.context.messages, [request for model in self.models for request in model.requests]))
 
 
-def steps(examiner: Examiner, bench: Bench) -> list[Step]:
-    """Every check of the orchestrator."""
-    one = _Loop(examiner, bench)
+def build_orchestrator_steps(examiner: Examiner, coordinator: RecordingCoordinator) -> list[Step]:
+    """The steps for the mounted orchestrator."""
+    check = _OrchestratorCheck(examiner, coordinator)
     parts = (
-        ("orchestrator.execute", one.protocol),
-        ("orchestrator.answers", one.answers),
-        ("orchestrator.hooks", one.hooks),
-        ("orchestrator.providers", one.providers),
-        ("orchestrator.limit", one.limit),
-        ("orchestrator.provider_errors", one.provider_errors),
+        ("orchestrator.execute", check.check_protocol),
+        ("orchestrator.answers", check.check_turn),
+        ("orchestrator.hooks", check.check_hooks),
+        ("orchestrator.providers", check.check_providers),
+        ("orchestrator.limit", check.check_limit),
+        ("orchestrator.provider_errors", check.check_provider_errors),
     )
     return [Step(item=item, run=run, group="orchestrator") for item, run in parts]
 
 
-class _Loop:
-    """The orchestrator, as it is examined."""
-
-    def __init__(self, examiner: Examiner, bench: Bench) -> None:
+class _OrchestratorCheck:
+    def __init__(self, examiner: Examiner, coordinator: RecordingCoordinator) -> None:
         self._examiner = examiner
-        self._bench = bench
-        self._loop = bench.get("orchestrator")
+        self._coordinator = coordinator
+        self._orchestrator = coordinator.get("orchestrator")
 
-    async def protocol(self) -> None:
-        """Its one method."""
+    async def check_protocol(self) -> None:
         names = ("prompt", "context", "providers", "tools", "hooks")
-        wrong = method(self._loop, "execute", named=dict.fromkeys(names))
+        problem = describe_method_problem(self._orchestrator, "execute", named=dict.fromkeys(names))
         advice = "Write `async def execute(self, prompt, context, providers, tools, hooks, **kwargs)`"
-        self._examiner.check("orchestrator.execute", wrong, advice)
+        self._examiner.check("orchestrator.execute", problem, advice)
 
-    async def answers(self) -> None:
-        """A turn in which all goes well."""
-        recorder = EventRecorder()
-        turn = await self._turn(_Turn(), *((event, recorder) for event in _EVENTS))
-        answer = turn.outcome.answer
-        wrong = turn.outcome.wrong or ("" if isinstance(answer, str) else f"it answered with a {type(answer).__name__}")
-        if not wrong and not turn.tool.call_count:
-            wrong = "the tool that the model asked for was not called"
-        if not self._examiner.check("orchestrator.answers", wrong, "Call the tools, and answer with the model's text"):
+    async def check_turn(self) -> None:
+        """Run a turn with one tool call."""
+        check, recorder = self._examiner.check, EventRecorder()
+        turn = await self._run_turn(_Turn(), *((event, recorder) for event in _EVENTS))
+        result, problem = turn.outcome.result, turn.outcome.problem
+        if not problem and not isinstance(result, str):
+            problem = f"it returned a {type(result).__name__}"
+        if not problem and not turn.tool.call_count:
+            problem = "it did not call the tool that the model asked for"
+        if not check("orchestrator.answers", problem, "Call the tools, and return the model's text"):
             return
         missing = [event for event in _EVENTS if not recorder.get_events(event)]
-        told = f"{', '.join(missing)} did not come" if missing else ""
-        self._examiner.check("orchestrator.events", told, "Emit them through the hooks that `execute` is given")
+        problem = f"{', '.join(missing)} did not come" if missing else ""
+        check("orchestrator.events", problem, "Emit them through the `hooks` argument of `execute`")
         messages = repr(turn.context.messages)
         parts = (("prompt", _PROMPT), ("answer", _ANSWER), ("tool's result", _RESULT))
         lost = [name for name, text in parts if text not in messages]
-        told = f"the context has no {', and no '.join(lost)}" if lost else ""
-        told = told or ("" if turn.context.was_asked else "it never called context.get_messages_for_request()")
-        self._examiner.check(
-            "orchestrator.context", told, "Add each with context.add_message, and ask it what a request may have"
-        )
+        problem = f"the context has no {', and no '.join(lost)}" if lost else ""
+        if not problem and not turn.context.was_asked:
+            problem = "it never called context.get_messages_for_request()"
+        advice = "Add each with context.add_message, and ask the context for the messages of each request"
+        check("orchestrator.context", problem, advice)
 
-    async def hooks(self) -> None:
-        """What it does with decisions about a call; the person who is asked says no."""
+    async def check_hooks(self) -> None:
+        """Run a turn for each decision that a hook can make about a call. The user who is asked denies."""
         changed = {"text": "as changed"}
         cases: tuple[tuple[HookResult, Callable[[_Turn], bool]], ...] = (
             (HookResult(action="deny", reason="the sample says no"), lambda turn: not turn.tool.call_count),
@@ -148,84 +140,83 @@ class _Loop:
                 HookResult(action="modify", data={"tool_name": "sample", "tool_input": changed}),
                 lambda turn: turn.tool.last_input == changed,
             ),
-            (HookResult(action="inject_context", context_injection=_INJECTED), lambda turn: _INJECTED in turn.seen),
+            (
+                HookResult(action="inject_context", context_injection=_INJECTED),
+                lambda turn: _INJECTED in turn.transcript,
+            ),
             (
                 HookResult(action="ask_user", approval_prompt="May it?", approval_default="deny"),
                 lambda turn: not turn.tool.call_count,
             ),
         )
-        wrong = [told for result, kept in cases if (told := await self._decided(result, kept))]
-        advice = "Look at what hooks.emit('tool:pre', ...) answers before the tool is called"
-        self._examiner.check("orchestrator.hooks", "; ".join(wrong), advice)
+        problems = [text for result, is_followed in cases if (text := await self._try_decision(result, is_followed))]
+        advice = "Apply the result of hooks.emit('tool:pre', ...) before calling the tool"
+        self._examiner.check("orchestrator.hooks", "; ".join(problems), advice)
 
-    async def _decided(self, result: HookResult, kept: Callable[[_Turn], bool]) -> str:
+    async def _try_decision(self, result: HookResult, is_followed: Callable[[_Turn], bool]) -> str:
         async def decide(event: str, data: dict[str, Any]) -> HookResult:
             return result
 
-        self._bench.approvals.answer = "Deny"
-        turn = await self._turn(_Turn(), (events.TOOL_PRE, decide))
-        if turn.outcome.wrong:
-            return f"{result.action}: {turn.outcome.wrong}"
-        return "" if kept(turn) else f"{result.action} had no effect"
+        self._coordinator.approvals.answer = "Deny"
+        turn = await self._run_turn(_Turn(), (events.TOOL_PRE, decide))
+        if turn.outcome.problem:
+            return f"{result.action}: {turn.outcome.problem}"
+        return "" if is_followed(turn) else f"{result.action} had no effect"
 
-    async def providers(self) -> None:
-        """A turn with two."""
-        turn = await self._turn(_Turn(_Model(), _Model()))
-        self._examiner.check("orchestrator.providers", turn.outcome.wrong, "Choose one of the providers that are given")
+    async def check_providers(self) -> None:
+        turn = await self._run_turn(_Turn(_SampleModel(), _SampleModel()))
+        self._examiner.check("orchestrator.providers", turn.outcome.problem, "Choose one of the given providers")
 
-    async def limit(self) -> None:
-        """A turn with a model that always wants one call more."""
-        model = _Model(endless=True)
+    async def check_limit(self) -> None:
+        """Run a turn with a model that asks for another call each time."""
+        model = _SampleModel(endless=True)
         turn = _Turn(model)
         async with anyio.create_task_group() as tasks:
 
             async def stop() -> None:
-                await model.worn_out.wait()
+                await model.is_exhausted.wait()
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(stop)
-            await self._turn(turn)
+            await self._run_turn(turn)
             tasks.cancel_scope.cancel()
-        endless = model.worn_out.is_set() or turn.outcome.slow
-        if turn.outcome.error is not None and not endless:
-            self._examiner.skipped("orchestrator.limit", turn.outcome.wrong)
+        is_endless = model.is_exhausted.is_set() or turn.outcome.is_slow
+        if turn.outcome.error is not None and not is_endless:
+            self._examiner.skip("orchestrator.limit", turn.outcome.problem)
             return
-        found = f"it asked the model {model.call_count} times, and more" if endless else ""
-        self._examiner.check("orchestrator.limit", found, "Have a most of iterations, and stop there")
+        problem = f"it asked the model {model.call_count} times, and more" if is_endless else ""
+        self._examiner.check("orchestrator.limit", problem, "Set a maximum of iterations, and stop there")
 
-    async def provider_errors(self) -> None:
-        """A turn with a model that cannot be reached."""
-        turn = await self._turn(_Turn(_Model(fails=True)))
-        self._examiner.check(
-            "orchestrator.provider_errors", turn.outcome.wrong, "Catch it, and answer with what failed"
-        )
+    async def check_provider_errors(self) -> None:
+        turn = await self._run_turn(_Turn(_SampleModel(fails=True)))
+        advice = "Catch the error, and return what failed"
+        self._examiner.check("orchestrator.provider_errors", turn.outcome.problem, advice)
 
-    async def _turn(self, turn: _Turn, *handlers: tuple[str, Any]) -> _Turn:
-        """Run one, with these hooks; what it works with is on the coordinator too, where some look for it."""
-        self._bench.mount_points["context"] = turn.context
-        self._bench.mount_points["tools"] = {"sample": turn.tool}
-        unregister = [self._bench.hooks.register(event, handler, 50) for event, handler in handlers]
+    async def _run_turn(self, turn: _Turn, *handlers: tuple[str, Any]) -> _Turn:
+        """Run a turn. What it works with is also on the coordinator, where some orchestrators look for it."""
+        self._coordinator.mount_points["context"] = turn.context
+        self._coordinator.mount_points["tools"] = {"sample": turn.tool}
+        unregister = [self._coordinator.hooks.register(event, handler, 50) for event, handler in handlers]
         try:
-            turn.outcome = await self._examiner.call(self._loop.execute, **self._given(turn))
+            turn.outcome = await self._examiner.call(self._orchestrator.execute, **self._build_arguments(turn))
         finally:
             for each in unregister:
                 each()
         return turn
 
-    def _given(self, turn: _Turn) -> dict[str, Any]:
-        """The five arguments; and the coordinator, which amplifier-core gives those who take it."""
-        providers: Sequence[tuple[str, _Model]] = [(f"sample{n or ''}", model) for n, model in enumerate(turn.models)]
-        given = {
+    def _build_arguments(self, turn: _Turn) -> dict[str, Any]:
+        """The five arguments, and the coordinator where `execute` takes it, as amplifier-core passes it."""
+        arguments = {
             "prompt": _PROMPT,
             "context": turn.context,
-            "providers": dict(providers),
+            "providers": {f"sample{number or ''}": model for number, model in enumerate(turn.models)},
             "tools": {"sample": turn.tool},
-            "hooks": self._bench.hooks,
+            "hooks": self._coordinator.hooks,
         }
         try:
-            parameters = inspect.signature(self._loop.execute).parameters.values()
+            parameters = inspect.signature(self._orchestrator.execute).parameters.values()
         except (TypeError, ValueError):
-            return given
+            return arguments
         if any(one.name == "coordinator" or one.kind is one.VAR_KEYWORD for one in parameters):
-            given["coordinator"] = self._bench
-        return given
+            arguments["coordinator"] = self._coordinator
+        return arguments

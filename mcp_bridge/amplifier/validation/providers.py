@@ -1,4 +1,4 @@
-"""The Provider contract, as far as it can be seen without a model: nothing here calls one."""
+"""Checks of the Provider contract that need no model: none of them calls one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall
-from mcp_bridge.amplifier.validation.bench import Bench, Config
-from mcp_bridge.amplifier.validation.examiner import Examiner, Step, method
+from mcp_bridge.amplifier.validation.examiner import Examiner, Step, describe_method_problem
+from mcp_bridge.amplifier.validation.mounting import MountedModule
 
 _METHODS: tuple[tuple[str, tuple[Any, ...], bool], ...] = (
     ("get_info", (), False),
@@ -15,84 +15,81 @@ _METHODS: tuple[tuple[str, tuple[Any, ...], bool], ...] = (
     ("complete", (ChatRequest(messages=[]),), True),
     ("parse_tool_calls", (ChatResponse(content=[]),), False),
 )
-"""The methods, what they are called with, and whether they are awaited."""
+"""The methods with their arguments, and whether they are awaited."""
 
 
-def steps(examiner: Examiner, bench: Bench, config: Config, cleanups: int) -> list[Step]:
-    """Every check of every provider; `cleanups` is how many there are."""
-    made: list[Step] = []
-    for name, provider in bench.modules("provider").items():
-        one = _Provider(examiner, name, provider)
-        made += [
-            Step(item="provider.protocol", run=one.protocol, subject=name),
-            Step(item="provider.info", run=one.info, subject=name),
-            Step(item="provider.calls", run=one.calls, subject=name),
+def build_provider_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
+    """The steps for every mounted provider."""
+    steps: list[Step] = []
+    has_cleanup = bool(mounted.coordinator.cleanups)
+    for name, provider in mounted.coordinator.list_mounted("provider").items():
+        check = _ProviderCheck(examiner, name, provider)
+        steps += [
+            Step(item="provider.protocol", run=check.check_protocol, subject=name),
+            Step(item="provider.info", run=check.check_info, subject=name),
+            Step(item="provider.calls", run=check.check_tool_calls, subject=name),
         ]
 
-    async def mounted() -> None:
-        debugs = any("debug" in key.lower() for key in config.read) or "*" in config.read
+    async def check_mounting() -> None:
+        debugs = any("debug" in key.lower() for key in mounted.config.read) or "*" in mounted.config.read
         advice = "Read a key such as `debug` from the configuration"
         examiner.check("provider.debug", "" if debugs else "no key with 'debug' in it was read", advice)
-        advice = "Let `mount` answer with a cleanup that closes the client, or register one"
-        examiner.check("provider.cleanup", "" if cleanups else "it has none", advice)
+        advice = "Return a cleanup that closes the client from `mount`, or register one"
+        examiner.check("provider.cleanup", "" if has_cleanup else "it has none", advice)
 
-    return [*made, Step(item="provider.debug", run=mounted)]
+    steps.append(Step(item="provider.debug", run=check_mounting))
+    return [*steps, Step(item="provider.degrades", run=mounted.check_without_config)]
 
 
-class _Provider:
-    """One provider, as it is examined."""
-
+class _ProviderCheck:
     def __init__(self, examiner: Examiner, name: str, provider: Any) -> None:
         self._examiner = examiner
         self._name = name
         self._provider = provider
 
-    async def protocol(self) -> None:
-        """Name and methods."""
-        wrong = [method(self._provider, name, *args, must_wait=waits) for name, args, waits in _METHODS]
+    async def check_protocol(self) -> None:
+        problems = [
+            describe_method_problem(self._provider, name, *args, must_wait=is_awaited)
+            for name, args, is_awaited in _METHODS
+        ]
         name = getattr(self._provider, "name", None)
         if not isinstance(name, str) or not name:
-            wrong.insert(0, f"`name` is {name!r}")
-        told = "; ".join(filter(None, wrong))
-        self._examiner.check("provider.protocol", self._told(told), "See mcp_bridge.amplifier.Provider")
+            problems.insert(0, f"`name` is {name!r}")
+        self._check("provider.protocol", "; ".join(filter(None, problems)), "See mcp_bridge.amplifier.Provider")
 
-    async def info(self) -> None:
-        """What it says about itself."""
+    async def check_info(self) -> None:
         if not callable(getattr(self._provider, "get_info", None)):
-            self._examiner.skipped("provider.info", "there is no `get_info`")
+            self._examiner.skip("provider.info", "there is no `get_info`")
             return
         outcome = await self._examiner.call(self._provider.get_info)
-        missing = [name for name in ("id", "display_name") if not _has(outcome.answer, name)]
-        wrong = outcome.wrong or (f"`get_info()` has no {' and no '.join(missing)}" if missing else "")
-        self._examiner.check("provider.info", self._told(wrong), "Answer with ProviderInfo(id=..., display_name=...)")
+        missing = [name for name in ("id", "display_name") if not _has_value(outcome.result, name)]
+        problem = outcome.problem or (f"`get_info()` has no {' and no '.join(missing)}" if missing else "")
+        self._check("provider.info", problem, "Return ProviderInfo(id=..., display_name=...)")
 
-    async def calls(self) -> None:
-        """Whether it finds the calls that a response has."""
+    async def check_tool_calls(self) -> None:
         if not callable(getattr(self._provider, "parse_tool_calls", None)):
-            self._examiner.skipped("provider.calls", "there is no `parse_tool_calls`")
+            self._examiner.skip("provider.calls", "there is no `parse_tool_calls`")
             return
-        asked = ToolCall(id="call_1", name="sample", arguments={"text": "sample"})
-        wrong = ""
-        for expected in ([], [asked]):
+        call = ToolCall(id="call_1", name="sample", arguments={"text": "sample"})
+        problem = ""
+        for expected in ([], [call]):
             response = ChatResponse(content=[TextBlock(text="sample")], tool_calls=expected or None)
             outcome = await self._examiner.call(self._provider.parse_tool_calls, response)
-            found = outcome.answer if isinstance(outcome.answer, list | tuple) else None
-            wrong = wrong or outcome.wrong or _differs(found, outcome.answer, expected)
-        advice = "Answer with a list of ToolCall, those of `response.tool_calls`"
-        self._examiner.check("provider.calls", self._told(wrong), advice)
+            problem = problem or outcome.problem or _describe_difference(outcome.result, expected)
+        self._check("provider.calls", problem, "Return a list of ToolCall, those of `response.tool_calls`")
 
-    def _told(self, wrong: str) -> str:
-        return f"'{self._name}': {wrong}" if wrong else ""
+    def _check(self, item: str, problem: str, advice: str) -> None:
+        self._examiner.check(item, f"'{self._name}': {problem}" if problem else "", advice)
 
 
-def _differs(found: Any, answer: Any, expected: list[ToolCall]) -> str:
-    if found is None:
-        return f"`parse_tool_calls` answered with a {type(answer).__name__}"
-    seen = [tuple(getattr(call, name, None) for name in ("id", "name", "arguments")) for call in found]
-    if seen != [(call.id, call.name, call.arguments) for call in expected]:
-        return f"of {len(expected)} calls `parse_tool_calls` found {seen}"
+def _describe_difference(result: Any, expected: list[ToolCall]) -> str:
+    if not isinstance(result, list | tuple):
+        return f"`parse_tool_calls` returned a {type(result).__name__}"
+    found = [tuple(getattr(call, name, None) for name in ("id", "name", "arguments")) for call in result]
+    if found != [(call.id, call.name, call.arguments) for call in expected]:
+        return f"of {len(expected)} calls `parse_tool_calls` found {found}"
     return ""
 
 
-def _has(info: Any, name: str) -> bool:
+def _has_value(info: Any, name: str) -> bool:
     return bool(info.get(name) if isinstance(info, Mapping) else getattr(info, name, None))

@@ -1,4 +1,4 @@
-"""What can be seen of a module without running it: its folder, its pyproject.toml, its entry point."""
+"""The structure of a module, checked without running it: its folder, its pyproject.toml and its entry point."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.importing import Place, place_of
 from mcp_bridge.amplifier.loader import ModuleLoader
 from mcp_bridge.amplifier.module_sources import GROUP, FileSource
-from mcp_bridge.amplifier.validation.findings import Findings
+from mcp_bridge.amplifier.validation.checklist import Findings
 
 PREFIX = "amplifier-module-"
 _POINT = f'[project.entry-points."{GROUP}"]'
@@ -24,7 +24,7 @@ _POINT = f'[project.entry-points."{GROUP}"]'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A module that is to be checked: `path` where it is in a folder or a file, else the installed `point`."""
+    """A module to examine, by its `path`, or by the `point` of an installed package."""
 
     id: str
     path: Path | None = None
@@ -32,20 +32,17 @@ class Subject:
 
 
 def subject_of(given: str, folder: Path) -> Subject:
-    """What a path, or the name of a module, stands for; names are looked up as the loader does.
-
-    Raises ModuleNotFoundError where there is nothing.
-    """
+    """Find the module that a path or a name means. Names resolve as in the loader. Raises ModuleNotFoundError."""
     if "://" in given and not given.startswith("file://"):
-        raise ModuleNotFoundError(f"{given[:100]} is an address, and nothing is fetched here")
+        raise ModuleNotFoundError(f"{given[:100]} is a URL, and this command fetches nothing")
     if _is_path(given, folder):
         try:
             path = FileSource(given if given.startswith(("file://", "~")) else folder / given).resolve()
         except OSError as error:
             raise ModuleNotFoundError(f"{given[:100]}: {error.strerror}") from error
         if path.is_file() and path.suffix != ".py":
-            raise ModuleNotFoundError(f"{given[:100]} is a file, and no Python file")
-        return Subject(id=_id_of(path), path=path)
+            raise ModuleNotFoundError(f"{given[:100]} is a file, but not a Python file")
+        return Subject(id=_get_id(path), path=path)
     point = next((point for point in entry_points(group=GROUP) if point.name == given), None)
     if point is not None:
         return Subject(id=given, point=point)
@@ -53,108 +50,107 @@ def subject_of(given: str, folder: Path) -> Subject:
     if found is not None:
         return Subject(id=given, path=found.resolve())
     installed = sorted({point.name for point in entry_points(group=GROUP)})
-    known = f". Installed are: {', '.join(installed)}" if installed else ""
+    known = f". Installed modules: {', '.join(installed)}" if installed else ""
     raise ModuleNotFoundError(
-        f"'{given}' is no folder or file, and no module of that name is installed or in {folder}{known}"
+        f"'{given}' is neither a folder nor a file, and no module of that name is installed or in {folder}{known}"
     )
 
 
 def look(subject: Subject, findings: Findings) -> bool:
-    """Find all that can be found without running it; whether there is anything that could be run."""
+    """Check the structure of a module. Return whether there is anything to import."""
     if subject.point is not None:
-        return _look_at_installed(subject.point, findings)
+        return _check_installed(subject.point, findings)
     assert subject.path is not None
     try:
         place = place_of(subject.path, subject.id)
     except ModuleLoadError as error:
-        _declared(subject, None, findings)
+        _check_pyproject(subject, None, findings)
         findings.add("structure.package", "failed", str(error), "Put the code into a package, with __init__.py")
         return False
     top = place.name.partition(".")[0]
     there = PathFinder.find_spec(top, [str(place.folder)]) is not None
-    _package(findings, f"{place.folder} has '{place.name}'", there=there)
-    _named(place.name, findings)
-    _declared(subject, place, findings)
+    _add_package(findings, f"{place.folder} has '{place.name}'", there=there)
+    _check_name(place.name, findings)
+    _check_pyproject(subject, place, findings)
     return there
 
 
-def _look_at_installed(point: EntryPoint, findings: Findings) -> bool:
-    """The metadata of what is installed stands for its pyproject.toml."""
+def _check_installed(point: EntryPoint, findings: Findings) -> bool:
     top = point.module.partition(".")[0]
     there = PathFinder.find_spec(top, sys.path) is not None
-    _package(findings, f"the entry point '{point.name}' names '{point.value}'", there=there)
-    _named(point.module, findings)
-    findings.add("structure.pyproject", "skipped", "it is installed")
+    _add_package(findings, f"the entry point '{point.name}' names '{point.value}'", there=there)
+    _check_name(point.module, findings)
+    findings.add("structure.pyproject", "skipped", "an installed module needs none")
     if there:
         findings.add("structure.entry_point", "passed", f"{point.name} = {point.value}")
     return there
 
 
-def _package(findings: Findings, what: str, *, there: bool) -> None:
+def _add_package(findings: Findings, what: str, *, there: bool) -> None:
     if there:
         findings.add("structure.package", "passed", what)
     else:
-        findings.add("structure.package", "failed", f"{what}, which is not there", "Check the package, and its name")
+        findings.add("structure.package", "failed", f"{what}, which does not exist", "Check the package and its name")
 
 
-def _named(name: str, findings: Findings) -> None:
+def _check_name(name: str, findings: Findings) -> None:
     wrong = next((part for part in name.split(".") if not part.isidentifier() or keyword.iskeyword(part)), None)
     top = name.partition(".")[0]
     if wrong is not None:
         advice = f"Rename it, such as to '{''.join(c if c.isalnum() else '_' for c in wrong)}'"
-        findings.add("structure.name", "failed", f"'{wrong}' cannot be written in an import", advice)
+        findings.add("structure.name", "failed", f"'{wrong}' is not valid in an import", advice)
     elif top in sys.stdlib_module_names:
-        findings.add("structure.name", "failed", f"'{top}' is a module of Python itself", "Rename it")
+        findings.add("structure.name", "failed", f"'{top}' is a module of the standard library", "Rename it")
     else:
         findings.add("structure.name", "passed", name)
 
 
-def _declared(subject: Subject, place: Place | None, findings: Findings) -> None:
-    """What pyproject.toml says; a single file that no project is around is named by its path."""
+def _check_pyproject(subject: Subject, place: Place | None, findings: Findings) -> None:
+    """Check the pyproject.toml, which a single file does not need."""
     assert subject.path is not None
-    file = _pyproject(subject.path)
+    file = _find_pyproject(subject.path)
     if file is None and subject.path.is_file():
         for item in ("structure.pyproject", "structure.entry_point"):
-            findings.add(item, "skipped", "a single file is named by its path")
+            findings.add(item, "skipped", "a single file needs none")
         return
     if file is None:
         found = f"{subject.path} has no pyproject.toml"
-        findings.add("structure.pyproject", "failed", found, f"Write one, with {_POINT}")
+        findings.add("structure.pyproject", "failed", found, f"Add one, with {_POINT}")
         findings.add("structure.entry_point", "skipped", found)
         return
     try:
         declared: Any = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        findings.add("structure.pyproject", "failed", f"{file} cannot be read: {error}", "Mend the file")
+        findings.add("structure.pyproject", "failed", f"{file} cannot be read: {error}", "Fix the file")
         findings.add("structure.entry_point", "skipped", "pyproject.toml cannot be read")
         return
     findings.add("structure.pyproject", "passed", str(file))
     if place is None:
-        findings.add("structure.entry_point", "skipped", "there is no package that it could name")
+        findings.add("structure.entry_point", "skipped", "there is no package for it")
         return
-    _entry_point(file, _points(declared), place, findings, single=subject.path.is_file())
+    _check_entry_point(file, _read_entry_points(declared), place, findings, single=subject.path.is_file())
 
 
-def _entry_point(file: Path, points: dict[str, str], place: Place, findings: Findings, *, single: bool) -> None:
+def _check_entry_point(file: Path, points: dict[str, str], place: Place, findings: Findings, *, single: bool) -> None:
     targets = {name: value.partition(":")[0].strip() for name, value in points.items()}
     mine = next((name for name, target in targets.items() if target == place.name), None)
     if mine is not None:
         findings.add("structure.entry_point", "passed", f"{mine} = {points[mine]}")
         return
     if single and not points:
-        findings.add("structure.entry_point", "skipped", "a single file is named by its path")
+        findings.add("structure.entry_point", "skipped", "a single file needs none")
         return
     known = ", ".join(f"{name} = {value}" for name, value in points.items()) or "none"
-    advice = f'Write {_POINT} with NAME = "{place.name}:mount"'
+    advice = f'Add {_POINT} with NAME = "{place.name}:mount"'
     findings.add(
         "structure.entry_point",
         "failed",
-        f"{file} has of {GROUP}: {known}, and '{place.name}' is what is there",
+        f"the entry points {GROUP} of {file} are: {known}, and none of them names '{place.name}'",
         advice,
     )
 
 
-def _points(declared: Any) -> dict[str, str]:
+def _read_entry_points(declared: Any) -> dict[str, str]:
     try:
         points = declared["project"]["entry-points"][GROUP]
         return {str(name): str(value) for name, value in points.items()}
@@ -162,8 +158,8 @@ def _points(declared: Any) -> dict[str, str]:
         return {}
 
 
-def _pyproject(path: Path) -> Path | None:
-    """The one of the folder; of the project that a file or a package is in, at most a `src` further up."""
+def _find_pyproject(path: Path) -> Path | None:
+    """The pyproject.toml of a folder, or of the project around a file or a package, at most one `src` further up."""
     if path.is_dir() and not (path / "__init__.py").is_file():
         return path / "pyproject.toml" if (path / "pyproject.toml").is_file() else None
     top = path if path.is_dir() else path.parent
@@ -179,5 +175,5 @@ def _is_path(given: str, folder: Path) -> bool:
     return os.path.exists(folder / given)
 
 
-def _id_of(path: Path) -> str:
+def _get_id(path: Path) -> str:
     return (path.stem if path.is_file() else path.name).removeprefix(PREFIX)

@@ -1,4 +1,4 @@
-"""The Tool contract: what a mounted tool says about itself, and what it does when it is called."""
+"""Checks of the Tool contract: what a tool declares, and what it does with valid and with odd arguments."""
 
 from __future__ import annotations
 
@@ -9,135 +9,142 @@ from copy import deepcopy
 from typing import Any
 
 from mcp_bridge.amplifier.results import to_result
-from mcp_bridge.amplifier.validation.bench import Bench
-from mcp_bridge.amplifier.validation.examiner import Examiner, Outcome, Step, method
-from mcp_bridge.amplifier.validation.samples import Judge, odd, sample
+from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_method_problem
+from mcp_bridge.amplifier.validation.mounting import RecordingCoordinator
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.third_party import described, settled
+from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.validator import Validator, complaints
 
-_ANYTHING: dict[str, Any] = {"type": "object"}
+LONG_TEXT = "sample \N{SNOWMAN} \x07 " * 200
+MAX_DEPTH = 8
+"""The depth of generated arguments."""
+MAX_LENGTH = 100_000
+"""Characters of the longest generated text."""
+_ANY_OBJECT: dict[str, Any] = {"type": "object"}
+_FORMATS = {
+    "date": "2020-02-29",
+    "date-time": "2020-02-29T12:00:00Z",
+    "time": "12:00:00Z",
+    "email": "nobody@example.invalid",
+    "uri": "https://example.invalid/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "192.0.2.1",
+    "hostname": "example.invalid",
+}
 
 
-def steps(examiner: Examiner, bench: Bench) -> list[Step]:
-    """Every check of every tool."""
-    return [step for key, tool in bench.modules("tool").items() for step in _Tool(examiner, key, tool).steps()]
+def build_tool_steps(examiner: Examiner, coordinator: RecordingCoordinator) -> list[Step]:
+    """The steps for every mounted tool."""
+    tools = coordinator.list_mounted("tool").items()
+    return [step for key, tool in tools for step in _ToolCheck(examiner, key, tool).build_steps()]
 
 
-class _Tool:
-    """One tool, as it is examined."""
-
+class _ToolCheck:
     def __init__(self, examiner: Examiner, key: str, tool: Any) -> None:
         self._examiner = examiner
         self._key = key
         self._tool = tool
-        self._schema: Mapping[str, Any] = _ANYTHING
-        self._judge: Judge | None = None
+        self._schema: Mapping[str, Any] = _ANY_OBJECT
+        self._validator: Validator | None = None
 
-    def steps(self) -> list[Step]:
-        calling: dict[str, Any] = {"slow": "tool.time", "subject": self._key, "group": f"tool.execute:{self._key}"}
-        looks = [
-            Step(item="tool.name", run=self._protocol, subject=self._key),
-            Step(item="tool.schema_valid", run=self._read_schema, subject=self._key),
+    def build_steps(self) -> list[Step]:
+        group = f"tool.execute:{self._key}"
+        steps = [
+            Step(item="tool.name", run=self._check_protocol, subject=self._key),
+            Step(item="tool.schema_valid", run=self._check_schema, subject=self._key),
         ]
-        if not callable(getattr(self._tool, "execute", None)):
-            return looks
-        return [
-            *looks,
-            Step(item="tool.errors", run=self._calls, **calling),
-            Step(item="tool.cancel", run=self._cancels, subject=self._key, group=calling["group"]),
-        ]
+        if callable(getattr(self._tool, "execute", None)):
+            steps += [
+                Step(item="tool.errors", run=self._check_calls, slow="tool.time", subject=self._key, group=group),
+                Step(item="tool.cancel", run=self._check_cancellation, subject=self._key, group=group),
+            ]
+        return steps
 
-    async def _protocol(self) -> None:
-        examiner, tool = self._examiner, self._tool
+    async def _check_protocol(self) -> None:
         for name in ("name", "description"):
-            found = getattr(tool, name, None)
-            wrong = "" if isinstance(found, str) and found.strip() else f"`{name}` of '{self._key}' is {found!r}"
-            examiner.check(f"tool.{name}", wrong, f"Give it a `{name}`, as a class attribute or a property")
-        wrong = method(tool, "execute", {})
-        examiner.check("tool.execute", self._told(wrong), "Write `async def execute(self, input)`")
+            value = getattr(self._tool, name, None)
+            problem = "" if isinstance(value, str) and value.strip() else f"`{name}` of '{self._key}' is {value!r}"
+            self._examiner.check(f"tool.{name}", problem, f"Add `{name}`, as a class attribute or a property")
+        problem = describe_method_problem(self._tool, "execute", {})
+        self._examiner.check("tool.execute", self._name_tool(problem), "Write `async def execute(self, input)`")
 
-    async def _read_schema(self) -> None:
+    async def _check_schema(self) -> None:
         examiner, tool = self._examiner, self._tool
-        found = getattr(tool, "input_schema", None)
-        if found is None and callable(getattr(tool, "get_schema", None)):
-            found = tool.get_schema()
-        if not found:
-            examiner.failed("tool.schema", f"'{self._key}' has none", "Give it `input_schema`, or `get_schema()`")
-            examiner.skipped("tool.schema_valid", "it has no schema")
+        schema = getattr(tool, "input_schema", None)
+        if schema is None and callable(getattr(tool, "get_schema", None)):
+            schema = tool.get_schema()
+        if not schema:
+            examiner.fail("tool.schema", f"'{self._key}' has none", "Add `input_schema`, or `get_schema()`")
+            examiner.skip("tool.schema_valid", "it has no schema")
             return
-        examiner.passed("tool.schema")
-        try:
-            if not isinstance(found, Mapping):
-                raise ValueError(f"it is a {type(found).__name__}")  # noqa: TRY004 - told like the others
-            self._judge = Judge(found)
-            self._schema = found
-            examiner.passed("tool.schema_valid")
-        except ValueError as error:
-            examiner.failed("tool.schema_valid", self._told(str(error)), "Write JSON Schema 2020-12, of type object")
+        examiner.accept("tool.schema")
+        problem = describe_schema_problem(schema)
+        if not problem:
+            self._schema, self._validator = schema, Validator(schema)
+        advice = "Write JSON Schema 2020-12, of type object"
+        examiner.check("tool.schema_valid", self._name_tool(problem), advice)
 
-    async def _calls(self) -> None:
-        """Calls with arguments that fit, and with odd ones; nothing more after one that is too slow."""
-        examiner, before = self._examiner, self._examiner.logged.count
-        fitting = sample(self._schema)
-        for arguments in (fitting, *odd(self._schema)):
+    async def _check_calls(self) -> None:
+        """Call the tool with a sample and with odd arguments, until a call is too slow."""
+        examiner, before = self._examiner, self._examiner.log_counter.count
+        odd = generate_odd_arguments(self._schema)
+        for arguments in (generate_arguments(self._schema), *odd):
             if not await self._call(arguments):
                 return
         for item in ("tool.result", "tool.errors", "tool.time", "tool.input"):
-            examiner.passed(item)
-        if self._judge is None or all(map(self._judge.fits, odd(self._schema))):
-            examiner.skipped("tool.validates", f"whatever '{self._key}' is given fits its schema")
+            examiner.accept(item)
+        if self._validator is None or all(map(self._validator.is_valid, odd)):
+            examiner.skip("tool.validates", f"the schema of '{self._key}' allows any arguments")
         else:
-            examiner.passed("tool.validates")
-        wrong = "" if examiner.logged.count > before else f"'{self._key}' logged nothing, at any level"
-        examiner.check(
-            "tool.logs", wrong, "Log what it does with logging.getLogger(__name__), at the level it deserves"
-        )
+            examiner.accept("tool.validates")
+        problem = "" if examiner.log_counter.count > before else f"'{self._key}' logged nothing, at any level"
+        examiner.check("tool.logs", problem, "Log what it does with logging.getLogger(__name__)")
 
     async def _call(self, arguments: dict[str, Any]) -> bool:
-        """One call; whether it came to an end."""
+        """Call the tool once. Return whether it ended in time."""
         examiner, given = self._examiner, deepcopy(arguments)
         outcome = await examiner.call(self._tool.execute, given)
-        where = f"'{self._key}' with {_shown(arguments)}"
-        if outcome.slow:
-            examiner.failed(
-                "tool.time", f"{where} did not answer in time", "Answer sooner, or allow more with --timeout"
-            )
+        call = f"'{self._key}' with {_shorten(arguments)}"
+        if outcome.is_slow:
+            advice = "Return sooner, or allow more with --timeout"
+            examiner.fail("tool.time", f"{call} did not return in time", advice)
             return False
         if outcome.error is not None:
-            advice = "Catch what it raises, and answer with success=False and what went wrong"
-            examiner.failed("tool.errors", f"{where} raised {outcome.wrong}", advice)
+            advice = "Catch what it raises, and return success=False with the reason"
+            examiner.fail("tool.errors", f"{call} raised {outcome.problem}", advice)
         else:
-            self._read(outcome, arguments, where)
+            self._check_result(outcome, arguments, call)
         if given != arguments:
-            examiner.failed("tool.input", f"{where} has changed them to {_shown(given)}", "Work on a copy of the input")
+            examiner.fail("tool.input", f"{call} has changed them to {_shorten(given)}", "Work on a copy of the input")
         return True
 
-    def _read(self, outcome: Outcome, arguments: dict[str, Any], where: str) -> None:
+    def _check_result(self, outcome: CallOutcome, arguments: dict[str, Any], call: str) -> None:
         try:
-            result = to_result(outcome.answer)
-        except Exception as error:  # a stranger's object
+            result = to_result(outcome.result)
+        except Exception as error:  # a property of third-party code may raise anything
             result = described(error)
         if not isinstance(result, ToolResult):
-            found = f"{where} answered with a {type(outcome.answer).__name__}"
-            self._examiner.failed("tool.result", found, "Answer with ToolResult(success=..., output=..., error=...)")
-        elif result.success and self._judge is not None and not self._judge.fits(arguments):
-            advice = "Look at the arguments first, and answer with success=False where they do not fit"
-            self._examiner.failed("tool.validates", f"{where}, which do not fit its schema, succeeded", advice)
+            found = f"{call} returned a {type(outcome.result).__name__}"
+            self._examiner.fail("tool.result", found, "Return ToolResult(success=..., output=..., error=...)")
+        elif result.success and self._validator is not None and not self._validator.is_valid(arguments):
+            advice = "Validate the arguments first, and return success=False where they are invalid"
+            self._examiner.fail("tool.validates", f"{call}, which are invalid, succeeded", advice)
 
-    async def _cancels(self) -> None:
-        """A call that is cancelled as soon as it waits for anything."""
-        wrong = await cancelled(self._examiner, self._tool.execute, sample(self._schema))
+    async def _check_cancellation(self) -> None:
+        arguments = generate_arguments(self._schema)
+        problem = await _describe_cancellation(self._examiner, self._tool.execute, arguments)
         advice = "Let asyncio.CancelledError pass: catch Exception, and clean up in `finally`"
-        self._examiner.check("tool.cancel", self._told(wrong), advice)
+        self._examiner.check("tool.cancel", self._name_tool(problem), advice)
 
-    def _told(self, wrong: str) -> str:
-        return f"'{self._key}': {wrong}" if wrong else ""
+    def _name_tool(self, problem: str) -> str:
+        return f"'{self._key}': {problem}" if problem else ""
 
 
-async def cancelled(examiner: Examiner, function: Any, arguments: dict[str, Any]) -> str:
-    """What is wrong with how an async function stops when it is cancelled; nothing where it stops.
+async def _describe_cancellation(examiner: Examiner, function: Any, arguments: dict[str, Any]) -> str:
+    """Cancel a call once it waits. Return what is wrong with how it stops, or an empty text.
 
-    The task is cancelled by asyncio itself, once, as `asyncio.timeout` and the loops of strangers do it.
+    asyncio itself cancels the task, once, as `asyncio.timeout` and other event loops' users do.
     """
 
     async def call() -> Any:
@@ -146,10 +153,10 @@ async def cancelled(examiner: Examiner, function: Any, arguments: dict[str, Any]
     task = asyncio.ensure_future(call())
     await asyncio.sleep(0)
     if task.done():
-        with suppress(BaseException):  # what it raises is another item's
+        with suppress(BaseException):  # another item reports errors
             task.result()
         return ""
-    examiner.alive()
+    examiner.report_call()
     task.cancel()
     ended, _ = await asyncio.wait([task], timeout=examiner.patience)
     if not ended:
@@ -157,9 +164,96 @@ async def cancelled(examiner: Examiner, function: Any, arguments: dict[str, Any]
     if task.cancelled():
         return ""
     error = task.exception()
-    return f"it was cancelled and raised {described(error)}" if error is not None else "it was cancelled and answered"
+    return f"it was cancelled and raised {described(error)}" if error is not None else "it was cancelled and returned"
 
 
-def _shown(arguments: dict[str, Any]) -> str:
+def _shorten(arguments: dict[str, Any]) -> str:
     text = repr(arguments)
     return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def describe_schema_problem(schema: Any) -> str:
+    """Why a value is no valid JSON Schema of an object. Empty where it is one."""
+    if not isinstance(schema, Mapping):
+        return f"it is a {type(schema).__name__}"
+    if problems := complaints(schema):
+        return problems[0]
+    kind = schema.get("type", "object")
+    return "" if kind == "object" else f"its type is {kind!r}, and arguments are an object"
+
+
+def generate_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The required arguments of a schema, with valid values as far as they are easy to find."""
+    generated = _generate(schema, schema, 0)
+    return generated if isinstance(generated, dict) else {}
+
+
+def generate_odd_arguments(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Arguments that are missing, of wrong types, too long, too deep or unknown."""
+    properties = schema.get("properties")
+    names = [str(name) for name in properties][:20] if isinstance(properties, Mapping) else []
+    deep: Any = "end"
+    for _ in range(50):
+        deep = {"in": deep}
+    return [
+        {},
+        dict.fromkeys(names),
+        dict.fromkeys(names, LONG_TEXT) or {"text": LONG_TEXT},
+        dict.fromkeys(names, -1) or {"number": -1},
+        {name: [None] for name in names} or {"list": [None]},
+        dict.fromkeys(names, deep) or {"deep": deep},
+        {**generate_arguments(schema), "an_unknown_key": True},
+    ]
+
+
+def _generate(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        return None
+    if "$ref" in schema:
+        return _generate(resolve(str(schema["$ref"]), root), root, depth + 1)
+    if "const" in schema:
+        return schema["const"]
+    for keyword in ("enum", "examples"):
+        if isinstance(schema.get(keyword), list) and schema[keyword]:
+            return schema[keyword][0]
+    if "default" in schema:
+        return schema["default"]
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list) and schema[keyword]:
+            return _generate_combined(schema, keyword, root, depth)
+    if isinstance(schema.get("allOf"), list):
+        return _generate_combined(schema, "allOf", root, depth)
+    return _generate_typed(schema, root, depth)
+
+
+def _generate_combined(schema: Mapping[str, Any], keyword: str, root: Mapping[str, Any], depth: int) -> Any:
+    """The first alternative, or all parts of `allOf`, merged with the keywords beside it."""
+    rest = {key: value for key, value in schema.items() if key != keyword}
+    chosen = schema[keyword] if keyword == "allOf" else schema[keyword][:1]
+    parts = [_generate(part, root, depth + 1) for part in chosen]
+    if "properties" not in rest and parts and not all(isinstance(part, dict) for part in parts):
+        return parts[0]
+    merged = _generate_typed({**rest, "type": "object"}, root, depth)
+    for part in parts:
+        merged.update(part if isinstance(part, dict) else {})
+    return merged
+
+
+def _generate_typed(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+    kind = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    if kind == "object":
+        properties = schema.get("properties", {})
+        names = schema.get("required", [])
+        return {str(name): _generate(properties.get(name, {}), root, depth + 1) for name in names}
+    if kind == "array":
+        count = min(schema.get("minItems", 0), 10)
+        return [_generate(schema.get("items", {}), root, depth + 1) for _ in range(count)]
+    if kind in ("integer", "number"):
+        low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+        number = low + 1 if "exclusiveMinimum" in schema else max(low, min(1, schema.get("maximum", 1)))
+        step = schema.get("multipleOf")
+        return number if not step else -(-number // step) * step
+    text = _FORMATS.get(str(schema.get("format")), "sample")
+    text = text.ljust(min(schema.get("minLength", 0), MAX_LENGTH), "x")[: schema.get("maxLength", MAX_LENGTH)]
+    return {"boolean": False, "null": None}.get(str(kind), text)

@@ -1,7 +1,7 @@
-"""What examines a module, in a process of its own: `python -m mcp_bridge.amplifier.validation.worker`.
+"""The worker that examines one module in a process of its own: `python -m mcp_bridge.amplifier.validation.worker`.
 
-Its order is one line of JSON on standard input, what it finds goes to standard output as lines of JSON. The module has
-neither: it reads nothing, and what it prints is caught.
+It reads its order from standard input and writes its messages to standard output, both as lines of JSON. The module
+has neither stream: it reads nothing, and what it prints is captured.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import EntryPoint
 from io import TextIOWrapper
 from pathlib import Path
@@ -23,125 +24,95 @@ import anyio
 
 from mcp_bridge.amplifier.importing import explained, import_from
 from mcp_bridge.amplifier.module_sources import GROUP
-from mcp_bridge.amplifier.validation import contexts, hooks, orchestrators, providers, tools
-from mcp_bridge.amplifier.validation.bench import Bench
-from mcp_bridge.amplifier.validation.examiner import Examiner, Step, Tell
-from mcp_bridge.amplifier.validation.mounting import Mounted, kind_of
+from mcp_bridge.amplifier.validation.contexts import build_context_steps
+from mcp_bridge.amplifier.validation.examiner import Examiner, Report, Step
+from mcp_bridge.amplifier.validation.hooks import build_hook_steps
+from mcp_bridge.amplifier.validation.mounting import MountedModule, determine_kind
+from mcp_bridge.amplifier.validation.orchestrators import build_orchestrator_steps
+from mcp_bridge.amplifier.validation.providers import build_provider_steps
+from mcp_bridge.amplifier.validation.tools import build_tool_steps
 from mcp_bridge.runtime.event_loop import lasting
 
-FILE = 256 * 1024 * 1024
-"""The largest file that a module may write while it is examined, in bytes."""
-_SHOWN = 80
-"""Characters of what was printed that are shown."""
-
-
-class Printed:
-    """What was written to standard output since it was last asked for, by whomever."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._seen = 0
-
-    def __call__(self) -> str:
-        """The beginning of it."""
-        with suppress(Exception):  # a module may have put anything there
-            sys.stdout.flush()
-        end = self._file.seek(0, os.SEEK_END)
-        self._file.seek(self._seen)
-        text = self._file.read(_SHOWN) if end > self._seen else b""
-        self._seen = end
-        return text.decode(errors="replace").strip() or ("blank lines" if text else "")
+MAX_FILE_SIZE = 256 * 1024 * 1024
+"""Bytes of the largest file that a module may write."""
+_MAX_PRINTED = 80
+"""Characters of printed text that are reported."""
 
 
 class Examination:
-    """One module, from its import to its cleanup."""
+    """The examination of one module, from its import to its cleanup."""
 
-    def __init__(self, order: dict[str, Any], tell: Tell, examiner: Examiner) -> None:
+    def __init__(self, order: dict[str, Any], report: Report, examiner: Examiner) -> None:
         self._order = order
-        self._tell = tell
+        self._report = report
         self._examiner = examiner
-        self._mounted: Mounted | None = None
+        self._module: MountedModule | None = None
         self._kind: str | None = order["kind"]
-        self._works = self._there = False
+        self._is_mounted = self._has_kind = False
 
     async def run(self) -> None:
-        """All of it, as far as it goes."""
-        await self._examiner.perform([Step(item="structure.import", run=self._import, always=True)])
-        if self._mounted is not None:
-            await self._examiner.perform([Step(item="mount.works", run=self._mount, always=True)])
-        if self._works:
-            await self._examiner.perform([Step(item="mount.ready", run=self._ready, always=True)])
-        if self._there and self._mounted is not None and self._kind is not None:
-            await self._examiner.perform(self._steps(self._mounted, self._kind))
-        self._tell({"say": "over"})
+        """Run every step that the steps before it allow."""
+        await self._run_step("structure.import", self._import)
+        if self._module is not None:
+            await self._run_step("mount.works", partial(self._mount, self._module))
+            if self._is_mounted:
+                await self._run_step("mount.ready", partial(self._get_ready, self._module))
+            if self._has_kind and self._kind is not None:
+                await self._examiner.run_steps(self._build_steps(self._module, self._kind))
+        self._report({"say": "over"})
+
+    async def _run_step(self, item: str, run: Callable[[], Any]) -> None:
+        await self._examiner.run_steps([Step(item=item, run=run, always=True)])
 
     async def _import(self) -> None:
         examiner = self._examiner
         try:
-            module, mount = _imported(self._order)
-        except Exception as error:  # it says what is wrong
-            examiner.failed("structure.import", str(error), "Mend what keeps it from being imported")
+            module, mount = _import_module(self._order)
+        except Exception as error:  # its message names the problem
+            examiner.fail("structure.import", str(error), "Fix what keeps it from being imported")
             return
-        examiner.passed("structure.import")
+        examiner.accept("structure.import")
         advice = "Write `async def mount(coordinator, config)`, and name it in the entry point"
         if not examiner.check("mount.function", "" if callable(mount) else "there is no `mount`", advice):
             return
-        self._kind, how = kind_of(module, f"{self._order['id']}.{module.__name__}", self._kind, examiner)
-        self._tell({"say": "kind", "kind": self._kind, "how": how})
-        mounted = Mounted(examiner, mount, module, self._order["config"])
-        if mounted.functions():
-            self._mounted = mounted
+        self._kind, source = determine_kind(module, f"{self._order['id']}.{module.__name__}", self._kind, examiner)
+        self._report({"say": "kind", "kind": self._kind, "how": source})
+        mounted = MountedModule(examiner, mount, module, self._order["config"])
+        if mounted.check_function():
+            self._module = mounted
 
-    async def _mount(self) -> None:
-        assert self._mounted is not None
-        self._works = await self._mounted.mount()
+    async def _mount(self, module: MountedModule) -> None:
+        self._is_mounted = await module.check_mount()
 
-    async def _ready(self) -> None:
-        mounted = self._mounted
-        assert mounted is not None
-        await mounted.ready()
+    async def _get_ready(self, module: MountedModule) -> None:
+        await module.check_ready()
         if self._kind is None:
-            self._kind = mounted.found()
-            self._tell({"say": "kind", "kind": self._kind, "how": "what it mounts"})
-        self._there = mounted.mounts(self._kind)
+            self._kind = module.guess_kind()
+            self._report({"say": "kind", "kind": self._kind, "how": "what it mounts"})
+        self._has_kind = module.check_mounted(self._kind)
 
-    def _steps(self, mounted: Mounted, kind: str) -> list[Step]:
-        async def twice() -> None:
-            await mounted.twice(kind)
-
-        async def cleanup() -> None:
-            await mounted.cleanup(kind)
-
+    def _build_steps(self, module: MountedModule, kind: str) -> list[Step]:
+        examiner = self._examiner
+        if kind == "tool":
+            steps = build_tool_steps(examiner, module.coordinator)
+        elif kind == "hook":
+            steps = build_hook_steps(examiner, module)
+        elif kind == "orchestrator":
+            steps = build_orchestrator_steps(examiner, module.coordinator)
+        elif kind == "context":
+            steps = build_context_steps(examiner, module)
+        else:
+            steps = build_provider_steps(examiner, module)
         return [
-            Step(item="events", run=mounted.events),
-            *self._of_kind(mounted, kind),
-            Step(item="mount.twice", run=twice),
-            Step(item="mount.cleanup", run=cleanup),
+            Step(item="events", run=module.check_events),
+            *steps,
+            Step(item="mount.twice", run=partial(module.check_second_session, kind)),
+            Step(item="mount.cleanup", run=partial(module.check_cleanup, kind)),
         ]
 
-    def _of_kind(self, mounted: Mounted, kind: str) -> list[Step]:
-        examiner, bench = self._examiner, mounted.bench
-        if kind == "tool":
-            return tools.steps(examiner, bench)
-        if kind == "hook":
-            return hooks.steps(examiner, bench, mounted.config, mounted.logged)
-        if kind == "orchestrator":
-            return orchestrators.steps(examiner, bench)
-        if kind == "context":
-            return contexts.steps(examiner, bench, mounted.config)
 
-        async def degrades() -> None:
-            outcome = await examiner.call(mounted.again, other := Bench(), {})
-            other.take(outcome.answer)
-            bench.cleanups += other.cleanups
-            examiner.check("provider.degrades", outcome.wrong, "Log what is missing, and answer with None")
-
-        found = providers.steps(examiner, bench, mounted.config, len(bench.cleanups))
-        return [*found, Step(item="provider.degrades", run=degrades)]
-
-
-def _imported(order: dict[str, Any]) -> tuple[ModuleType, Any]:
-    """The module, and its `mount`. Raises ModuleLoadError."""
+def _import_module(order: dict[str, Any]) -> tuple[ModuleType, Any]:
+    """The module and its `mount`. Raises ModuleLoadError."""
     if order["path"] is not None:
         module, name = import_from(Path(order["path"]), order["id"], aside=False)
         return module, getattr(module, name, None)
@@ -151,58 +122,68 @@ def _imported(order: dict[str, Any]) -> tuple[ModuleType, Any]:
     return module, loaded if point.attr else getattr(loaded, "mount", None)
 
 
-def _telling(descriptor: int) -> Tell:
-    """What writes messages as lines."""
-
-    def tell(message: dict[str, Any]) -> None:
-        line = json.dumps(message, default=str).encode() + b"\n"
-        while line:
-            line = line[os.write(descriptor, line) :]
-
-    return tell
-
-
-def _ordered() -> dict[str, Any]:
-    """The order; after that there is nothing more to be read."""
+def _read_order() -> dict[str, Any]:
+    """Read the order, and replace standard input by an empty one."""
     line = b""
     while not line.endswith(b"\n") and (data := os.read(0, 65_536)):
         line += data
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     order: dict[str, Any] = json.loads(line)
     return order
 
 
-def _caught() -> tuple[Tell, Callable[[], str]]:
-    """The way out, which is standard output as it was; and what catches what is written there from now on."""
-    tell = _telling(os.dup(1))
-    file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - it is there to the end
+def _capture_stdout() -> tuple[Report, Callable[[], str]]:
+    """Capture standard output in a file. Return what reports to the original one, and what reads the file."""
+    report = partial(_write_message, os.dup(1))
+    file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - it stays open until the process ends
     os.dup2(file.fileno(), 1)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(write_through=True, errors="backslashreplace")
-    return tell, Printed(file)
+    return report, CapturedOutput(file).read_new
 
 
-def _restrict() -> None:
-    """No core of a crash, and no file without end: what a module prints is in one."""
+def _write_message(descriptor: int, message: dict[str, Any]) -> None:
+    line = json.dumps(message, default=str).encode() + b"\n"
+    while line:
+        line = line[os.write(descriptor, line) :]
+
+
+class CapturedOutput:
+    """The file that receives all that this process and its children print."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._position = 0
+
+    def read_new(self) -> str:
+        """The beginning of what was printed since the last call."""
+        with suppress(Exception):  # a module may have replaced sys.stdout
+            sys.stdout.flush()
+        end = self._file.seek(0, os.SEEK_END)
+        self._file.seek(self._position)
+        text = self._file.read(_MAX_PRINTED) if end > self._position else b""
+        self._position = end
+        return text.decode(errors="replace").strip() or ("blank lines" if text else "")
+
+
+def _limit_resources() -> None:
+    """Allow no core dump, and no file beyond the limit: what a module prints is in a file."""
     if sys.platform != "win32":
         import resource
 
-        for which, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, FILE)):
+        for which, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, MAX_FILE_SIZE)):
             _, hard = resource.getrlimit(which)
-            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(which, (least, hard))
+            resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def main() -> None:
-    """Examine a module."""
-    order = _ordered()
-    _restrict()
-    tell, printed = _caught()
-    os.environ["HOME"] = os.getcwd()  # what a module keeps at home is no business of a check
-    examiner = Examiner(tell, order["patience"], order["tried"], printed)
-    examination = Examination(order, tell, examiner)
-    anyio.run(examination.run, backend_options={"loop_factory": lasting()})
+    """Examine the module of the order on standard input."""
+    order = _read_order()
+    _limit_resources()
+    report, read_printed = _capture_stdout()
+    os.environ["HOME"] = os.getcwd()  # an examination must not touch the user's files
+    examiner = Examiner(report, order["patience"], order["tried"], read_printed)
+    anyio.run(Examination(order, report, examiner).run, backend_options={"loop_factory": lasting()})
 
 
 if __name__ == "__main__":

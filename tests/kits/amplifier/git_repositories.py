@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.source.addresses import parsed
-from mcp_bridge.amplifier.source.lock_file import LockFile
-from mcp_bridge.amplifier.source.locking import Locking, Outcome, Wanted
+from mcp_bridge.amplifier.source.git import parsed
+from mcp_bridge.amplifier.source.lock_file import LockFile, Locking, Outcome, Wanted
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.settings import load
 from tests.kits.amplifier.amplifier_modules import written
@@ -105,7 +104,7 @@ class Place:
     def locked(self, *, update: bool = False) -> Outcome:
         """Lock what the plan names."""
         wanted = [Wanted(parsed(uri), self.kept) for uri in self._uris]
-        return Locking(self.lock, self.file.name, update=update, said=lambda text: None).run(wanted)
+        return Locking(self.lock, self.file.name, update=update, report=lambda text: None).run(wanted)
 
     def files(self, uri: str) -> Path:
         """Where the files of a locked module's commit are."""

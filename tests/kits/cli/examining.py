@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 
+from mcp_bridge.amplifier.validation.checklist import Finding, Findings, named
 from mcp_bridge.amplifier.validation.examiner import Examiner
-from mcp_bridge.amplifier.validation.findings import Finding, Findings, named
 from mcp_bridge.amplifier.validation.structure import look, subject_of
 from mcp_bridge.amplifier.validation.worker import Examination
 from mcp_bridge.isolation import system
@@ -101,7 +101,7 @@ def main() -> None:
         paths, loaded = sys.path[:], set(sys.modules)
         examiner = Examiner(messages.append, order["patience"], (), str)
         anyio.run(Examination(order, messages.append, examiner).run, backend_options={"loop_factory": lasting()})
-        logging.getLogger().removeHandler(examiner.logged)
+        logging.getLogger().removeHandler(examiner.log_counter)
         sys.path[:] = paths
         folder = str(Path(order["path"]).parent)
         for name in set(sys.modules) - loaded:  # the next module has the same name

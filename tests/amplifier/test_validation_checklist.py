@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from mcp_bridge.amplifier.validation.findings import Findings
-from mcp_bridge.amplifier.validation.items import BRIDGE, ITEMS, KINDS, checklist
+from mcp_bridge.amplifier.validation.checklist import BRIDGE, ITEMS, KINDS, Findings, checklist
 from tests.kits.amplifier.documents_reading import FOLDER
 from tests.kits.paths import ROOT
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.amplifier.testing import MockProvider, MockTool
-from mcp_bridge.amplifier.validation.bench import Bench, Config
+from mcp_bridge.amplifier.validation.mounting import RecordingConfig, RecordingCoordinator
 
 
 @pytest.mark.parametrize(
@@ -29,46 +29,46 @@ from mcp_bridge.amplifier.validation.bench import Bench, Config
         (lambda config: None, set()),
     ],
 )
-def test_a_configuration_knows_what_was_read(reads: Callable[[Config], Any], found: set[str]) -> None:
-    config = Config({"a": 1})
+def test_a_configuration_knows_what_was_read(reads: Callable[[RecordingConfig], Any], found: set[str]) -> None:
+    config = RecordingConfig({"a": 1})
     reads(config)
     assert config.read >= found
     assert bool(config.read) == bool(found)
 
 
 def test_a_configuration_is_a_dict_like_any_other() -> None:
-    config = Config({"a": 1, "b": {"c": 2}})
+    config = RecordingConfig({"a": 1, "b": {"c": 2}})
     assert isinstance(config, dict)
     assert config == {"a": 1, "b": {"c": 2}}
     assert (config.get("x", 3), config.setdefault("y", 4), config.pop("y"), config.pop("z", 5)) == (3, 4, 4, 5)
-    assert not Config({})
+    assert not RecordingConfig({})
     assert {**config} == config.copy() == dict(config)
 
 
 async def test_what_is_registered_is_known_with_its_priority() -> None:
-    bench = Bench()
+    coordinator = RecordingCoordinator()
 
     async def heard(event: str, data: dict[str, Any]) -> None: ...
 
-    unregister = bench.hooks.on("tool:pre", heard, 7)
-    bench.hooks.register("tool:post", heard, name="mine")
-    assert [(one.event, one.priority, one.name) for one in bench.watched.made] == [
+    unregister = coordinator.hooks.on("tool:pre", heard, 7)
+    coordinator.hooks.register("tool:post", heard, name="mine")
+    assert [(event, one.priority, one.name) for event, one in coordinator.list_registrations()] == [
         ("tool:pre", 7, "heard"),
         ("tool:post", 0, "mine"),
     ]
     unregister()
-    assert bench.hooks.list_handlers() == {"tool:post": ["mine"]}
-    assert list(bench.modules("hook")) == ["heard on tool:pre", "mine on tool:post"]
+    assert coordinator.hooks.list_handlers() == {"tool:post": ["mine"]}
+    assert list(coordinator.list_mounted("hook")) == ["mine on tool:post"]
 
 
-def test_what_mount_answers_is_taken_as_a_session_takes_it() -> None:
-    bench, tool, provider = Bench(), MockTool("a"), MockProvider()
-    assert [bench.take(answer) for answer in (tool, provider, tool, None, print)] == [""] * 5
-    assert bench.modules("tool") == {"a": tool}
-    assert bench.modules("provider") == {"mock": provider}
-    assert bench.cleanups == [print]
-    assert bench.take({"a": 1}) == "`mount` answers with a dict"
-    bench.mount("session", loop := object(), name="orchestrator")
-    assert bench.take(loop) == ""
-    assert bench.modules("orchestrator") == {"orchestrator": loop}
-    assert bench.modules("context") == {}
+def test_the_result_of_mount_is_treated_as_in_a_session() -> None:
+    coordinator, tool, provider = RecordingCoordinator(), MockTool("a"), MockProvider()
+    assert [coordinator.accept_result(result) for result in (tool, provider, tool, None, print)] == [""] * 5
+    assert coordinator.list_mounted("tool") == {"a": tool}
+    assert coordinator.list_mounted("provider") == {"mock": provider}
+    assert coordinator.cleanups == [print]
+    assert coordinator.accept_result({"a": 1}) == "`mount` returns a dict"
+    coordinator.mount("session", loop := object(), name="orchestrator")
+    assert coordinator.accept_result(loop) == ""
+    assert coordinator.list_mounted("orchestrator") == {"orchestrator": loop}
+    assert coordinator.list_mounted("context") == {}

@@ -1,0 +1,111 @@
+"""The approval provider of modules that ask for approval themselves: it asks the same user as everything else.
+
+Such a module, like hooks-approval, registers the capability `approval.register_provider`, receives an ApprovalProvider
+through it, and awaits `request_approval` in its hook.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from typing import Any
+
+from mcp_bridge.amplifier.governance.approval import Asking, Case
+from mcp_bridge.amplifier.hooks import unhurried
+from mcp_bridge.amplifier.interfaces import ApprovalRequest, ApprovalResponse
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.runtime.third_party import passes
+
+logger = logging.getLogger("mcp_bridge.approvals")
+
+CAPABILITY = "approval.register_provider"
+MAX_DETAILS = 2000
+"""Characters of a request's details that a question shows."""
+_TIMEOUT_SHARE = 0.9
+"""The share of a request's timeout that a question gets, so that it ends before the module times out."""
+_REASONS = {
+    "default": "This call needs a user's approval, and no user could be asked.",
+    "timeout": "This call needs a user's approval, and no user answered in time.",
+    "remembered": "A user allowed this earlier.",
+    "elicitation": "The user at the client {} this.",
+    "terminal": "A user at a terminal {} this.",
+}
+
+
+class Provider:
+    """An `ApprovalProvider` that asks about the call whose hooks run."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
+        """The decision of the user, now or earlier; a denial where no user can be asked. Raises TimeoutError.
+
+        The request may be of another package's class.
+        """
+        call, ctx = self._asking.running() or (None, CallContext())
+        details = request.details or (call.arguments if call is not None else {})
+        timeout = request.timeout
+        case = Case(
+            tool=call.name if call is not None else str(request.tool_name),
+            arguments=call.arguments if call is not None else details,
+            about=details,
+            prompt=_format_prompt(request, details),
+            timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
+            kind=call.kind if call is not None else "tool",
+        )
+        with unhurried():
+            decision = await self._asking.settle(case, ctx)
+        if decision.how == "timeout":
+            raise TimeoutError(_REASONS["timeout"])
+        reason = _REASONS[decision.how].format("allowed" if decision.allowed else "declined")
+        return ApprovalResponse(approved=decision.allowed, reason=reason, remember=decision.scope == "always")
+
+
+def register(coordinator: Any, asking: Asking) -> None:
+    """Give the bridge's provider to every module that registers for one, now and later.
+
+    A module that finds the capability before another has registered it offers itself as a provider; it receives the
+    bridge's instead. A coordinator without `on_capability` is read once.
+    """
+    provider = Provider(asking)
+
+    def offer(receiver: Any) -> None:
+        if receiver is not return_provider:
+            _give_provider(receiver, provider)
+
+    def return_provider(_: Any = None) -> Provider:
+        logger.warning("a module offers to ask for approvals; the bridge asks by itself")
+        return provider
+
+    on_capability = getattr(coordinator, "on_capability", None)
+    if on_capability is None:
+        if (receiver := coordinator.get_capability(CAPABILITY)) is not None:
+            offer(receiver)
+        return
+    on_capability(CAPABILITY, offer)
+    if coordinator.get_capability(CAPABILITY) is None:
+        coordinator.register_capability(CAPABILITY, return_provider)
+
+
+def _give_provider(receiver: Any, provider: Provider) -> None:
+    """A module without a provider denies, so a failure here allows nothing."""
+    try:
+        result = receiver(provider)
+    except BaseException as error:
+        if passes(error):
+            raise
+        logger.exception("a module that asks for approvals did not take a provider")
+        return
+    if inspect.iscoroutine(result):
+        result.close()
+        logger.error("a module that asks for approvals takes its provider in a coroutine, which is not awaited")
+
+
+def _format_prompt(request: ApprovalRequest, details: Any) -> str:
+    text = json.dumps(details, ensure_ascii=False, default=repr) if details else ""
+    if len(text) > MAX_DETAILS:
+        text = f"{text[:MAX_DETAILS]} … and {len(text) - MAX_DETAILS} more characters"
+    risk = f" (risk: {request.risk_level})" if request.risk_level else ""
+    return "\n".join(filter(None, [f"{request.action}?{risk}", text]))
