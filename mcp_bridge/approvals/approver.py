@@ -37,7 +37,7 @@ class Asked:
 class News:
     """A change of a question's state.
 
-    `how` is `yours` or `another` (who answered), `withdrawn`, `late`, `unfit` (no valid choice) or `lost` (server ended).
+    `how` is `yours` or `another` (who answered), `withdrawn`, `late`, `unfit` (not a choice) or `lost` (server ended).
     """
 
     number: int
