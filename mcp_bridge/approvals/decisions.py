@@ -11,9 +11,9 @@ from typing import Any, Literal
 Scope = Literal["once", "session", "always", "deny"]
 """Whether a call may run: once, whenever this session makes it, always, or never."""
 How = Literal["elicitation", "terminal", "remembered", "default", "timeout"]
-"""Who decided: the user at the client, a user at a terminal, an earlier decision, or nobody."""
+"""Who decided: the user at the client, a user at a terminal, an earlier decision, or the default."""
 HURRIED = 0.5
-"""Seconds in which nobody can read a question: a faster decline may come from the client itself."""
+"""Seconds in which no user can read a question: a faster decline may come from the client itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,7 @@ class Decision:
 
     @property
     def allowed(self) -> bool:
+        """Whether the call may run."""
         return self.scope != "deny"
 
     @property

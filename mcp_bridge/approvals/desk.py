@@ -46,7 +46,7 @@ class Waiting:
 
 
 class Approver:
-    """A connected user. One who does not read is disconnected, and delays nobody else."""
+    """A connected user. One who does not read is disconnected, and does not delay the others."""
 
     def __init__(self, line: sockets.Line) -> None:
         self.line = line
@@ -54,6 +54,7 @@ class Approver:
         self.scope = anyio.CancelScope()
 
     def send_soon(self, message: sockets.Json) -> None:
+        """Queue a message. A full queue disconnects the user."""
         try:
             self._sender.send_nowait(message)
         except anyio.WouldBlock:
@@ -93,7 +94,7 @@ class Desk:
         self._opened: float | None = None
 
     async def run(self) -> None:
-        """Serve the socket until cancelled. If that is not possible it is logged, and nobody is asked."""
+        """Serve the socket until cancelled. If that is not possible it is logged, and no user is asked."""
         if not sockets.are_there():
             logger.info("approvals at a terminal are not available: this system has no Unix sockets")
             return
@@ -137,7 +138,7 @@ class Desk:
         finally:
             del self._waiting[waiting.number]
             if waiting.choice is None:
-                self._broadcast({"settled": waiting.number, "how": "withdrawn"})
+                self._send_to_all({"settled": waiting.number, "how": "withdrawn"})
 
     def _add_question(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> Waiting:
         number, redactor = next(self._numbers), self._redactor
@@ -150,7 +151,7 @@ class Desk:
             "scopes": list(scopes),
         }
         waiting = self._waiting[number] = Waiting(number, card, scopes)
-        self._broadcast(card)
+        self._send_to_all(card)
         return waiting
 
     async def _wait_for_user(self) -> bool:
@@ -219,7 +220,7 @@ class Desk:
                 settled, waiting.settled = waiting.settled, anyio.Event()
                 settled.set()
 
-    def _broadcast(self, message: sockets.Json) -> None:
+    def _send_to_all(self, message: sockets.Json) -> None:
         for approver in self._approvers:
             approver.send_soon(message)
 
@@ -236,7 +237,7 @@ def _open_socket(path: Path) -> socket.socket:
         listening.bind(str(unready))
         unready.chmod(0o600)
         listening.listen()
-        unready.rename(path)  # a socket on which nobody listens yet would look stale
+        unready.rename(path)  # a socket without a listener would look stale
     except BaseException:
         listening.close()
         unready.unlink(missing_ok=True)

@@ -82,7 +82,7 @@ class _ServerToolbox(Toolbox):
         )
 
     def _build_handler(self, name: str) -> Any:
-        async def handler(data: Json, ctx: CallContext) -> ToolResult:
+        async def run_tool(data: Json, ctx: CallContext) -> ToolResult:
             call = partial(self._client.call_tool_mcp, name, dict(data or {}), progress_handler=ctx.progress)
             try:
                 return _convert_result(_to_json(await call()))
@@ -91,7 +91,7 @@ class _ServerToolbox(Toolbox):
                     raise
                 return make_failure(str(error))
 
-        return handler
+        return run_tool
 
 
 def _to_json(model: Any) -> Json:

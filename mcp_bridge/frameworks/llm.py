@@ -52,18 +52,18 @@ def _build_handler(tool: Any) -> Any:
     function = tool.implementation
 
     def run_in_thread(data: Json) -> Any:
-        return _convert_answer(function(**_fill_arguments(tool, data)))
+        return _convert_answer(function(**_prepare_arguments(tool, data)))
 
     async def run_on_loop(data: Json) -> Any:
         async def call() -> Any:
-            return await function(**_fill_arguments(tool, data))
+            return await function(**_prepare_arguments(tool, data))
 
         return _convert_answer(await on_asyncio(call))
 
     return run_on_loop if inspect.iscoroutinefunction(function) else run_in_thread
 
 
-def _fill_arguments(tool: Any, data: Json) -> Json:
+def _prepare_arguments(tool: Any, data: Json) -> Json:
     arguments = dict(data or {})
     try:
         takes_call = CALL in inspect.signature(tool.implementation).parameters

@@ -125,8 +125,8 @@ class _ToolCaller:
 def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
     """Copy a tool so that errors which its error function turns into text are added to `failures`.
 
-    Only that tells a failure from an answer. The SDK's default function hides the error; without it, the error is
-    raised, and logged.
+    Nothing else distinguishes a failure from an answer. The SDK's default function hides the error; without it, the
+    error is raised, and logged.
     """
     copied: Any = copy(tool)
     copied.timeout_behavior = "raise_exception"

@@ -143,7 +143,7 @@ class _ToolsetCaller:
         checked = check(context, **arguments) if check is not None else None
         if inspect.isawaitable(checked):
             await checked
-        with _use_own_threads():
+        with _run_in_own_threads():
             answer = await self._toolset.call_tool(self._name, arguments, context, tool)
         return _wrap_output(_convert_answer(answer), getattr(tool.tool_def, "return_schema", None) or {})
 
@@ -157,8 +157,8 @@ class _ToolsetCaller:
 
 
 @contextmanager
-def _use_own_threads() -> Iterator[None]:
-    """Run synchronous functions in an executor that nobody waits for, so that a cancelled call returns at once.
+def _run_in_own_threads() -> Iterator[None]:
+    """Run synchronous functions in an executor of their own, so that a cancelled call returns at once.
 
     pydantic-ai takes an executor only on asyncio. On other event loops a cancelled call waits for its thread.
     """

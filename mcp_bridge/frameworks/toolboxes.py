@@ -58,6 +58,7 @@ class Toolkit(Toolbox):
         self._build_entry = build_entry
 
     async def list_entries(self) -> Sequence[ToolEntry]:
+        """List the tools. One that cannot be published is a problem."""
         return await to_thread.run_sync(self._build_entries, abandon_on_cancel=True)
 
     def _build_entries(self) -> list[ToolEntry]:
@@ -155,16 +156,16 @@ class OpenToolboxes:
                     await self._list(where, toolbox)
                     scope.deadline = math.inf
                     self._set_listed(where)
-                    await self._follow(where, toolbox)
+                    await self._watch_changes(where, toolbox)
             except BaseException as error:  # third-party code may raise any error
                 if passes(error):
                     raise
-                self._drop(where, f"'{where}': {_format_error(error)}")
+                self._close_failed(where, f"'{where}': {_format_error(error)}")
         if scope.cancelled_caught:
             late = f"'{where}' was not opened and listed within {self._timeout:g} seconds"
-            self._drop(where, f"{late}. Check what it waits for, or raise open_timeout")
+            self._close_failed(where, f"{late}. Check what it waits for, or raise open_timeout")
 
-    async def _follow(self, where: str, toolbox: Toolbox) -> None:
+    async def _watch_changes(self, where: str, toolbox: Toolbox) -> None:
         while True:
             await toolbox.wait_for_change()
             try:
@@ -178,7 +179,7 @@ class OpenToolboxes:
         self._tools[where] = [(where, entry) for entry in await toolbox.list_entries()]
         self._problems[where] = [f"'{where}': {line}" for line in toolbox.problems]
 
-    def _drop(self, where: str, problem: str) -> None:
+    def _close_failed(self, where: str, problem: str) -> None:
         self._open.discard(where)
         self._tools[where], self._problems[where] = [], [problem]
         if where in self._unlisted:

@@ -196,20 +196,20 @@ class Settings(Frame):
     _directory: Path = PrivateAttr(default_factory=Path)
     _document: Document | None = PrivateAttr(default=None)
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
-    _told: frozenset[str] = PrivateAttr(default=frozenset())
+    _public: frozenset[str] = PrivateAttr(default=frozenset())
 
     def model_post_init(self, context: Any, /) -> None:
         """Store file and secrets of the document, which is the validation context."""
         if isinstance(context, Document):
             self._document = context
-            self._directory = _directory_of(context)
-            self._secrets, self._told = context.secrets, context.told
+            self._directory = _get_directory(context)
+            self._secrets, self._public = context.secrets, context.told
         self._secrets |= {key.get_secret_value() for key in self.state.keys}
 
     @field_validator("working_dir")
     @classmethod
     def _check_working_dir(cls, value: str | None, info: ValidationInfo) -> str | None:
-        directory = _directory_of(info.context) if isinstance(info.context, Document) else Path()
+        directory = _get_directory(info.context) if isinstance(info.context, Document) else Path()
         if value not in (None, *_WORKING_DIRS) and not os.path.isdir(_resolve_path(directory, value)):
             raise ValueError(f"expected an existing folder, or one of {', '.join(_WORKING_DIRS)}")
         return value
@@ -251,10 +251,10 @@ class Settings(Frame):
     @property
     def withheld(self) -> frozenset[str]:
         """The secrets that must not reach clients either. See `environment.expand`."""
-        return self._secrets - (self._told - {key.get_secret_value() for key in self.state.keys})
+        return self._secrets - (self._public - {key.get_secret_value() for key in self.state.keys})
 
 
-def _directory_of(document: Document) -> Path:
+def _get_directory(document: Document) -> Path:
     return Path(document.path).absolute().parent if document.path else Path.cwd()
 
 

@@ -147,8 +147,8 @@ class StateSettings(Frame):
     )
     keys: Keys = Field(
         default=(),
-        description="Secrets of 32 or more bytes, as a list or separated by commas, that encrypt the state that "
-        "clients carry. The first encrypts, all decrypt. Instances that share work need the same keys. None means a "
+        description="Secrets of 32 or more bytes, as a list or separated by commas, that seal the state that "
+        "clients carry. The first seals, all open. Instances that share work need the same keys. None means a "
         "key that is made for this process.",
     )
     ttl: Duration = Field(default=600.0, description="How long a call waits for the answer to a question.")

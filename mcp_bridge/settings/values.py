@@ -1,4 +1,4 @@
-"""The types of values in the settings: durations, sizes, whole numbers and keys, with the texts that stand for them."""
+"""The types of values in the settings: durations, sizes, whole numbers and keys, each also as text."""
 
 from __future__ import annotations
 

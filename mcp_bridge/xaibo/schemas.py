@@ -33,7 +33,7 @@ class _Absent(Enum):
 
 
 ABSENT = _Absent.ABSENT
-"""Stands for a value that JSON does not have."""
+"""Marks a value that is not JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ def _read_choices(parameter: Any) -> Choices:
     members = written if kind in (None, "array") else [_parse_member(kind, member) for member in written]
     if any(member is ABSENT for member in members):
         kind, members = None, written
-    return Choices(kind=kind, members=tuple(_pair_members(members, written)))
+    return Choices(kind=kind, members=tuple(_join_members(members, written)))
 
 
 def _parse_member(kind: str | None, member: Any) -> Any:
@@ -163,7 +163,7 @@ def _read_enum(parameter: Any) -> list[Any]:
     return [] if any(member is ABSENT for member in members) else members
 
 
-def _pair_members(members: Sequence[Any], written: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def _join_members(members: Sequence[Any], written: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     """Pair each distinct member with its text. Of several texts for one number, the first is used."""
     seen: set[Any] = set()
     for member, text in zip(members, written, strict=True):

@@ -223,7 +223,7 @@ async def test_one_broken_tool_takes_only_itself_away_and_is_named(
         "tools[3].tool_call_template.call_template_type: a call template needs a type",
         "tools[4].inputs: expected a JSON Schema",
         "the UTCP tool 'strange': calls of type 'webrtc' are not supported",
-        "the UTCP tool 'plain': its url has to begin with https://",
+        "the UTCP tool 'plain': its url must begin with https://",
         "the UTCP tool 'keyed': the variable ${NOT_SET} is not set. Set NOT_SET, or tools_NOT_SET",
     ):
         assert words in problems

@@ -77,7 +77,7 @@ class Command:
         words = (
             [*self._words, *_build_options(arguments)]
             if self._options
-            else fill_words(self._words, arguments, self._words[0])
+            else replace_placeholders(self._words, arguments, self._words[0])
         )
         if any("\0" in word for word in words):
             raise InvalidArguments(["$: arguments of a program cannot contain null characters"], tool=words[0])
@@ -131,7 +131,7 @@ def check_declared(arguments: Json, declared: Collection[str], tool: str) -> Non
         raise InvalidArguments(lines, tool=tool)
 
 
-def fill_words(words: Sequence[str], arguments: Json, tool: str) -> list[str]:
+def replace_placeholders(words: Sequence[str], arguments: Json, tool: str) -> list[str]:
     """Fill in the arguments. A word that is only a placeholder is omitted if its argument is missing.
 
     Raises InvalidArguments for a value that would turn its word into an option: it begins with a dash, and the word in
@@ -165,7 +165,7 @@ def check_shell_values(parts: Iterable[Sequence[str]], arguments: Json, tool: st
     double quotes, which splits them, and in an arithmetic expression, which evaluates them.
     """
     for part in parts:
-        fill_words(part, arguments, tool)
+        replace_placeholders(part, arguments, tool)
         interpreted = part if part[:1] == [_ARITHMETIC] else [word for word in part if _SUBSTITUTION.search(word)]
         for name in _PLACEHOLDER.findall(" ".join(interpreted)):
             if name in arguments and not _PLAIN.fullmatch(as_text(arguments[name])):

@@ -154,10 +154,10 @@ def _from_chain(name: str, value: Any) -> Iterator[ToolEntry]:
         yield value.as_tool(name)
     else:
         steps = ", ".join(str(getattr(step, "tool_name", step)) for step in value.steps)
-        yield ToolEntry(name, f"Runs in order: {steps}.", partial(_execute_chain, value))
+        yield ToolEntry(name, f"Runs in order: {steps}.", partial(_run_chain, value))
 
 
-def _execute_chain(chain: Any, data: Any) -> Any:
+def _run_chain(chain: Any, data: Any) -> Any:
     """Run the chain of another package. Its errors are written for the model."""
     result = chain.execute(dict(data or {}))
     if not result.success:

@@ -84,7 +84,7 @@ class PythonSource:
         with fresh():
             for module in self._import_modules(problems):
                 try:
-                    names = discover_foreign_tools(module, self._names_in(module), discovered)
+                    names = discover_foreign_tools(module, self._select_names(module), discovered)
                     offers.append(find_offer(module, names))
                 except SourceError as error:
                     problems.append(str(error))
@@ -116,7 +116,7 @@ class PythonSource:
             return []
         return files(self._path)
 
-    def _names_in(self, module: ModuleType) -> Sequence[str]:
+    def _select_names(self, module: ModuleType) -> Sequence[str]:
         """Return the named functions that a module must have; in a folder, any of its files may have one."""
         if self._path is not None and self._path.is_dir():
             return [name for name in self._tools if hasattr(module, name)]

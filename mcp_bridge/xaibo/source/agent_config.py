@@ -113,7 +113,7 @@ def find_entry_points(config: Any) -> dict[str, str]:
     """Return the ids of the modules that take text, by entry point: `__entry__`, or the id if there are several."""
     found: dict[str, str] = {}
     for exchange in config.exchange:
-        if exchange.module != ENTRY or not (exchange.protocol == TEXT or _takes_text(config, exchange.provider)):
+        if exchange.module != ENTRY or not (exchange.protocol == TEXT or _can_take_text(config, exchange.provider)):
             continue
         several = isinstance(exchange.provider, list)
         for provider in _to_list(exchange.provider):
@@ -127,7 +127,7 @@ def list_configs(config: Any) -> list[Any]:
     return [module.config for module in config.modules]
 
 
-def explain_failure(config: Any, module_id: str | None = None) -> str:
+def describe_failure(config: Any, module_id: str | None = None) -> str:
     """Explain in sentences why xaibo cannot make all modules, or those that one needs. Empty if no reason is known."""
     ids = [module.id for module in config.modules] if module_id is None else _find_needed(config, module_id, {})
     found = [(each, _import_class(each)) for each in config.modules if each.id in ids]
@@ -226,7 +226,7 @@ def _find_needed(config: Any, module_id: str, modules: Mapping[str, Any]) -> set
     return needed
 
 
-def _takes_text(config: Any, provider: Any) -> bool:
+def _can_take_text(config: Any, provider: Any) -> bool:
     ids = _to_list(provider)
     return all(
         callable(getattr(_import_class(module), "handle_text", None)) for module in config.modules if module.id in ids

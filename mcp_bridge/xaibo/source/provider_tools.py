@@ -79,14 +79,14 @@ class ProviderTools:
         if not isinstance(name, str) or not name:
             raise ValueError(f"its name is {name!r}")
         schema = schema_of(parameters)
-        handler = _ToolCaller(self._provider, name, parameters, self._on_missing).handler
+        handler = _ProviderToolCaller(self._provider, name, parameters, self._on_missing).handler
         return ToolEntry(name, str(get_field(tool, "description") or "").strip(), handler, schema)
 
     def _format_problem(self, problem: str) -> str:
         return self._redactor.text(f"provider '{self.label}' {problem}")
 
 
-class _ToolCaller:
+class _ProviderToolCaller:
     """Calls one tool. The text of Xaibo's errors is for the model; any other error is raised for the pipeline."""
 
     def __init__(self, provider: Any, name: str, parameters: Any, on_missing: Callable[[], None]) -> None:
@@ -102,26 +102,26 @@ class _ToolCaller:
 
     async def _call(self, data: Any, ctx: CallContext) -> ToolResult:
         try:
-            answer = self._execute(data)
+            answer = self._run_tool(data)
         except Exception as error:
             return self._convert_error(error)
-        return await self._await_answer(answer, ctx)
+        return await self._wait_for_answer(answer, ctx)
 
     def _call_in_thread(self, data: Any, ctx: CallContext) -> Any:
         try:
-            answer = self._execute(data)
+            answer = self._run_tool(data)
         except Exception as error:
             return self._convert_error(error)
         if inspect.isawaitable(answer) or inspect.isawaitable(get_field(answer, "result")):
-            return self._await_answer(answer, ctx)
+            return self._wait_for_answer(answer, ctx)
         return self._convert_answer(answer, ctx)
 
-    def _execute(self, data: Any) -> Any:
+    def _run_tool(self, data: Any) -> Any:
         return self._provider.execute_tool(self._name, arguments_of(self._parameters, data or {}))
 
-    async def _await_answer(self, answer: Any, ctx: CallContext) -> ToolResult:
+    async def _wait_for_answer(self, answer: Any, ctx: CallContext) -> ToolResult:
         try:
-            answer = await _await_result(await settled(answer))
+            answer = await _wait_for_result(await settled(answer))
         except Exception as error:
             return self._convert_error(error)
         return self._convert_answer(answer, ctx)
@@ -141,7 +141,7 @@ class _ToolCaller:
         return result
 
 
-async def _await_result(answer: Any) -> Any:
+async def _wait_for_result(answer: Any) -> Any:
     """Await the `result` of an answer: PythonToolProvider puts the coroutine of an async function there."""
     result = get_field(answer, "result")
     if not inspect.isawaitable(result):

@@ -108,7 +108,7 @@ class XaiboSource:
                 self._agents = build_entries(config, dict(modules))  # without the providers that are made below
             except SourceError as error:
                 text = make_redactor(agent_config.list_configs(config)).text(str(error))
-                self._problems.append(text + agent_config.explain_failure(config))
+                self._problems.append(text + agent_config.describe_failure(config))
         if self._published != "agent":
             self._add_providers(config, modules, path)
         if not self._agents and not self._providers:
@@ -124,18 +124,18 @@ class XaiboSource:
                     modules.update(agent_config.build_module(config, module_id, modules))
             except SourceError as error:
                 text = make_redactor(own).text(str(error))
-                self._problems.append(text + agent_config.explain_failure(config, module_id))
+                self._problems.append(text + agent_config.describe_failure(config, module_id))
             else:
                 self._add_provider(module_id, modules[module_id], own)
         if not module_ids:
             problem = f"{path}: none of its modules provides tools (list_tools and execute_tool)"
-            self._problems.append(problem + agent_config.explain_failure(config))
+            self._problems.append(problem + agent_config.describe_failure(config))
 
     def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
         redactor = make_redactor(self._config if config is None else config)
         for each, one in unwrap_provider(provider, label):
             if is_provider(one):
-                self._providers.append(ProviderTools(each, one, self._request_refresh, redactor))
+                self._providers.append(ProviderTools(each, one, self._schedule_refresh, redactor))
             else:
                 self._problems.append(f"provider '{each}' has no list_tools and execute_tool")
 
@@ -159,7 +159,7 @@ class XaiboSource:
             for entry in provider.entries:
                 yield provider.label, entry
 
-    def _request_refresh(self) -> None:
+    def _schedule_refresh(self) -> None:
         """Request another listing. May be called from any thread."""
         if self._soon is not None:
             with suppress(RuntimeError):  # the event loop has ended
