@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_bridge.amplifier.decisions import grants
 from mcp_bridge.approvals.audit import Audit
 from mcp_bridge.approvals.desk import Desk
-from mcp_bridge.approvals.folders import sockets_of, store_of
-from mcp_bridge.approvals.policy import Policy
+from mcp_bridge.approvals.policy import Policy, sockets_of, store_of
 from mcp_bridge.approvals.remembered import Remembered
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.store import Store

@@ -1,1 +1,1 @@
-"""Approvals: what a person has decided about a call, where that is remembered, and who hears of it."""
+"""Decisions of users about calls: how they are asked for at a terminal, remembered, and written to an audit log."""

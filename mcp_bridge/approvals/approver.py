@@ -1,4 +1,4 @@
-"""The other end of the desk: whoever approves, connected to every bridge of a folder that runs or comes to run."""
+"""The client side of approvals at a terminal: connects to every running server of a folder, and receives questions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mcp_bridge.approvals.decisions import Scope
 logger = logging.getLogger("mcp_bridge.approvals")
 
 LOOK = 0.5
-"""Seconds between two looks for bridges that have come."""
+"""Seconds between two searches for new servers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A question of a bridge, with a number of our own."""
+    """A question of a server. `number` is unique among all servers of the folder."""
 
     number: int
     bridge: str
@@ -35,7 +35,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class News:
-    """What has become of a question: `yours`, `another`, `withdrawn`, `late`, `unfit`, or `lost` with its bridge."""
+    """A change of a question's state.
+
+    `how` is `yours` or `another` (who answered), `withdrawn`, `late`, `unfit` (not a choice) or `lost` (server ended).
+    """
 
     number: int
     how: str
@@ -46,90 +49,93 @@ Heard = Callable[[Asked | News], None]
 
 
 class Visits:
-    """Connections to the bridges of a folder. What they say is `heard`; `came` hears the name of each that appears."""
+    """Connections to the servers of a folder.
 
-    def __init__(self, folder: Path, heard: Heard, came: Callable[[str], None] = lambda name: None) -> None:
+    `on_message` gets what they send, `on_connect` the name of each server that appears.
+    """
+
+    def __init__(self, folder: Path, on_message: Heard, on_connect: Callable[[str], None] = lambda name: None) -> None:
         self._folder = folder
-        self._heard = heard
-        self._came = came
+        self._on_message = on_message
+        self._on_connect = on_connect
         self._numbers = itertools.count(1)
         self._open: dict[int, tuple[sockets.Line, int]] = {}
-        self._visited: set[Path] = set()
+        self._connected: set[Path] = set()
 
     async def run(self) -> None:
-        """Be connected to whoever is there, until cancelled. Raises PermissionError for a folder others could use."""
+        """Stay connected to all servers until cancelled. Raises PermissionError if others can write to the folder."""
         async with anyio.create_task_group() as tasks:
             while True:
                 if self._folder.exists():
                     sockets.private(self._folder)
                     for path in sorted(self._folder.glob(f"*{sockets.SUFFIX}")):
-                        await self._visit(path, tasks)
+                        await self._connect(path, tasks)
                 await anyio.sleep(LOOK)
 
     async def answer(self, number: int, choice: Scope) -> bool:
-        """Answer a question; whether its bridge is still there to hear it."""
+        """Answer a question. Return False if its server is no longer connected."""
         if number not in self._open:
             return False
-        line, theirs = self._open[number]
+        line, question = self._open[number]
         try:
-            await line.send({"answer": theirs, "choice": choice})
+            await line.send({"answer": question, "choice": choice})
         except sockets.LOST:
             return False
         return True
 
-    async def _visit(self, path: Path, tasks: TaskGroup) -> None:
-        if path in self._visited:
+    async def _connect(self, path: Path, tasks: TaskGroup) -> None:
+        if path in self._connected:
             return
         try:
             stream = await anyio.connect_unix(path)
-        except OSError:  # it has just ended, or not ended well
+        except OSError:  # the server has just ended, or left its socket behind
             return
-        self._visited.add(path)
-        tasks.start_soon(self._stay, path, stream)
+        self._connected.add(path)
+        tasks.start_soon(self._serve_connection, path, stream)
 
-    async def _stay(self, path: Path, stream: SocketStream) -> None:
-        mine: dict[int, int] = {}
+    async def _serve_connection(self, path: Path, stream: SocketStream) -> None:
+        numbers: dict[int, int] = {}
         try:
             async with sockets.Line(stream) as line:
                 if line.is_own:
-                    await self._listen(line, mine)
+                    await self._receive_all(line, numbers)
                 else:
                     logger.warning("%s is served by another user", path)
         except (*sockets.LOST, ValueError, KeyError, TypeError) as error:
-            logger.debug("a bridge has gone: %r", error)
+            logger.debug("lost the connection to a server: %r", error)
         except anyio.get_cancelled_exc_class():
-            mine.clear()  # the person has left, and no bridge has ended
+            numbers.clear()  # the user has left; the server has not ended
             raise
         finally:
-            self._visited.discard(path)
-            for number in mine.values():
+            self._connected.discard(path)
+            for number in numbers.values():
                 if self._open.pop(number, None) is not None:
-                    self._heard(News(number, "lost"))
+                    self._on_message(News(number, "lost"))
 
-    async def _listen(self, line: sockets.Line, mine: dict[int, int]) -> None:
+    async def _receive_all(self, line: sockets.Line, numbers: dict[int, int]) -> None:
         hello = await line.receive()
         name = f"{hello['bridge']} ({int(hello['pid'])})"
-        self._came(name)
+        self._on_connect(name)
         while True:
             message = await line.receive()
             if "question" in message:
-                number = mine[int(message["question"])] = next(self._numbers)
+                number = numbers[int(message["question"])] = next(self._numbers)
                 self._open[number] = line, int(message["question"])
-                self._heard(_asked(number, name, message))
+                self._on_message(_parse_question(number, name, message))
             else:
-                self._tell(message, mine)
+                self._update(message, numbers)
 
-    def _tell(self, message: dict[str, Any], mine: dict[int, int]) -> None:
+    def _update(self, message: dict[str, Any], numbers: dict[int, int]) -> None:
         kind = next((key for key in ("settled", "late", "unfit") if key in message), None)
-        number = mine.get(message[kind]) if kind is not None else None
+        number = numbers.get(message[kind]) if kind is not None else None
         if number is None:
             return
         if kind != "unfit":
             self._open.pop(number, None)
-        self._heard(News(number, str(message.get("how", kind)), str(message.get("choice", ""))))
+        self._on_message(News(number, str(message.get("how", kind)), str(message.get("choice", ""))))
 
 
-def _asked(number: int, bridge: str, message: dict[str, Any]) -> Asked:
+def _parse_question(number: int, bridge: str, message: dict[str, Any]) -> Asked:
     scopes = tuple(str(scope) for scope in message["scopes"])
     tool, prompt, arguments = (str(message[key]) for key in ("tool", "prompt", "arguments"))
     return Asked(number, bridge, tool, prompt, arguments, scopes)

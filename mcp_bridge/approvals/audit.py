@@ -1,4 +1,4 @@
-"""The audit of approvals: a line of JSON for each decision, with hashes where arguments would be."""
+"""The audit log of approvals: one line of JSON for each decision, with hashes instead of arguments."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) |
 
 
 class Audit:
-    """A file that only grows, for its owner's eyes. What cannot be written is logged, and holds up no call."""
+    """An append-only file that only its owner can read. A line that cannot be written is logged, and delays no call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     async def note(self, subject: Subject, decision: Decision) -> None:
-        """Write one decision down, also while the call is being cancelled."""
-        line = json.dumps(_record(subject, decision)).encode() + b"\n"
+        """Append one decision, even while the call is being cancelled."""
+        line = json.dumps(_build_record(subject, decision)).encode() + b"\n"
         with anyio.move_on_after(PATIENCE, shield=True) as scope:
             try:
                 await to_thread.run_sync(self._append, line, abandon_on_cancel=True)
             except OSError as error:
-                logger.error("the audit cannot be written to %s: %s", self._path, error.strerror or error)
+                logger.error("cannot write to the audit log %s: %s", self._path, error.strerror or error)
         if scope.cancelled_caught:
-            logger.error("the audit cannot be written to %s: it takes too long", self._path)
+            logger.error("cannot write to the audit log %s: it takes too long", self._path)
 
     def _append(self, line: bytes) -> None:
-        """One write, so that lines of several processes stay whole."""
+        """Append with one write, so that lines of several processes stay whole."""
         descriptor = os.open(self._path, _FLAGS, 0o600)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is no regular file")
+                raise OSError("it is not a regular file")
             if os.write(descriptor, line) != len(line):
-                raise OSError("no room for a whole line")
+                raise OSError("the line was written only in part")
         finally:
             os.close(descriptor)
 
 
-def _record(subject: Subject, decision: Decision) -> dict[str, Any]:
+def _build_record(subject: Subject, decision: Decision) -> dict[str, Any]:
     record: dict[str, Any] = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "tool": subject.tool,

@@ -1,4 +1,4 @@
-"""Decisions about a call, and what they are bound to."""
+"""Decisions about a call, and the call that a decision belongs to."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Scope = Literal["once", "session", "always", "deny"]
-"""What was decided: the call may run this once, whenever this session makes it, whenever it is made, or not at all."""
+"""Whether a call may run: once, whenever this session makes it, always, or never."""
 How = Literal["elicitation", "terminal", "remembered", "default", "timeout"]
-"""Who decided: the person at the client, one at a terminal, either of them before, or nobody."""
+"""Who decided: the user at the client, a user at a terminal, an earlier decision, or the default."""
 HURRIED = 0.5
-"""Seconds in which nobody has read a question: a decline within them may be the client's own."""
+"""Seconds in which no user can read a question: a faster decline may come from the client itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision. `seconds` is how long it took; None where that cannot be known.
+    """One decision. `seconds` is how long it took, None if unknown.
 
-    `again` is for one that another run of the same call has already acted upon.
+    `again` marks one that another run of the same call has already applied.
     """
 
     scope: Scope
@@ -35,17 +35,17 @@ class Decision:
 
     @property
     def hurried(self) -> bool:
-        """Whether a person is said to have declined faster than they could read."""
-        by_person = self.how in {"elicitation", "terminal"}
-        return by_person and not self.allowed and self.seconds is not None and self.seconds < HURRIED
+        """Whether a user is said to have declined faster than they could read."""
+        by_user = self.how in {"elicitation", "terminal"}
+        return by_user and not self.allowed and self.seconds is not None and self.seconds < HURRIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a decision is about: this tool with these arguments, this question, this principal.
+    """What a decision is about: a tool, its arguments, the question and the principal.
 
-    `arguments` is the SHA-256 of the arguments' canonical JSON; `bound` that of all of it, and of what else
-    the question is about, such as a result.
+    `arguments` is the SHA-256 of the arguments' canonical JSON. `bound` is the hash of everything that a remembered
+    decision must match, including what else the question shows, such as a result.
     """
 
     tool: str
@@ -66,22 +66,22 @@ class Subject:
         session: str = "",
         about: Any = None,
     ) -> Subject:
-        """The subject of a question about a call, or whatever else `kind` says that `tool` is the name of."""
+        """Build the subject of a question. `tool` is the name of a tool, or of what `kind` says."""
         hashed = digest(arguments)
         bound = digest([kind, tool, hashed, question, principal, digest(about)])
         return cls(tool=tool, arguments=hashed, bound=bound, principal=principal, session=session)
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of a value's canonical JSON; what is no JSON counts as Python shows it."""
-    text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), default=repr)
+    """Return the SHA-256 of a value's canonical JSON. Values that are not JSON count by their `repr`."""
+    text = json.dumps(_convert_keys(value), sort_keys=True, separators=(",", ":"), default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    """With text for keys, or they could not be sorted."""
+def _convert_keys(value: Any) -> Any:
+    """Convert the keys of mappings to text, so that they can be sorted."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _convert_keys(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(item) for item in value]
+        return [_convert_keys(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""The desk: where a running bridge puts its questions to whoever approves at a terminal (docs/approvals.md)."""
+"""The server side of approvals at a terminal: sends the questions of a running server to `mcp-bridge approvals`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from mcp_bridge.runtime.redaction import Redactor
 logger = logging.getLogger("mcp_bridge.approvals")
 
 APPROVERS = 16
-"""The most of them at once."""
+"""The most connections at once."""
 UNREAD = 256
-"""The most messages that an approver may leave unread."""
+"""The most unread messages of a connection. One more ends it."""
 ARRIVING = 1.0
-"""Seconds after its start in which those who approve already have time to see a bridge."""
+"""Seconds after the start that a question waits for the first connection, because clients search twice a second."""
 TRIES = 5
 TEXT = 8_000
-"""The most characters of a prompt, or of arguments, that are shown; how many more there are is said."""
+"""The most characters of a prompt, or of arguments, that are sent; the number of further ones is appended."""
 
 
 @dataclass(eq=False)
 class Waiting:
-    """A question that is put to approvers."""
+    """A question that is not answered yet."""
 
     number: int
     card: dict[str, Any]
@@ -46,39 +46,38 @@ class Waiting:
 
 
 class Approver:
-    """One who is connected. What they do not read in time costs them their place, and nobody else anything."""
+    """A connected user. One who does not read is disconnected, and does not delay the others."""
 
     def __init__(self, line: sockets.Line) -> None:
-        self._line = line
-        self._to_send, self._sending = anyio.create_memory_object_stream[sockets.Json](UNREAD)
+        self.line = line
+        self._sender, self._receiver = anyio.create_memory_object_stream[sockets.Json](UNREAD)
         self.scope = anyio.CancelScope()
 
-    def tell(self, message: sockets.Json) -> None:
-        """Send a message, soon."""
+    def send_soon(self, message: sockets.Json) -> None:
+        """Queue a message. A full queue disconnects the user."""
         try:
-            self._to_send.send_nowait(message)
+            self._sender.send_nowait(message)
         except anyio.WouldBlock:
             self.scope.cancel()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):  # just leaving
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):  # is being disconnected
             pass
 
-    async def hear(self) -> sockets.Json:
-        """The next message. Raises as `Line.receive`."""
-        return await self._line.receive()
-
-    async def send(self) -> None:
-        """Send what is to be sent, until they leave."""
-        with self._to_send, self._sending:
+    async def send_all(self) -> None:
+        """Send the waiting messages until the connection ends."""
+        with self._sender, self._receiver:
             with suppress(*sockets.LOST):
-                async for message in self._sending:
-                    await self._line.send(message)
+                async for message in self._receiver:
+                    await self.line.send(message)
             self.scope.cancel()
 
 
 class Desk:
-    """Where a bridge called `name` asks whoever is connected to its socket in `folder`; the first answer counts.
+    """Asks all users that are connected to the socket of this server in `folder`. The first answer counts.
 
-    A question waits `wait` seconds for somebody to connect. The `redactor` leaves secrets out of what is shown.
+    Args:
+        name: The name of the server, which users see.
+        wait: Seconds that a question waits for a user to connect.
+        redactor: Removes secrets from what users see.
     """
 
     def __init__(
@@ -95,163 +94,159 @@ class Desk:
         self._opened: float | None = None
 
     async def run(self) -> None:
-        """Serve the socket until cancelled. Where it cannot be had the log says so, and nobody is asked here."""
+        """Serve the socket until cancelled. If that is not possible it is logged, and no user is asked."""
         if not sockets.are_there():
-            logger.info("this system has no sockets for those who approve at a terminal")
+            logger.info("approvals at a terminal are not available: this system has no Unix sockets")
             return
         path = self._folder / f"{os.getpid()}-{token_hex(4)}{sockets.SUFFIX}"
         try:
             listener = self._listen(path)
         except OSError as error:
-            logger.warning("nobody can approve at a terminal: %s", error)
+            logger.warning("approvals at a terminal are not available: %s", error)
             return
         try:
             await self._serve(listener)
         finally:
             with suppress(OSError):
                 path.unlink()
-                self._folder.rmdir()  # unless it is another bridge's too
+                self._folder.rmdir()  # fails if another server has a socket there
 
     def _listen(self, path: Path) -> socket.socket:
-        """Raises OSError where the folder or the socket cannot be had."""
         for _ in range(TRIES):
             sockets.private(self._folder)
-            _clear(self._folder)
-            with suppress(FileNotFoundError):  # another bridge has just ended, and the folder with it
-                return _listening(path)
-        raise FileNotFoundError(f"{self._folder} comes and goes")
+            _remove_stale_sockets(self._folder)
+            with suppress(FileNotFoundError):  # another server has just ended, and removed the folder
+                return _open_socket(path)
+        raise FileNotFoundError(f"other servers keep removing {self._folder}")
 
     async def _serve(self, listening: socket.socket) -> None:
         self._opened = anyio.current_time()
         with listening:
             async with await SocketListener.from_socket(listening) as listener, anyio.create_task_group() as tasks:
                 while True:
-                    with suppress(OSError):  # no more descriptors, for a while
-                        await listener.serve(self._welcome, tasks)
+                    with suppress(OSError):  # no file descriptors left for now
+                        await listener.serve(self._serve_connection, tasks)
                     await anyio.sleep(1)
 
     async def ask(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> Scope | None:
-        """What the first who answers has chosen; None where nobody is there, or everybody has left."""
-        waiting = self._put(tool, arguments, prompt, scopes)
+        """Return the choice of the first user who answers, None if no user is connected or all have left."""
+        waiting = self._add_question(tool, arguments, prompt, scopes)
         try:
-            while waiting.choice is None and await self._somebody():
+            while waiting.choice is None and await self._wait_for_user():
                 await waiting.settled.wait()
             return waiting.choice
         finally:
             del self._waiting[waiting.number]
             if waiting.choice is None:
-                self._tell({"settled": waiting.number, "how": "withdrawn"})
+                self._send_to_all({"settled": waiting.number, "how": "withdrawn"})
 
-    def _put(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> Waiting:
-        number, hidden = next(self._numbers), self._redactor
-        shown = json.dumps(hidden.value(arguments), ensure_ascii=False, default=repr)
+    def _add_question(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> Waiting:
+        number, redactor = next(self._numbers), self._redactor
+        shown = json.dumps(redactor.value(arguments), ensure_ascii=False, default=repr)
         card = {
             "question": number,
-            "tool": hidden.text(tool),
-            "prompt": _cut(hidden.text(prompt)),
-            "arguments": _cut(hidden.text(shown)),
+            "tool": redactor.text(tool),
+            "prompt": _truncate(redactor.text(prompt)),
+            "arguments": _truncate(redactor.text(shown)),
             "scopes": list(scopes),
         }
         waiting = self._waiting[number] = Waiting(number, card, scopes)
-        self._tell(card)
+        self._send_to_all(card)
         return waiting
 
-    async def _somebody(self) -> bool:
-        """Wait for somebody to be there, as long as questions wait for that; at the start until they can have come."""
-        left = self._opened + ARRIVING - anyio.current_time() if self._opened is not None else 0.0
-        if not self._approvers and (patience := max(left, self._wait or 0.0)) > 0:
-            with anyio.move_on_after(patience):
+    async def _wait_for_user(self) -> bool:
+        """Wait until a user is connected, but no longer than a question may wait. Return whether one is."""
+        starting = self._opened + ARRIVING - anyio.current_time() if self._opened is not None else 0.0
+        if not self._approvers and (seconds := max(starting, self._wait or 0.0)) > 0:
+            with anyio.move_on_after(seconds):
                 while not self._approvers:
                     await self._arrived.wait()
         return bool(self._approvers)
 
-    async def _welcome(self, stream: SocketStream) -> None:
-        """One approver's visit; never raises."""
+    async def _serve_connection(self, stream: SocketStream) -> None:
         async with sockets.Line(stream) as line:
             if not line.is_own:
-                logger.warning("a process of another user tried to approve calls")
+                logger.warning("rejected a connection from another user to the approvals socket")
             elif len(self._approvers) >= APPROVERS:
-                logger.warning("more than %d wanted to approve calls at once", APPROVERS)
+                logger.warning("rejected a connection to the approvals socket: %d are open", APPROVERS)
             else:
-                await self._visit(Approver(line))
+                await self._serve_approver(Approver(line))
 
-    async def _visit(self, approver: Approver) -> None:
-        approver.tell({"bridge": self._name, "pid": os.getpid()})
+    async def _serve_approver(self, approver: Approver) -> None:
+        approver.send_soon({"bridge": self._name, "pid": os.getpid()})
         for waiting in self._waiting.values():
             if waiting.choice is None:
-                approver.tell(waiting.card)
+                approver.send_soon(waiting.card)
         self._approvers.add(approver)
         self._arrived.set()
         self._arrived = anyio.Event()
         try:
             with approver.scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(approver.send)
-                    await self._hear(approver)
+                    tasks.start_soon(approver.send_all)
+                    await self._receive_all(approver)
                     tasks.cancel_scope.cancel()
         finally:
-            self._leave(approver)
+            self._disconnect(approver)
 
-    async def _hear(self, approver: Approver) -> None:
+    async def _receive_all(self, approver: Approver) -> None:
         try:
             while True:
-                self._take(approver, await approver.hear())
+                self._apply_answer(approver, await approver.line.receive())
         except sockets.LOST:
             pass
         except ValueError as error:
-            logger.warning(
-                "somebody who approves calls sent what is no message, and is let go: %s", type(error).__name__
-            )
+            logger.warning("closed a connection to the approvals socket: invalid message (%s)", type(error).__name__)
 
-    def _take(self, approver: Approver, message: Mapping[str, Any]) -> None:
-        """An answer: the first that fits settles a question, and everybody is told."""
+    def _apply_answer(self, approver: Approver, message: Mapping[str, Any]) -> None:
+        """Settle a question with the first valid answer, and report that to all users."""
         number, choice = message.get("answer"), message.get("choice")
         waiting = self._waiting.get(number) if type(number) is int else None
         if waiting is None or waiting.choice is not None:
-            approver.tell({"late": number if type(number) is int else None})
+            approver.send_soon({"late": number if type(number) is int else None})
         elif choice != "deny" and choice not in waiting.scopes:
-            approver.tell({"unfit": waiting.number, "scopes": list(waiting.scopes)})
+            approver.send_soon({"unfit": waiting.number, "scopes": list(waiting.scopes)})
         else:
             waiting.choice = choice
             waiting.settled.set()
             for other in self._approvers:
                 how = "yours" if other is approver else "another"
-                other.tell({"settled": waiting.number, "how": how, "choice": choice})
+                other.send_soon({"settled": waiting.number, "how": how, "choice": choice})
 
-    def _leave(self, approver: Approver) -> None:
+    def _disconnect(self, approver: Approver) -> None:
         self._approvers.discard(approver)
         if not self._approvers:
             for waiting in self._waiting.values():
                 settled, waiting.settled = waiting.settled, anyio.Event()
                 settled.set()
 
-    def _tell(self, message: sockets.Json) -> None:
+    def _send_to_all(self, message: sockets.Json) -> None:
         for approver in self._approvers:
-            approver.tell(message)
+            approver.send_soon(message)
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= TEXT else f"{text[:TEXT]} … and {len(text) - TEXT} more characters"
 
 
-def _listening(path: Path) -> socket.socket:
-    """A socket that listens there. Made without waiting, so that an end in between leaves nothing. Raises OSError."""
-    made, unready = socket.socket(socket.AF_UNIX), path.with_suffix(".new")
+def _open_socket(path: Path) -> socket.socket:
+    """Open a listening socket without blocking, so that nothing is left behind by a shutdown. Raises OSError."""
+    listening, unready = socket.socket(socket.AF_UNIX), path.with_suffix(".new")
     try:
-        made.setblocking(False)
-        made.bind(str(unready))
+        listening.setblocking(False)
+        listening.bind(str(unready))
         unready.chmod(0o600)
-        made.listen()
-        unready.rename(path)  # before anybody listens it would look like one that was left behind
+        listening.listen()
+        unready.rename(path)  # a socket without a listener would look stale
     except BaseException:
-        made.close()
+        listening.close()
         unready.unlink(missing_ok=True)
         raise
-    return made
+    return listening
 
 
-def _clear(folder: Path) -> None:
-    """Remove the sockets of bridges that have not ended well."""
+def _remove_stale_sockets(folder: Path) -> None:
+    """Remove the sockets that crashed servers have left behind."""
     for path in folder.glob(f"*{sockets.SUFFIX}"):
         with socket.socket(socket.AF_UNIX) as probe:
             probe.setblocking(False)

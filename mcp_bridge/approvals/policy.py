@@ -1,23 +1,53 @@
-"""Policy: who is asked about a call, in which order, and what becomes of what they say."""
+"""The approval policy, and where its data is stored unless the settings name a place."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mcp_bridge.approvals.audit import Audit
 from mcp_bridge.approvals.desk import Desk
 from mcp_bridge.approvals.remembered import Remembered
 
+RUNTIME = Path("/run/user")
+"""Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What is remembered comes first, then the person at the client, then who is at the desk, then the default.
+    """Who decides about a call: a remembered decision, then the user at the client, then a terminal, then the default.
 
-    `options` are what a person can choose where nobody says. What is None is not there.
+    `options` are the choices of a user where a hook names none. What is None is not used.
     """
 
     options: Sequence[str] = ("Allow", "Deny")
     remembered: Remembered | None = None
     desk: Desk | None = None
     audit: Audit | None = None
+
+
+def sockets_of(settings: Path) -> Path:
+    """Return the folder with the sockets of all servers that run with a settings file."""
+    runtime = RUNTIME / str(os.getuid()) if hasattr(os, "getuid") else None
+    if runtime is not None and os.access(runtime, os.W_OK | os.X_OK) and runtime.stat().st_uid == os.getuid():
+        return runtime / "mcp-bridge" / _hash_path(settings)
+    return _get_state_folder() / "sockets" / _hash_path(settings)
+
+
+def store_of(settings: Path) -> Path:
+    """Return the file of the default store for a settings file."""
+    return _get_state_folder() / f"{_hash_path(settings)}.sqlite3"
+
+
+def _get_state_folder() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("mcp-bridge", appauthor=False)
+
+
+def _hash_path(settings: Path) -> str:
+    """Return a short name, because the length of a socket's path is limited."""
+    return hashlib.sha256(str(settings).encode(errors="surrogateescape")).hexdigest()[:16]

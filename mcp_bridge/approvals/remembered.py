@@ -1,4 +1,4 @@
-"""Remembered decisions: grants in a store, so that another instance has them too, and anybody can revoke them."""
+"""Remembered decisions: grants in a store, which other instances share and `mcp-bridge approvals` can revoke."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("mcp_bridge.approvals")
 EXPIRES = 30 * 86400.0
 """Seconds that a decision is remembered."""
 SESSION = 86400.0
-"""Seconds at most that one for a session is: nobody can tell of every session when it is over."""
+"""The most seconds for a decision of a session, because the end of a session is not always known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,64 +42,64 @@ class Remembered:
         self, store: Store, *, bridge: str = "", expires: float = EXPIRES, clock: Callable[[], float] = time.time
     ) -> None:
         self._store = store
-        self._prefix = f"mcp-bridge/approved/{_short(bridge)}/"
+        self._prefix = f"mcp-bridge/approved/{_hash_name(bridge)}/"
         self._expires = expires
         self._clock = clock
 
     async def find(self, subject: Subject, scopes: Container[Scope] = ("session", "always")) -> Grant | None:
-        """The grant that a call has, for its session or for always, of those `scopes` that count."""
-        known: list[Scope] = ["session", "always"] if subject.session else ["always"]
-        for scope in known:
-            if scope in scopes and (grant := await self._read(_id(subject, scope))) is not None:
+        """Return the grant for a call, of its session or for always, if its scope is one of `scopes`."""
+        possible: list[Scope] = ["session", "always"] if subject.session else ["always"]
+        for scope in possible:
+            if scope in scopes and (grant := await self._read_grant(_build_id(subject, scope))) is not None:
                 return grant
         return None
 
     async def keep(self, subject: Subject, scope: Scope) -> None:
-        """Remember that calls like this may run."""
+        """Remember that such calls may run."""
         ttl = self._expires if scope == "always" else min(self._expires, SESSION)
         now = self._clock()
         grant = Grant(
-            id=_id(subject, scope),
+            id=_build_id(subject, scope),
             tool=subject.tool,
             arguments=subject.arguments,
             scope=scope,
             principal=subject.principal,
-            session=_short(subject.session) if scope == "session" else "",
+            session=_hash_name(subject.session) if scope == "session" else "",
             at=now,
             until=now + ttl,
         )
         await self._store.set(self._prefix + grant.id, json.dumps(asdict(grant)).encode(), ttl)
 
     async def list(self) -> list[Grant]:
-        """All grants, the oldest first. Raises TypeError where the store cannot say what is in it."""
+        """List all grants, the oldest first. Raises TypeError if the store cannot list its keys."""
         if not isinstance(self._store, Listing):
             raise TypeError(f"{type(self._store).__name__} has no method `keys`")
         keys = await self._store.keys(self._prefix)
-        found = [await self._read(key.removeprefix(self._prefix)) for key in keys]
-        return sorted((grant for grant in found if grant is not None), key=lambda grant: (grant.at, grant.id))
+        grants = [await self._read_grant(key.removeprefix(self._prefix)) for key in keys]
+        return sorted((grant for grant in grants if grant is not None), key=lambda grant: (grant.at, grant.id))
 
     async def revoke(self, id: str) -> None:
-        """Forget a grant; it need not be there."""
+        """Delete a grant, if it exists."""
         await self._store.delete(self._prefix + id)
 
-    async def _read(self, id: str) -> Grant | None:
-        """A grant whose time is not over, whatever the store thinks of it."""
+    async def _read_grant(self, id: str) -> Grant | None:
+        """Read a grant. Its own time limit counts, even if the store keeps it longer."""
         raw = await self._store.get(self._prefix + id)
         if raw is None:
             return None
         try:
-            held: dict[str, Any] = json.loads(raw)
-            grant = Grant(**held)
-            good = grant.id == id and grant.scope in {"session", "always"} and grant.until > self._clock()
+            fields: dict[str, Any] = json.loads(raw)
+            grant = Grant(**fields)
+            is_valid = grant.id == id and grant.scope in {"session", "always"} and grant.until > self._clock()
         except (ValueError, TypeError):
-            logger.warning("what is remembered as decision %s cannot be read, and counts for nothing", id[:12])
+            logger.warning("cannot read the remembered decision %s; it is ignored", id[:12])
             return None
-        return grant if good else None
+        return grant if is_valid else None
 
 
-def _id(subject: Subject, scope: Scope) -> str:
+def _build_id(subject: Subject, scope: Scope) -> str:
     return digest([subject.bound, scope, subject.session if scope == "session" else ""])[:32]
 
 
-def _short(name: str) -> str:
+def _hash_name(name: str) -> str:
     return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""The sockets between running bridges and those who approve: one folder for a settings file, one socket a bridge."""
+"""Unix sockets between running servers and `mcp-bridge approvals`: a folder per settings file, a socket per server."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ SUFFIX = ".sock"
 LINE = 256 * 1024
 """The most bytes of one message."""
 SEND = 5.0
-"""Seconds in which the other end has to take a message."""
+"""Seconds in which the other end must read a message."""
 LOST = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
-"""What is raised when the other end has gone."""
+"""Raised when the connection is lost."""
 _MACOS_PEER = 1
 """LOCAL_PEERCRED, at level 0: a version, then the user (sys/un.h)."""
 
 
 def are_there() -> bool:
-    """Whether this system has such sockets."""
+    """Return whether this system has Unix sockets."""
     return sys.platform != "win32" and hasattr(socket, "AF_UNIX")
 
 
 def private(folder: Path) -> Path:
-    """The folder, made for its owner alone. Raises PermissionError where others could put something into it."""
+    """Create a folder that only its owner can use. Raises PermissionError if other users can write to it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = os.stat(folder, follow_symlinks=False)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{folder} is not a folder of this user's alone. Remove it, or chmod 700")
+    status = os.stat(folder, follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise PermissionError(f"other users can use the folder {folder}. Remove it, or run chmod 700 on it")
     return folder
 
 
 class Line:
-    """One connection. anyio's own stream over these sockets can be cancelled while data arrives only at the price of
-    an error in the event loop; what it waits with cannot.
+    """One connection, with a line of JSON for each message.
+
+    It reads the socket itself: cancelling anyio's stream while data arrives causes an error in the event loop.
     """
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
         self._socket: socket.socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no database
-        self._rest = b""
+        self._buffer = b""
 
     @property
     def is_own(self) -> bool:
-        """Whether the other end is a process of this user or of root; true where the system does not tell."""
+        """Whether the other end is a process of this user or of root; true if the system does not provide that."""
         if hasattr(socket, "SO_PEERCRED"):
             size = struct.calcsize("3i")
             _, user, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
@@ -69,7 +70,7 @@ class Line:
         await self._stream.aclose()
 
     async def send(self, message: Json) -> None:
-        """Send one message. Raises what `LOST` has, TimeoutError among it when the other end does not take it."""
+        """Send one message. Raises one of `LOST`, such as TimeoutError when the other end does not read it."""
         data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         with anyio.fail_after(SEND):
             while data:
@@ -79,21 +80,21 @@ class Line:
                     await anyio.wait_writable(self._socket)
 
     async def receive(self) -> Json:
-        """The next message. Raises what `LOST` has, and ValueError for a line that is none."""
-        while b"\n" not in self._rest:
-            if len(self._rest) > LINE:
-                raise ValueError(f"a line of more than {LINE} bytes")
-            await self._more()
-        line, _, self._rest = self._rest.partition(b"\n")
+        """Receive the next message. Raises one of `LOST`, and ValueError for a line that is not a message."""
+        while b"\n" not in self._buffer:
+            if len(self._buffer) > LINE:
+                raise ValueError(f"a message is longer than {LINE} bytes")
+            await self._receive_data()
+        line, _, self._buffer = self._buffer.partition(b"\n")
         try:
             message = json.loads(line)
         except RecursionError:
-            raise ValueError("it nests too deep") from None
+            raise ValueError("a message is nested too deeply") from None
         if not isinstance(message, dict):
-            raise ValueError("a message is an object")  # noqa: TRY004 - whatever is wrong with a line
+            raise ValueError("a message is an object")  # noqa: TRY004 - one type for every invalid line
         return message
 
-    async def _more(self) -> None:
+    async def _receive_data(self) -> None:
         while True:
             try:
                 data = self._socket.recv(65536)
@@ -102,4 +103,4 @@ class Line:
                 await anyio.wait_readable(self._socket)
         if not data:
             raise anyio.EndOfStream
-        self._rest += data
+        self._buffer += data

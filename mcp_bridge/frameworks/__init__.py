@@ -1,1 +1,1 @@
-"""Tools of other Python frameworks, recognised by their shape: one file per framework, imported only where needed."""
+"""Tools of other Python frameworks: one adapter module per framework, imported once an object of it is found."""

@@ -1,6 +1,6 @@
-"""FastMCP servers, in this process: their tools with all that they say of themselves, called by FastMCP's own client.
+"""FastMCP servers in this process: their tools, called through FastMCP's own client.
 
-Resources and prompts of the server stay behind, and its tools cannot ask the person at the client.
+Resources and prompts of the server are not published, and its tools cannot ask the user.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -17,71 +16,62 @@ from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.shapes import Json, is_a
-from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.frameworks.common import Json, is_a, make_failure
+from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge.runtime.event_loop import on_asyncio
 from mcp_bridge.wire.blocks import from_block
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "fastmcp"
-PATIENCE = 10.0
-"""How many seconds a server may take to end."""
 
 
-def fits(thing: object) -> bool:
-    """Whether this is a FastMCP server."""
-    return is_a(thing, PACKAGE, "FastMCP")
+def build_toolbox(server: Any) -> Toolbox:
+    """Build a toolbox over a server. Opening it raises SourceError on event loops other than asyncio's."""
+    return _ServerToolbox(server)
 
 
-def toolbox_of(thing: object) -> Toolbox:
-    """Its tools; entering raises SourceError where another loop than asyncio's runs."""
-    return _Server(thing)
+class _ServerToolbox(Toolbox):
+    """The client uses the handshake era, in which a server announces changes without a subscription.
 
-
-class _Server:
-    """A toolbox over a server. The client is of the handshake era, in which changes are told unasked.
-
-    FastMCP tells them where a tool changes what its session sees, or sends the notification: not for `add_tool`.
+    FastMCP announces them when a tool changes what its session sees, or sends the notification, but not for `add_tool`.
     """
 
     def __init__(self, server: Any) -> None:
         self._server = server
         self._client: Any = None
-        self._news = anyio.Event()
+        self._change = anyio.Event()
 
     async def __aenter__(self) -> Self:
         if not on_asyncio():
-            raise SourceError(f"the FastMCP server '{self._server.name}' runs on asyncio alone. Use it there")
-        made = import_module(PACKAGE).Client(self._server, mode="legacy", message_handler=self._heard)
-        self._client = await made.__aenter__()
+            raise SourceError(f"the FastMCP server '{self._server.name}' runs only on asyncio. Use that event loop")
+        client = import_module(PACKAGE).Client(self._server, mode="legacy", message_handler=self._handle_message)
+        self._client = await client.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: Any) -> None:
         client, self._client = self._client, None
-        with anyio.move_on_after(PATIENCE, shield=True):  # the server's own life ends in here
-            await client.__aexit__(kind, error, trace)
+        with anyio.move_on_after(CLOSE_TIMEOUT, shield=True):  # also ends the lifespan of the server
+            await client.__aexit__(*exc_info)
 
-    async def entries(self) -> Sequence[ToolEntry]:
-        return [self._entry(_plain(tool)) for tool in await self._client.list_tools()]
+    async def list_entries(self) -> Sequence[ToolEntry]:
+        return [self._build_entry(_to_json(tool)) for tool in await self._client.list_tools()]
 
-    async def changed(self) -> None:
-        await self._news.wait()
-        self._news = anyio.Event()
+    async def wait_for_change(self) -> None:
+        await self._change.wait()
+        self._change = anyio.Event()
 
-    async def _heard(self, message: Any) -> None:
+    async def _handle_message(self, message: Any) -> None:
         if getattr(message, "method", None) == "notifications/tools/list_changed":
-            self._news.set()
+            self._change.set()
 
-    def _entry(self, tool: Json) -> ToolEntry:
+    def _build_entry(self, tool: Json) -> ToolEntry:
         meta = tool.get("_meta") or {}
         own = meta.get(PACKAGE)
         tags = own.get("tags") if isinstance(own, dict) else None
         return ToolEntry(
             tool["name"],
             tool.get("description") or "",
-            self._handler(tool["name"]),
+            self._build_handler(tool["name"]),
             tool.get("inputSchema") or {},
             tool.get("outputSchema") or {},
             [str(tag) for tag in tags or ()],
@@ -91,28 +81,26 @@ class _Server:
             meta=meta,
         )
 
-    def _handler(self, name: str) -> Any:
-        async def handler(data: Json, ctx: CallContext) -> ToolResult:
+    def _build_handler(self, name: str) -> Any:
+        async def run_tool(data: Json, ctx: CallContext) -> ToolResult:
             call = partial(self._client.call_tool_mcp, name, dict(data or {}), progress_handler=ctx.progress)
             try:
-                return _read(_plain(await call()))
+                return _convert_result(_to_json(await call()))
             except Exception as error:
                 if not is_a(error, "mcp", "MCPError"):
                     raise
-                return ToolResult(success=False, error=str(error), code="tool_error")
+                return make_failure(str(error))
 
-        return handler
-
-
-def _plain(model: Any) -> Json:
-    """A model of the protocol as its JSON."""
-    made: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return made
+        return run_tool
 
 
-def _read(result: Json) -> ToolResult:
-    """An answer of the server: blocks, structured content, and whether it is an error."""
-    blocks = [_block(item) for item in result.get("content") or ()]
+def _to_json(model: Any) -> Json:
+    data: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return data
+
+
+def _convert_result(result: Json) -> ToolResult:
+    blocks = [_convert_block(item) for item in result.get("content") or ()]
     meta = result.get("_meta")
     if not result.get("isError"):
         return ToolResult(success=True, output=result.get("structuredContent"), content=blocks, meta=meta)
@@ -121,6 +109,6 @@ def _read(result: Json) -> ToolResult:
     return ToolResult(success=False, error=error, content=others or None, code="tool_error", meta=meta)
 
 
-def _block(item: Json) -> Content:
+def _convert_block(item: Json) -> Content:
     block = from_block(item)
     return block if isinstance(block, Content) else Text(as_text(item))

@@ -1,4 +1,4 @@
-"""LangChain tools: `BaseTool` of langchain-core and all that inherit from it."""
+"""LangChain tools: `BaseTool` of langchain-core and its subclasses, and toolkits."""
 
 from __future__ import annotations
 
@@ -11,106 +11,109 @@ from uuid import uuid4
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.blocks import of_mapping
-from mcp_bridge.frameworks.shapes import Json, described, is_a, named, of_model
+from mcp_bridge.frameworks.common import (
+    Json,
+    get_description,
+    get_tool_name,
+    is_a,
+    list_validation_errors,
+    make_failure,
+    to_json_schema,
+)
+from mcp_bridge.frameworks.content_blocks import from_mapping
+from mcp_bridge.frameworks.toolboxes import Toolbox, Toolkit
 from mcp_bridge.runtime.asyncio_runner import on_asyncio
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "langchain_core"
 ARTIFACT = "langchain/artifact"
-"""The key in `_meta` for what a tool gives beside what the model is to read."""
+"""The key in `_meta` for the artifact of a tool, which the model does not read."""
 _JSON = (str, int, float, bool, list, dict)
+_OWN_PARAMETERS = ("callbacks", "run_manager")
+_OWN_TYPES = ("InjectedToolCallId", "RunnableConfig")
+"""Parameters and types of parameters for which LangChain itself provides a value in every call."""
 
 
-def fits(thing: object) -> bool:
-    """Whether this is a tool of LangChain."""
-    return is_a(thing, PACKAGE, "BaseTool")
-
-
-def entry_of(thing: object) -> ToolEntry:
-    """The tool. Raises SourceError for one that only a graph of LangGraph can call, or without a usable schema."""
-    tool: Any = thing
-    name = named(tool, "LangChain")
-    missing = _out_of_reach(tool)
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if only an agent could call it, or if it has no usable schema."""
+    name = get_tool_name(tool, "LangChain")
+    missing = _list_injected_parameters(tool)
     if missing:
         raise SourceError(
             f"the LangChain tool '{name}' needs {', '.join(missing)}, which only an agent injects. "
             "Give the parameter a default, or publish a tool without it"
         )
     tags = [str(tag) for tag in tool.tags or ()]
-    return ToolEntry(name, described(tool), _handler(tool), _schema(tool), {}, tags)
+    return ToolEntry(name, get_description(tool), _build_handler(tool), _build_schema(tool), {}, tags)
 
 
-def _schema(tool: Any) -> Json:
-    """What a model may give; a tool of one text without a schema takes it as `tool_input`."""
-    if tool.args_schema is None and is_a(tool, PACKAGE, "Tool"):
+def build_toolbox(kit: Any) -> Toolbox:
+    """Build a toolbox over a toolkit."""
+    return Toolkit(kit.get_tools, build_entry)
+
+
+def _build_schema(tool: Any) -> Json:
+    if tool.args_schema is None and is_a(tool, PACKAGE, "Tool"):  # takes one text, as `tool_input`
         return {"type": "object", "properties": dict(tool.args), "required": list(tool.args)}
-    return of_model(tool.tool_call_schema)
+    return to_json_schema(tool.tool_call_schema)
 
 
-def _handler(tool: Any) -> Any:
-    """Asynchronous where the tool is: LangChain would run any other in threads that nobody counts."""
+def _build_handler(tool: Any) -> Any:
+    """Return a handler for the event loop only if the tool is asynchronous.
 
-    def in_thread(data: Json) -> Any:
-        return _run(tool, data)
+    LangChain would run a synchronous one in threads of its own, which the server's limit does not cover.
+    """
 
-    async def on_loop(data: Json) -> Any:
+    def run_in_thread(data: Json) -> Any:
         try:
-            return _read(await on_asyncio(partial(tool.ainvoke, _call(tool, data))))
+            return _convert_answer(tool.invoke(_build_call(tool, data)))
         except Exception as error:
-            return _told(tool, error)
+            return _convert_error(tool, error)
 
-    return on_loop if _is_async(tool) else in_thread
+    async def run_on_loop(data: Json) -> Any:
+        try:
+            return _convert_answer(await on_asyncio(partial(tool.ainvoke, _build_call(tool, data))))
+        except Exception as error:
+            return _convert_error(tool, error)
 
-
-def _run(tool: Any, data: Json) -> Any:
-    try:
-        return _read(tool.invoke(_call(tool, data)))
-    except Exception as error:
-        return _told(tool, error)
+    return run_on_loop if _is_async(tool) else run_in_thread
 
 
 def _is_async(tool: Any) -> bool:
-    """Whether it has a coroutine of its own, rather than LangChain's way around that."""
-    own = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
-    return getattr(tool, "coroutine", None) is not None if own else True
+    # `_run` and `_arun` are the documented methods for subclasses of BaseTool.
+    inherited = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
+    return getattr(tool, "coroutine", None) is not None if inherited else True
 
 
-def _call(tool: Any, data: Json) -> Json:
+def _build_call(tool: Any, data: Json) -> Json:
     return {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(data or {})}
 
 
-def _told(tool: Any, error: Exception) -> ToolResult:
-    """What an exception means for the model. Raises it again where it is not meant for one."""
+def _convert_error(tool: Any, error: Exception) -> ToolResult:
+    """Return a failure for errors that the model may read. Raises all others again."""
     if is_a(error, PACKAGE, "ToolException"):
-        return ToolResult(success=False, error=str(error) or "Tool execution error", code="tool_error")
-    schema = tool.args_schema
-    own = getattr(schema, "__name__", None)
+        return make_failure(str(error) or "Tool execution error")
+    own = getattr(tool.args_schema, "__name__", None)
     if is_a(error, "pydantic_core", "ValidationError") and own is not None and getattr(error, "title", None) == own:
-        found: Any = error
-        lines = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found.errors()]
-        raise InvalidArguments(lines, tool=tool.name) from error
+        raise InvalidArguments(list_validation_errors(error), tool=tool.name) from error
     raise error
 
 
-def _read(answer: Any) -> Any:
-    """What was answered: the content of a message, and whether it is one of an error."""
-    message = _message(answer)
+def _convert_answer(answer: Any) -> Any:
+    message = _find_message(answer)
     if message is None:
         return answer
     failed = message.status == "error"
-    content = message.content
-    if isinstance(content, str):
-        said: Json = {"error" if failed else "output": content}
+    if isinstance(message.content, str):
+        fields: Json = {"error" if failed else "output": message.content}
     else:
-        said = {"content": [_block(item) for item in content]}
-    artifact = message.artifact
-    meta = {ARTIFACT: artifact} if isinstance(artifact, _JSON) else None
-    return ToolResult(success=not failed, code="tool_error" if failed else None, meta=meta, **said)
+        fields = {"content": [_convert_block(item) for item in message.content]}
+    meta = {ARTIFACT: message.artifact} if isinstance(message.artifact, _JSON) else None
+    return ToolResult(success=not failed, code="tool_error" if failed else None, meta=meta, **fields)
 
 
-def _message(answer: Any) -> Any:
-    """The message of a tool in an answer: itself, the last of a list, or in what a `Command` adds to a graph."""
+def _find_message(answer: Any) -> Any:
+    """Return the ToolMessage of an answer: the answer itself, the last one of a list, or of a `Command` to a graph."""
     if is_a(answer, PACKAGE, "ToolMessage"):
         return answer
     update = getattr(answer, "update", None)
@@ -121,20 +124,20 @@ def _message(answer: Any) -> Any:
     return None
 
 
-def _block(item: Any) -> Content:
-    return of_mapping(item) if isinstance(item, Mapping) else Text(as_text(item))
+def _convert_block(item: Any) -> Content:
+    return from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item))
 
 
-def _out_of_reach(tool: Any) -> list[str]:
-    """The parameters without a default that an agent would inject, apart from the id of the call."""
+def _list_injected_parameters(tool: Any) -> list[str]:
+    """List the required parameters that the model cannot fill in and LangChain does not."""
     if isinstance(tool.args_schema, dict) or (tool.args_schema is None and is_a(tool, PACKAGE, "Tool")):
         return []
-    full, shown = tool.get_input_schema(), tool.tool_call_schema
-    fields = dict(getattr(full, "model_fields", {}))
-    hidden = [name for name in fields if name not in getattr(shown, "model_fields", {})]
+    fields = dict(getattr(tool.get_input_schema(), "model_fields", {}))
+    hidden = fields.keys() - getattr(tool.tool_call_schema, "model_fields", {}).keys()
     needed = {name for name in hidden if fields[name].is_required() and not _is_call_id(fields[name].metadata)}
-    for name in getattr(tool, "_injected_args_keys", ()):
-        if name not in fields and _is_required(tool, name):
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in fields and _is_missing(parameter):
             needed.add(name)
     return sorted(f"'{name}'" for name in needed)
 
@@ -143,10 +146,8 @@ def _is_call_id(metadata: Any) -> bool:
     return any(getattr(item, "__name__", type(item).__name__) == "InjectedToolCallId" for item in metadata)
 
 
-def _is_required(tool: Any, name: str) -> bool:
-    """Whether the function under the tool has this parameter, without a default, for anything but the call's id."""
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
-    found = inspect.signature(function).parameters.get(name)
-    if found is None or found.default is not found.empty:
+def _is_missing(parameter: inspect.Parameter) -> bool:
+    if parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return False
-    return "InjectedToolCallId" not in str(found.annotation)
+    annotation = str(parameter.annotation)
+    return parameter.name not in _OWN_PARAMETERS and not any(name in annotation for name in _OWN_TYPES)

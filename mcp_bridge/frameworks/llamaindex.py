@@ -1,101 +1,99 @@
-"""LlamaIndex tools: `BaseTool` of llama-index-core and all that inherit from it."""
+"""LlamaIndex tools: `BaseTool` of llama-index-core and its subclasses, and tool specs."""
 
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.blocks import of_base64, of_data, of_file, of_url
-from mcp_bridge.frameworks.shapes import Json, described, is_a, named, of_model
+from mcp_bridge.frameworks.common import Json, get_description, get_tool_name, is_a, make_failure, to_json_schema
+from mcp_bridge.frameworks.content_blocks import from_base64, from_data, from_file, from_url
+from mcp_bridge.frameworks.toolboxes import Toolbox, Toolkit
 from mcp_bridge.runtime.asyncio_runner import on_asyncio
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "llama_index"
-_HELD = (
+_MEDIA = (
     ("image", "image_mimetype", "image"),
     ("audio", "format", "audio"),
     ("video", "video_mimetype", "video"),
     ("data", "document_mimetype", "application"),
 )
-"""Where a block of each kind has its bytes and their media type, and how that begins where it is a mere ending."""
+"""For each kind of block the attribute of its bytes, that of its media type, and the prefix of a bare subtype."""
 
 
-def fits(thing: object) -> bool:
-    """Whether this is a tool of LlamaIndex."""
-    return is_a(thing, PACKAGE, "BaseTool")
-
-
-def entry_of(thing: object) -> ToolEntry:
-    """The tool. Raises SourceError for one that needs a workflow's context."""
-    tool: Any = thing
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if it needs the context of a workflow."""
     metadata = tool.metadata
-    name = named(metadata, "LlamaIndex")
+    name = get_tool_name(metadata, "LlamaIndex")
     if getattr(tool, "requires_context", False) is True:
         raise SourceError(
             f"the LlamaIndex tool '{name}' needs the context of a workflow as '{tool.ctx_param_name}', which only an "
             "agent has. Publish a function without it"
         )
-    return ToolEntry(name, described(metadata), _handler(tool), of_model(metadata.get_parameters_dict()))
+    schema = to_json_schema(metadata.get_parameters_dict())
+    return ToolEntry(name, get_description(metadata), _build_handler(tool), schema)
 
 
-def _handler(tool: Any) -> Any:
-    """Asynchronous where the tool is; a plain function runs in a thread."""
+def build_toolbox(spec: Any) -> Toolbox:
+    """Build a toolbox over a tool spec."""
+    return Toolkit(spec.to_tool_list, build_entry)
 
-    def in_thread(data: Json) -> Any:
+
+def _build_handler(tool: Any) -> Any:
+    def run_in_thread(data: Json) -> Any:
         call = getattr(tool, "call", tool)
-        return _read(call(**(data or {})))
+        return _convert_answer(call(**(data or {})))
 
-    async def on_loop(data: Json) -> Any:
-        return _read(await on_asyncio(partial(tool.acall, **(data or {}))))
+    async def run_on_loop(data: Json) -> Any:
+        return _convert_answer(await on_asyncio(partial(tool.acall, **(data or {}))))
 
     function = getattr(tool, "real_fn", None)
     plain = not hasattr(tool, "acall") or (function is not None and not inspect.iscoroutinefunction(function))
-    return in_thread if plain else on_loop
+    return run_in_thread if plain else run_on_loop
 
 
-def _read(answer: Any) -> Any:
-    """What a tool said: its blocks, the raw value beside them where that is an object, and whether it is an error."""
+def _convert_answer(answer: Any) -> Any:
+    """Return a ToolOutput as a result: its blocks, and its raw value as structured output if that is an object."""
     if not is_a(answer, PACKAGE, "ToolOutput"):
         return answer
     blocks = getattr(answer, "blocks", None)
-    content = [_block(block) for block in blocks] if isinstance(blocks, list) else [Text(str(answer.content))]
+    content = [_convert_block(block) for block in blocks] if isinstance(blocks, list) else [Text(str(answer.content))]
     if answer.is_error:
-        text = all(isinstance(block, Text) for block in content)
-        said: Json = {"error": str(answer.content)} if text else {"content": content, "error": str(answer.content)}
-        return ToolResult(success=False, code="tool_error", **said)
+        failure = make_failure(str(answer.content))
+        return failure if all(isinstance(block, Text) for block in content) else replace(failure, content=content)
     raw = answer.raw_output
     return ToolResult(success=True, content=content, output=raw if isinstance(raw, dict) else None)
 
 
-def _block(block: Any) -> Content:
-    """A block of LlamaIndex by its shape. Links are not followed."""
+def _convert_block(block: Any) -> Content:
     text = getattr(block, "text", None)
     if isinstance(text, str):
         return Text(text)
-    for key, kind, family in _HELD:
+    for key, mime_key, family in _MEDIA:
         if hasattr(block, key):
-            return _held(block, getattr(block, key), _mime_type(getattr(block, kind, None), family))
+            return _convert_media(block, getattr(block, key), _build_mime_type(getattr(block, mime_key, None), family))
     return Text(as_text(block))
 
 
-def _held(block: Any, data: Any, mime_type: str | None) -> Content:
-    """The bytes of a block, which LlamaIndex keeps as base64, or where they are."""
+def _convert_media(block: Any, data: Any, mime_type: str | None) -> Content:
+    """Return the data of a block, which LlamaIndex stores as base64, a stream, a path or a URL."""
     if isinstance(data, bytes | str):
-        made = of_base64(data, mime_type)
-        return of_data(data, mime_type) if isinstance(made, Text) and isinstance(data, bytes) else made
+        content = from_base64(data, mime_type)
+        return from_data(data, mime_type) if isinstance(content, Text) and isinstance(data, bytes) else content
     if hasattr(data, "read"):
         data.seek(0)
-        return of_data(data.read(), mime_type)
+        return from_data(data.read(), mime_type)
     if block.path is not None:
-        return of_file(block.path, mime_type)
-    return of_url(str(block.url), mime_type) if block.url is not None else Text("")
+        return from_file(block.path, mime_type)
+    return from_url(str(block.url), mime_type) if block.url is not None else Text("")
 
 
-def _mime_type(given: Any, family: str) -> str | None:
-    if not isinstance(given, str) or not given:
+def _build_mime_type(value: Any, family: str) -> str | None:
+    if not isinstance(value, str) or not value:
         return None
-    return given if "/" in given else f"{family}/{given}"
+    return value if "/" in value else f"{family}/{value}"

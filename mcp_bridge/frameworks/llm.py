@@ -1,81 +1,93 @@
-"""Tools of simonw/llm: a schema, and an implementation that is called with keywords."""
+"""Tools of simonw/llm: a schema, and an implementation that takes keyword arguments; and its toolboxes."""
 
 from __future__ import annotations
 
 import inspect
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
+
+from anyio import to_thread
 
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.blocks import of_data, of_file, of_url
-from mcp_bridge.frameworks.shapes import Json, described, is_a, named, of_model
+from mcp_bridge.frameworks.common import Json, get_description, get_tool_name, is_a, to_json_schema
+from mcp_bridge.frameworks.content_blocks import from_data, from_file, from_url
+from mcp_bridge.frameworks.toolboxes import Toolbox, Toolkit
 from mcp_bridge.runtime.asyncio_runner import on_asyncio
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "llm"
 CALL = "llm_tool_call"
-"""The parameter that llm fills in with the call itself."""
+"""The parameter to which llm passes the call itself."""
 
 
-def fits(thing: object) -> bool:
-    """Whether this is a tool of llm."""
-    return is_a(thing, PACKAGE, "Tool")
-
-
-def entry_of(thing: object) -> ToolEntry:
-    """The tool. Raises SourceError for one without an implementation, which only a provider can run."""
-    tool: Any = thing
-    name = named(tool, "llm")
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if it has no implementation: then only a provider can run it."""
+    name = get_tool_name(tool, "llm")
     if not callable(tool.implementation):
         raise SourceError(f"the llm tool '{name}' has no implementation. Give it one")
-    return ToolEntry(name, described(tool), _handler(tool), of_model(tool.input_schema or {"type": "object"}))
+    schema = to_json_schema(tool.input_schema or {"type": "object"})
+    return ToolEntry(name, get_description(tool), _build_handler(tool), schema)
 
 
-def _handler(tool: Any) -> Any:
+def build_toolbox(toolbox: Any) -> Toolbox:
+    """Build a toolbox over one of llm, which is prepared when it is opened."""
+    return _PreparedToolkit(toolbox)
+
+
+class _PreparedToolkit(Toolkit):
+    def __init__(self, toolbox: Any) -> None:
+        super().__init__(toolbox.tools, build_entry)
+        self._toolbox = toolbox
+
+    async def __aenter__(self) -> Self:
+        await to_thread.run_sync(self._toolbox.prepare, abandon_on_cancel=True)
+        await on_asyncio(self._toolbox.prepare_async)
+        return self
+
+
+def _build_handler(tool: Any) -> Any:
     function = tool.implementation
 
-    def in_thread(data: Json) -> Any:
-        return _read(function(**_arguments(tool, data)))
+    def run_in_thread(data: Json) -> Any:
+        return _convert_answer(function(**_prepare_arguments(tool, data)))
 
-    async def on_loop(data: Json) -> Any:
+    async def run_on_loop(data: Json) -> Any:
         async def call() -> Any:
-            return await function(**_arguments(tool, data))
+            return await function(**_prepare_arguments(tool, data))
 
-        return _read(await on_asyncio(call))
+        return _convert_answer(await on_asyncio(call))
 
-    return on_loop if inspect.iscoroutinefunction(function) else in_thread
+    return run_on_loop if inspect.iscoroutinefunction(function) else run_in_thread
 
 
-def _arguments(tool: Any, data: Json) -> Json:
-    given = dict(data or {})
+def _prepare_arguments(tool: Any, data: Json) -> Json:
+    arguments = dict(data or {})
     try:
-        asks = CALL in inspect.signature(tool.implementation).parameters
+        takes_call = CALL in inspect.signature(tool.implementation).parameters
     except (TypeError, ValueError):
-        asks = False
-    if asks:
-        made = import_module(f"{PACKAGE}.models").ToolCall
-        given[CALL] = made(name=tool.name, arguments=dict(given), tool_call_id=uuid4().hex)
-    return given
+        takes_call = False
+    if takes_call:
+        tool_call = import_module(f"{PACKAGE}.models").ToolCall
+        arguments[CALL] = tool_call(name=tool.name, arguments=dict(arguments), tool_call_id=uuid4().hex)
+    return arguments
 
 
-def _read(answer: Any) -> Any:
-    """An answer with attachments as its text and theirs; anything else as it is."""
+def _convert_answer(answer: Any) -> Any:
     if not is_a(answer, PACKAGE, "ToolOutput"):
         return answer
     if not answer.attachments:
         return answer.output
-    said = [] if answer.output is None else [Text(as_text(answer.output))]
-    content: list[Content] = [*said, *(_attached(item) for item in answer.attachments)]
+    text = [] if answer.output is None else [Text(as_text(answer.output))]
+    content: list[Content] = [*text, *(_convert_attachment(item) for item in answer.attachments)]
     return ToolResult(success=True, output=answer.output, content=content)
 
 
-def _attached(item: Any) -> Content:
-    """An attachment; one that is a link is not followed."""
+def _convert_attachment(item: Any) -> Content:
     if item.content:
-        return of_data(item.content, item.type)
+        return from_data(item.content, item.type)
     if item.path:
-        return of_file(item.path, item.type)
-    return of_url(str(item.url or ""), item.type)
+        return from_file(item.path, item.type)
+    return from_url(str(item.url or ""), item.type)

@@ -10,14 +10,23 @@ from importlib import import_module
 from typing import Any
 
 import orjson
+from pydantic_core import to_jsonable_python
 
 from mcp_bridge.contracts.content import Content, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Denied, InvalidArguments, SourceError, ToolTimeout, ToolUnavailable
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.frameworks.blocks import of_base64, of_url
-from mcp_bridge.frameworks.consent import agreed
-from mcp_bridge.frameworks.shapes import Json, described, is_a, named, of_model
+from mcp_bridge.frameworks.common import (
+    Json,
+    get_description,
+    get_tool_name,
+    is_a,
+    list_validation_errors,
+    make_failure,
+    require_approval,
+    to_json_schema,
+)
+from mcp_bridge.frameworks.content_blocks import from_base64, from_url
 from mcp_bridge.runtime.asyncio_runner import on_asyncio
 from mcp_bridge.wire.values import as_text, to_result
 
@@ -26,148 +35,132 @@ _OUTPUTS = ("ToolOutputText", "ToolOutputImage", "ToolOutputFileContent")
 _KINDS = ("text", "image", "file")
 
 
-def fits(thing: object) -> bool:
-    """Whether this is a function tool of the OpenAI Agents SDK."""
-    return is_a(thing, PACKAGE, "FunctionTool")
-
-
-def entry_of(thing: object) -> ToolEntry:
-    """The tool. Raises SourceError for one that is switched off."""
-    tool: Any = thing
-    name = named(tool, "the OpenAI Agents SDK")
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if it is disabled."""
+    name = get_tool_name(tool, "the OpenAI Agents SDK")
     if tool.is_enabled is False:
-        raise SourceError(
-            f"the OpenAI Agents tool '{name}' is switched off (is_enabled=False). Leave it out, or enable it"
-        )
-    output = getattr(tool, "output_json_schema", None)
-    return ToolEntry(name, described(tool), _Calls(tool).handler, of_model(tool.params_json_schema), dict(output or {}))
+        raise SourceError(f"the OpenAI Agents tool '{name}' is disabled (is_enabled=False). Enable it, or leave it out")
+    output = dict(getattr(tool, "output_json_schema", None) or {})
+    schema = to_json_schema(tool.params_json_schema)
+    return ToolEntry(name, get_description(tool), _ToolCaller(tool).call, schema, output)
 
 
-class _Calls:
-    """Calls of one tool, outside of any run of an agent: as the SDK's runner makes them, with guardrails and all."""
+class _ToolCaller:
+    """Calls one tool outside of a run of an agent, as the SDK's runner does: approval, guardrails, timeout."""
 
     def __init__(self, tool: Any) -> None:
         self._tool = tool
 
-    async def handler(self, data: Json, ctx: CallContext) -> ToolResult:
-        """One call. The person is asked in the bridge's own loop, all else runs on asyncio."""
+    async def call(self, data: Json, ctx: CallContext) -> ToolResult:
+        """Handle one call. The user is asked on the server's own event loop; the SDK runs on asyncio."""
         arguments = dict(data or {})
-        if await on_asyncio(partial(self._admitted, arguments)):
-            await agreed(ctx, self._tool.name, arguments)
+        if await on_asyncio(partial(self._needs_approval, arguments)):
+            await require_approval(ctx, self._tool.name, arguments)
         return await on_asyncio(partial(self._run, arguments))
 
-    async def _admitted(self, arguments: Json) -> bool:
-        """Whether a person has to agree. Raises ToolUnavailable where the tool says that it is not for now."""
-        tool, context = self._tool, self._context(arguments)
-        if callable(tool.is_enabled) and not await _settled(tool.is_enabled(context, context.agent)):
+    async def _needs_approval(self, arguments: Json) -> bool:
+        """Raises ToolUnavailable if the tool is not enabled for this call."""
+        tool, context = self._tool, self._build_context(arguments)
+        if callable(tool.is_enabled) and not await _resolve(tool.is_enabled(context, context.agent)):
             raise ToolUnavailable(f"The tool '{tool.name}' is not enabled now.")
-        wanted = getattr(tool, "needs_approval", False)
-        if not callable(wanted):
-            return bool(wanted)
+        policy = getattr(tool, "needs_approval", False)
+        if not callable(policy):
+            return bool(policy)
         if set(tool.params_json_schema.get("properties", ())) - set(arguments):
-            return True  # as the SDK has it: the policy would not see what the defaults come to
-        return bool(await _settled(wanted(context, arguments, context.tool_call_id)))
+            return True  # as in the SDK: the policy would not see the default values
+        return bool(await _resolve(policy(context, arguments, context.tool_call_id)))
 
-    def _context(self, arguments: Json) -> Any:
-        made = import_module(f"{PACKAGE}.tool_context")
+    def _build_context(self, arguments: Json) -> Any:
         agent = import_module(PACKAGE).Agent(name="mcp-bridge")
         text = orjson.dumps(arguments).decode()
         call = {"tool_name": self._tool.name, "tool_call_id": "call", "tool_arguments": text}
-        return made.ToolContext(None, agent=agent, **call)
+        return import_module(f"{PACKAGE}.tool_context").ToolContext(None, agent=agent, **call)
 
     async def _run(self, arguments: Json) -> ToolResult:
-        context = self._context(arguments)
+        context = self._build_context(arguments)
         failures: list[Exception] = []
-        refused = await self._guarded("tool_input_guardrails", "ToolInputGuardrailData", context)
-        if refused is not None:
-            return _failed(refused, "denied")
+        rejection = await self._run_guardrails("tool_input_guardrails", "ToolInputGuardrailData", context)
+        if rejection is not None:
+            return make_failure(rejection, "denied")
         try:
-            invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool  # ends a call in the tool's own time
-            tool = _watched(self._tool, failures)
+            invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool  # applies the timeout of the tool
+            tool = _copy_with_failures(self._tool, failures)
             answer = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
         except Exception as error:
-            return await self._told(error, context)
+            return await self._convert_error(error, context)
         if failures:
-            return _failed(as_text(answer))
-        refused = await self._guarded("tool_output_guardrails", "ToolOutputGuardrailData", context, output=answer)
-        return _read(self._tool, answer) if refused is None else _failed(refused, "denied")
+            return make_failure(as_text(answer))
+        rejection = await self._run_guardrails(
+            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=answer
+        )
+        return _convert_answer(self._tool, answer) if rejection is None else make_failure(rejection, "denied")
 
-    async def _told(self, error: Exception, context: Any) -> ToolResult:
-        """What a raised error means for the model. Raises it again where it is not meant for one."""
+    async def _convert_error(self, error: Exception, context: Any) -> ToolResult:
+        """Return a failure for errors that the model may read. Raises all others."""
         tool = self._tool
         if is_a(error, PACKAGE, "ToolTimeoutError"):
-            speak = getattr(tool, "timeout_error_function", None)
-            if speak is None or tool.timeout_behavior != "error_as_result":
+            format_timeout = getattr(tool, "timeout_error_function", None)
+            if format_timeout is None or tool.timeout_behavior != "error_as_result":
                 raise ToolTimeout(tool.name, float(tool.timeout_seconds)) from error
-            return _failed(as_text(await _settled(speak(context, error))), "timeout")
-        if is_a(error, PACKAGE, "ModelBehaviorError"):  # arguments that fit the schema, and yet not the function
-            raise InvalidArguments(_lines(error), tool=tool.name) from error
+            return make_failure(as_text(await _resolve(format_timeout(context, error))), "timeout")
+        if is_a(error, PACKAGE, "ModelBehaviorError"):  # arguments that match the schema, but not the function
+            cause = error.__cause__
+            invalid = is_a(cause, "pydantic_core", "ValidationError")
+            lines = list_validation_errors(cause) if invalid else [str(error)]
+            raise InvalidArguments(lines, tool=tool.name) from error
         raise error
 
-    async def _guarded(self, which: str, kind: str, context: Any, **seen: Any) -> str | None:
-        """What a guardrail says instead of the tool. Raises Denied where it would end the agent's run."""
-        for guardrail in getattr(self._tool, which, None) or ():
-            data = getattr(import_module(f"{PACKAGE}.tool_guardrails"), kind)
-            behavior = (await guardrail.run(data(context=context, agent=context.agent, **seen))).behavior
+    async def _run_guardrails(self, attribute: str, data_class: str, context: Any, **fields: Any) -> str | None:
+        """Return the text of a guardrail that rejects the call. Raises Denied if one would end the run."""
+        for guardrail in getattr(self._tool, attribute, None) or ():
+            data = getattr(import_module(f"{PACKAGE}.tool_guardrails"), data_class)
+            behavior = (await guardrail.run(data(context=context, agent=context.agent, **fields))).behavior
             if behavior["type"] == "reject_content":
                 return str(behavior["message"])
             if behavior["type"] != "allow":
-                raise Denied(f"A guardrail of the tool '{self._tool.name}' stops this call.")
+                raise Denied(f"A guardrail of the tool '{self._tool.name}' stopped this call.")
         return None
 
 
-def _watched(tool: Any, failures: list[Exception]) -> Any:
-    """A copy of the tool that notes what its error function makes text of, which alone tells a failure from an answer.
+def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
+    """Copy a tool so that errors which its error function turns into text are added to `failures`.
 
-    The SDK's own error function says nothing about the error: without it, the error comes out, for the log.
+    Nothing else distinguishes a failure from an answer. The SDK's default function hides the error; without it, the
+    error is raised, and logged.
     """
-    watched: Any = copy(tool)
-    watched.timeout_behavior = "raise_exception"
-    if not hasattr(tool, "_failure_error_function"):
-        return watched
-    speak: Any = None if tool._use_default_failure_error_function else tool._failure_error_function
+    copied: Any = copy(tool)
+    copied.timeout_behavior = "raise_exception"
+    module = import_module(f"{PACKAGE}.tool")
+    format_error = module.resolve_function_tool_failure_error_function(tool)
+    if format_error is module.default_tool_error_function:
+        format_error = None
 
-    async def noted(context: Any, error: Exception) -> Any:
+    async def record_failure(context: Any, error: Exception) -> Any:
         failures.append(error)
-        return await _settled(speak(context, error))
+        return await _resolve(format_error(context, error))
 
-    watched._use_default_failure_error_function = False
-    watched._failure_error_function = None if speak is None else noted
-    return watched
+    return module.set_function_tool_failure_error_function(copied, record_failure if format_error else None)
 
 
-async def _settled(value: Any) -> Any:
+async def _resolve(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _lines(error: Exception) -> list[str]:
-    cause: Any = error.__cause__
-    if is_a(cause, "pydantic_core", "ValidationError"):
-        return [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in cause.errors()]
-    return [str(error)]
-
-
-def _failed(text: str, code: str = "tool_error") -> ToolResult:
-    return ToolResult(success=False, error=text, code=code)
-
-
-def _read(tool: Any, answer: Any) -> ToolResult:
-    """An answer as the SDK would send it: outputs as content, a structured one by its schema, all else as it is."""
+def _convert_answer(tool: Any, answer: Any) -> ToolResult:
+    """Return an answer as the SDK would send it: its output classes as content, structured output as JSON."""
     if getattr(tool, "output_json_schema", None):
-        adapter = getattr(tool, "_output_type_adapter", None)
-        if adapter is not None and not isinstance(answer, str):
-            answer = adapter.dump_python(adapter.validate_python(answer), mode="json", by_alias=True)
-        return ToolResult(success=True, output=orjson.loads(answer) if isinstance(answer, str) else answer)
+        output = orjson.loads(answer) if isinstance(answer, str) else to_jsonable_python(answer, by_alias=True)
+        return ToolResult(success=True, output=output)
     items = answer if isinstance(answer, list | tuple) else [answer]
-    blocks = [_block(item) for item in items]
+    blocks = [_convert_block(item) for item in items]
     if any(block is not None for block in blocks):
         pairs = zip(blocks, items, strict=True)
         return ToolResult(success=True, content=[block or Text(as_text(item)) for block, item in pairs])
     return to_result(answer)
 
 
-def _block(item: Any) -> Content | None:
-    """One of the SDK's outputs, its own class or a mapping of that form; None for anything else."""
+def _convert_block(item: Any) -> Content | None:
+    """Return an output class of the SDK, or a mapping of that form, as content; None for anything else."""
     if is_a(item, PACKAGE, *_OUTPUTS):
         item = item.model_dump()
     if not isinstance(item, Mapping) or item.get("type") not in _KINDS:
@@ -176,11 +169,11 @@ def _block(item: Any) -> Content | None:
         case {"type": "text", "text": str() as text}:
             return Text(text)
         case {"type": "image", "image_url": str() as url}:
-            return of_url(url)
+            return from_url(url)
         case {"type": "file", "file_data": str() as data}:
-            return of_base64(data)
+            return from_base64(data)
         case {"type": "file", "file_url": str() as url}:
-            return of_url(url)
+            return from_url(url)
         case {"file_id": str() as name}:
-            return Text(f"[a file that OpenAI keeps as {name}]")
+            return Text(f"[a file stored at OpenAI as {name}]")
     return None

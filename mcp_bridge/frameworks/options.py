@@ -1,4 +1,4 @@
-"""The options of a framework source in the settings file. Imports pydantic, so it is imported late."""
+"""The options of a framework source in the settings file. Imported late, because it imports pydantic."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from mcp_bridge.settings import Duration, Frame
 
 
 class FrameworkOptions(Frame):
-    """Tools of other Python frameworks: LangChain, pydantic-ai, FastMCP and more; and UTCP manuals."""
+    """Tools of other Python frameworks, such as LangChain, pydantic-ai and FastMCP, and of UTCP manuals."""
 
     objects: tuple[str, ...] = Field(
         default=(),
-        description="Objects as `module:attribute`, importable from the folder of the settings: a tool, a set of "
-        "tools, a list of either, or a function without arguments that makes one of these.",
+        description="Objects as `module:attribute`, importable from the folder of the settings file: a tool, a set of "
+        "tools, a list of either, or a function without arguments that returns one of these.",
     )
     utcp: tuple[str, ...] = Field(
-        default=(), description="Files of UTCP manuals; relative paths start at the folder of the settings."
+        default=(), description="Files of UTCP manuals. Relative paths start at the folder of the settings file."
     )
     open_timeout: Duration = Field(
-        default=30.0, description="How long an object may take to be made, and a set of tools to be opened and listed."
+        default=30.0,
+        description="How long a function may take to return its object, and a set of tools to open and list.",
     )
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if not self.objects and not self.utcp:
-            raise ValueError("name something under objects or utcp")
+            raise ValueError("give objects, utcp, or both")
         return self
 
     def build(self, name: str, directory: Path, *, watch: bool) -> FrameworkSource:
-        """The source; relative paths start at `directory`. Objects are not imported again, whatever `watch` says."""
+        """Build the source. Relative paths start at `directory`. `watch` has no effect: objects are imported once."""
         return FrameworkSource(
             name,
             objects=self.objects,
@@ -43,5 +44,5 @@ class FrameworkOptions(Frame):
         )
 
     def default_name(self) -> str:
-        """What the source is called when the settings do not say."""
+        """Return the name of a source that has none in the settings."""
         return "framework"

@@ -1,4 +1,4 @@
-"""Tools of smolagents: a table of inputs, and `forward` in a thread."""
+"""Tools of smolagents, which run in a thread, and its tool collections."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from typing import Any
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.frameworks.blocks import of_data, of_file, of_url
-from mcp_bridge.frameworks.shapes import Json, described, is_a, named
+from mcp_bridge.frameworks.common import Json, get_description, get_tool_name, is_a
+from mcp_bridge.frameworks.content_blocks import from_data, from_file, from_url
+from mcp_bridge.frameworks.toolboxes import Toolbox, Toolkit
 
 PACKAGE = "smolagents"
 _OBJECTS = frozenset(("image", "audio"))
-"""Types of values that no JSON can be."""
+"""Types whose values JSON cannot carry."""
 
 
-def fits(thing: object) -> bool:
-    """Whether this is a tool of smolagents."""
-    return is_a(thing, PACKAGE, "Tool")
+def build_entry(tool: Any) -> ToolEntry:
+    """Build the entry of a tool. Raises SourceError if it requires an image or audio, which JSON cannot carry."""
+    name = get_tool_name(tool, "smolagents")
+    return ToolEntry(name, get_description(tool), partial(_call, tool), _build_schema(name, tool.inputs))
 
 
-def entry_of(thing: object) -> ToolEntry:
-    """The tool. Raises SourceError for one that needs a picture or a sound."""
-    tool: Any = thing
-    name = named(tool, "smolagents")
-    return ToolEntry(name, described(tool), partial(_call, tool), _schema(name, tool.inputs))
+def build_toolbox(collection: Any) -> Toolbox:
+    """Build a toolbox over a tool collection."""
+    return Toolkit(lambda: collection.tools, build_entry)
 
 
-def _schema(name: str, inputs: Mapping[str, Any]) -> Json:
+def _build_schema(name: str, inputs: Mapping[str, Any]) -> Json:
     properties: Json = {}
     required: list[str] = []
-    for key, given in inputs.items():
-        optional = bool(given.get("nullable"))
-        kinds = given.get("type")
+    for key, item in inputs.items():
+        optional = bool(item.get("nullable"))
+        kinds = item.get("type")
         kinds = [kinds] if isinstance(kinds, str) else list(kinds or ())
         known = [kind for kind in kinds if kind not in _OBJECTS]
         if kinds and not known:
@@ -45,67 +45,67 @@ def _schema(name: str, inputs: Mapping[str, Any]) -> Json:
                 continue
             raise SourceError(
                 f"the smolagents tool '{name}' needs {kinds[0]} as '{key}', which no client can send. "
-                "Have it take a URL or a path instead"
+                "Change it to take a URL or a path"
             )
-        properties[key] = _property({**given, "type": known if len(known) != 1 else known[0]})
+        properties[key] = _convert_input({**item, "type": known if len(known) != 1 else known[0]})
         if not optional:
             required.append(key)
-    made: Json = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**made, "required": required} if required else made
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
 
 
-def _property(given: Mapping[str, Any]) -> Json:
-    """One input as JSON Schema: `any` is no type, `nullable` is one more; what else stands there stays."""
-    made = {key: _below(value) for key, value in given.items() if key not in ("type", "nullable")}
-    kinds = given.get("type")
+def _convert_input(item: Mapping[str, Any]) -> Json:
+    """Return one input as JSON Schema: `any` means no type, `nullable` adds null; other keys are copied."""
+    schema = {key: _convert_nested(value) for key, value in item.items() if key not in ("type", "nullable")}
+    kinds = item.get("type")
     kinds = [kinds] if isinstance(kinds, str) else list(kinds or ())
     if not kinds or "any" in kinds:
-        return made
-    if given.get("nullable"):
+        return schema
+    if item.get("nullable"):
         kinds = [*kinds, *(() if "null" in kinds else ("null",))]
-        if isinstance(made.get("enum"), list) and None not in made["enum"]:
-            made["enum"] = [*made["enum"], None]
-    return {"type": kinds[0] if len(kinds) == 1 else kinds, **made}
+        if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+            schema["enum"] = [*schema["enum"], None]
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, **schema}
 
 
-def _below(value: Any) -> Any:
-    """The same for the schemas inside, such as `items`."""
+def _convert_nested(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return _property(value) if "type" in value or "nullable" in value else {k: _below(v) for k, v in value.items()}
-    return [_below(item) for item in value] if isinstance(value, list) else value
+        return (
+            _convert_input(value)
+            if "type" in value or "nullable" in value
+            else {k: _convert_nested(v) for k, v in value.items()}
+        )
+    return [_convert_nested(item) for item in value] if isinstance(value, list) else value
 
 
 def _call(tool: Any, data: Json) -> Any:
-    return _read(tool(**(data or {})), str(tool.output_type))
+    return _convert_answer(tool(**(data or {})), str(tool.output_type))
 
 
-def _read(answer: Any, kind: str) -> Any:
-    """Pictures and sounds as content; anything else as it is."""
+def _convert_answer(answer: Any, kind: str) -> Any:
     if is_a(answer, PACKAGE, "AgentImage"):
-        return _picture(answer.to_raw())
+        return _encode_image(answer.to_raw())
     if is_a(answer, PACKAGE, "AgentAudio"):
-        return _file(answer.to_string())
+        return _convert_file(answer.to_string())
     if is_a(answer, PACKAGE, "AgentType"):
         return answer.to_raw()
     if is_a(answer, "PIL", "Image"):
-        return _picture(answer)
+        return _encode_image(answer)
     if kind in _OBJECTS and isinstance(answer, bytes):
-        return of_data(answer)
+        return from_data(answer)
     if kind in _OBJECTS and isinstance(answer, str | Path):
-        return _file(answer)
-    if kind in _OBJECTS and answer is not None:  # arrays, which smolagents itself knows how to write down
+        return _convert_file(answer)
+    if kind in _OBJECTS and answer is not None:  # arrays, which smolagents can encode
         wrapped = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(answer, kind)
-        return wrapped if wrapped is answer else _read(wrapped, kind)
+        return wrapped if wrapped is answer else _convert_answer(wrapped, kind)
     return answer
 
 
-def _picture(image: Any) -> Content:
-    """A picture of PIL as PNG."""
+def _encode_image(image: Any) -> Content:
     written = io.BytesIO()
     image.save(written, format="png")
-    return of_data(written.getvalue(), "image/png")
+    return from_data(written.getvalue(), "image/png")
 
 
-def _file(place: str | Path) -> Content:
-    """A file, or the link to one."""
-    return of_url(str(place)) if "://" in str(place) or str(place).startswith("data:") else of_file(place)
+def _convert_file(place: str | Path) -> Content:
+    return from_url(str(place)) if "://" in str(place) or str(place).startswith("data:") else from_file(place)

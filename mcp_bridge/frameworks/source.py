@@ -1,4 +1,4 @@
-"""FrameworkSource: finds the objects that the settings name, opens those with a life, and publishes their tools."""
+"""FrameworkSource: publishes the tools of the objects and UTCP manuals that the settings name."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from pathlib import Path
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.frameworks.finding import Finds, distinct, unknown
-from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, served
+from mcp_bridge.frameworks.discovery import DiscoveredTools, describe_unknown, remove_duplicates
 from mcp_bridge.frameworks.references import is_factory, made_by, resolve
+from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
 from mcp_bridge.runtime.third_party import described
 
 
 class FrameworkSource:
-    """Tools of LangChain, pydantic-ai, FastMCP and others, as they are.
+    """Tools of LangChain, pydantic-ai, FastMCP and others, without changes to them.
 
-    `objects` are references as `module:attribute`, importable from `directory`, to tools, sets of tools, lists of
-    either, and functions without arguments that make one of these. `utcp` are the files of UTCP manuals. What may take
-    longer than `open_timeout` seconds to be made, opened or listed is given up (None: it may take as long as it likes).
+    Args:
+        objects: References as `module:attribute`, importable from `directory`, to tools, sets of tools, lists of
+            either, and functions without arguments that make one of these.
+        utcp: Files of UTCP manuals.
+        open_timeout: Seconds that an object may take to be made, or opened and listed; None means no limit.
     """
 
     def __init__(
@@ -30,59 +32,53 @@ class FrameworkSource:
         objects: Sequence[str] = (),
         utcp: Sequence[Path] = (),
         directory: Path | None = None,
-        open_timeout: float | None = PATIENCE,
+        open_timeout: float | None = OPEN_TIMEOUT,
     ) -> None:
         self.name = name
         self._objects = tuple(objects)
         self._utcp = tuple(utcp)
         self._directory = (directory or Path.cwd()).resolve()
-        self._patience = open_timeout
+        self._open_timeout = open_timeout
 
     async def run(self, publish: Publish) -> None:
-        """Publish what is found, and again after every change. Raises SourceError when nothing can be had."""
-        finds = await self._find()
-        await served(finds.boxes, self._patience, partial(_offer, finds), publish)
+        """Publish the tools, and again after every change. Raises SourceError if there are none."""
+        discovered = await self._discover()
+        await publish_toolboxes(discovered.toolboxes, self._open_timeout, partial(_make_offer, discovered), publish)
 
-    async def _find(self) -> Finds:
-        finds = Finds()
+    async def _discover(self) -> DiscoveredTools:
+        discovered = DiscoveredTools()
         for reference in self._objects:
             try:
-                await self._take(finds, reference)
+                await self._add_object(discovered, reference)
             except SourceError as error:
-                finds.problems.append(_at(reference, str(error)))
+                text = str(error)
+                discovered.problems.append(text if reference in text else f"'{reference}': {text}")
         for path in self._utcp:
-            self._read(finds, path)
-        return finds
+            _add_manual(discovered, path)
+        return discovered
 
-    async def _take(self, finds: Finds, reference: str) -> None:
+    async def _add_object(self, discovered: DiscoveredTools, reference: str) -> None:
         thing = resolve(reference, self._directory)
-        if finds.add(reference, thing):
+        if discovered.add(reference, thing):
             return
         if is_factory(thing):
-            made = await made_by(thing, reference, self._patience)
-            if not finds.add(reference, made):
-                finds.problems.append(unknown(f"{reference}()", made))
-            return
-        finds.problems.append(unknown(reference, thing))
-
-    def _read(self, finds: Finds, path: Path) -> None:
-        from mcp_bridge.frameworks.utcp import read_manual
-
-        try:
-            manual = read_manual(path)
-        except Exception as error:
-            text = str(error) if isinstance(error, SourceError) else described(error)
-            finds.problems.append(text if str(path) in text else f"{path}: {text}")
-            return
-        if not finds.add(str(path), manual):
-            finds.problems.append(unknown(str(path), manual))
+            thing = await made_by(thing, reference, self._open_timeout)
+            if discovered.add(reference, thing):
+                return
+            reference = f"{reference}()"
+        discovered.problems.append(describe_unknown(reference, thing))
 
 
-def _offer(finds: Finds, keeper: Keeper) -> Offer:
-    """All of it, as it is now; of two tools of one name, the first."""
-    tools, doubles = distinct([*finds.tools, *keeper.tools])
-    return Offer(tools=tools, problems=[*finds.problems, *keeper.problems, *doubles])
+def _add_manual(discovered: DiscoveredTools, path: Path) -> None:
+    from mcp_bridge.frameworks.utcp.manual import read_manual
+
+    try:
+        discovered.add(str(path), read_manual(path))
+    except Exception as error:
+        text = str(error) if isinstance(error, SourceError) else described(error)
+        discovered.problems.append(text if str(path) in text else f"{path}: {text}")
 
 
-def _at(reference: str, problem: str) -> str:
-    return problem if reference in problem else f"'{reference}': {problem}"
+def _make_offer(discovered: DiscoveredTools, opened: OpenToolboxes) -> Offer:
+    tools, duplicates = remove_duplicates([*discovered.tools, *opened.tools])
+    return Offer(tools=tools, problems=[*discovered.problems, *opened.problems, *duplicates])

@@ -1,7 +1,7 @@
 """References to environment variables in the settings: `${NAME}` and `${NAME:-default}`.
 
-A default is taken when the variable is unset or empty, and ends at the first `}`. `$${` is a literal `${`. Only
-values are expanded, never keys, and what came out is never expanded again.
+The default is used if the variable is unset or empty, and ends at the first `}`. `$${` is a literal `${`. References
+are replaced in values, not in keys, and not in the text that replaces another reference.
 """
 
 from __future__ import annotations
@@ -19,62 +19,61 @@ from mcp_bridge.documents.value_text import SENSITIVE, is_text
 _REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
 
 _PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
-"""Variables that every process has and that are in every path: not secrets, or no log could be read."""
-_HOLDERS = ("sources", "state")
-"""The parts of the settings that may hold secrets; the others say what clients are told, or limits and addresses."""
+"""Variables that every process has. They are not secrets: redacting them would make logs unreadable."""
+_SECRET_SECTIONS = ("sources", "state")
+"""The sections that may contain secrets. The others describe the server, its limits and its addresses."""
 _FRAME = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
-"""Keys of a source that are not its own: they say what its tools are called."""
-_WORD, _NUMBER = 8, 6
-"""A value of fewer letters alone, or digits alone, is an ordinary word or number, such as `user` or `8080`."""
+"""Keys of a source that all types have. They name and select tools, and contain no secrets."""
+_MAX_WORD, _MAX_NUMBER = 7, 5
+"""A value of so many letters, or digits, is an ordinary word or number, such as `user` or `8080`, and not a secret."""
 
 
 def expand(document: Document, environ: Mapping[str, str]) -> Document:
-    """The document with its references replaced.
+    """Replace the references of a document.
 
-    `secrets` of the answer holds the values that came from `environ` (none of them empty), `hidden` their places;
-    `told` the secrets that clients may see: ordinary words, and what stands only where it is for clients to see,
-    both only of variables that are not named as secrets are.
+    The new document's `secrets` are the values from `environ`, and `hidden` their places. `told` are those of the
+    secrets that clients may see, because the name of their variable is not that of a secret, and the value is an
+    ordinary word or appears only in settings that clients see.
 
-    Raises ConfigError that names every variable that is not set, and no value.
+    Raises ConfigError that names every variable that is not set, without values.
     """
     expansion = _Expansion(document=document, environ=environ)
-    data = {key: expansion.value(item, (key,)) for key, item in document.data.items()}
+    data = {key: expansion.replace_all(item, (key,)) for key, item in document.data.items()}
     if expansion.errors:
         raise combined(expansion.errors)
     hidden = document.hidden | expansion.hidden
     secrets = document.secrets | expansion.secrets
-    told = document.told | (expansion.secrets - expansion.kept)
+    told = document.told | (expansion.secrets - expansion.withheld)
     return replace(document, data=data, hidden=hidden, secrets=secrets, told=told)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Expansion:
-    """One walk over the data, and what it gathers."""
+    """The state of one walk over the data."""
 
     document: Document
     environ: Mapping[str, str]
     errors: list[ConfigError] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
-    kept: set[str] = field(default_factory=set)
+    withheld: set[str] = field(default_factory=set)
     hidden: set[Place] = field(default_factory=set)
 
-    def value(self, value: Any, place: Place) -> Any:
-        """A copy of the value with its references replaced."""
+    def replace_all(self, value: Any, place: Place) -> Any:
         if isinstance(value, dict):
-            return {key: self.value(item, (*place, key)) for key, item in value.items()}
+            return {key: self.replace_all(item, (*place, key)) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.value(item, (*place, index)) for index, item in enumerate(value)]
+            return [self.replace_all(item, (*place, index)) for index, item in enumerate(value)]
         if isinstance(value, str) and "${" in value:
-            return _REFERENCE.sub(lambda match: self._replaced(match, place), value)
+            return _REFERENCE.sub(lambda match: self._replace(match, place), value)
         return value
 
-    def _replaced(self, match: re.Match[str], place: Place) -> str:
+    def _replace(self, match: re.Match[str], place: Place) -> str:
         name, default = match["name"], match["default"]
         if match["literal"]:
             return "${"
         if name is None:
-            hint = "Write ${NAME} or ${NAME:-default}; for a literal '${' write '$${'."
-            return self._fail(place, "a '${' that is not a reference to a variable", hint)
+            hint = "Write ${NAME} or ${NAME:-default}, or '$${' for a literal '${'."
+            return self._fail(place, "'${' does not begin a valid reference to a variable", hint)
         found = self.environ.get(name)
         if found is None and default is None:
             hint = f"Set it, or give a default: ${{{name}:-default}}."
@@ -82,12 +81,12 @@ class _Expansion:
         if not found:
             return default or ""
         if not is_text(found):
-            return self._fail(place, f"the environment variable {name} is not UTF-8 text", "Set it anew.")
+            return self._fail(place, f"the environment variable {name} is not UTF-8 text", "Set it to UTF-8 text.")
         if name not in _PUBLIC:
             self.secrets.add(found)
             self.hidden.add(place)
             if _names_secret(name) or not (_is_for_clients(place) or _is_common(found)):
-                self.kept.add(found)
+                self.withheld.add(found)
         return found
 
     def _fail(self, place: Place, problem: str, hint: str) -> str:
@@ -97,19 +96,19 @@ class _Expansion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A variable that settings refer to; where all references have a default, the first of these."""
+    """A variable that settings refer to. `default` is the first default, if all references have one."""
 
     name: str
     default: str | None = None
 
     @property
     def secret(self) -> bool:
-        """Whether it is named as secrets are."""
+        """Whether its name is that of a secret."""
         return _names_secret(self.name)
 
 
 def variables(document: Document) -> tuple[Variable, ...]:
-    """The variables that a document refers to, each once, in its order; those that every process has left out."""
+    """List the variables that a document refers to, in its order, without those that every process has."""
     found: dict[str, Variable] = {}
     for _, value in walk(document.data):
         for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():
@@ -126,8 +125,8 @@ def _names_secret(variable: str) -> bool:
 
 
 def _is_for_clients(place: Place) -> bool:
-    return place[0] not in _HOLDERS or (place[0] == "sources" and len(place) > 2 and place[2] in _FRAME)
+    return place[0] not in _SECRET_SECTIONS or (place[0] == "sources" and len(place) > 2 and place[2] in _FRAME)
 
 
 def _is_common(value: str) -> bool:
-    return (value.isalpha() and len(value) < _WORD) or (value.isdecimal() and len(value) < _NUMBER)
+    return (value.isalpha() and len(value) <= _MAX_WORD) or (value.isdecimal() and len(value) <= _MAX_NUMBER)

@@ -1,6 +1,6 @@
-"""From a settings file to checked settings.
+"""Loads settings from a file or a document.
 
-pydantic is imported with model.py inside the functions, so that importing this room stays cheap.
+The functions import model.py late, because it imports pydantic.
 """
 
 from __future__ import annotations
@@ -22,50 +22,49 @@ M = TypeVar("M", bound="BaseModel")
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Settings:
-    """The settings in a file, with `${NAME}` taken from `environ`.
-
-    Raises ConfigError that lists everything that is wrong.
-    """
+    """Load the settings of a file, with `${NAME}` from `environ`. Raises one ConfigError that lists all problems."""
     return parse(read(path), environ)
 
 
 def parse(document: Document, environ: Mapping[str, str]) -> Settings:
-    """The settings in a document, with `${NAME}` taken from `environ`; a mount plan of Amplifier is one source.
+    """Parse the settings of a document, with `${NAME}` from `environ`. A mount plan of Amplifier becomes one source.
 
-    Raises ConfigError that lists everything that is wrong.
+    Raises one ConfigError that lists all problems.
     """
     from mcp_bridge.settings.model import Origin, Settings, validate
 
     document = expand(document, environ)
     sources = document.data.get("sources")
-    data = {key: value for key, value in document.data.items() if key != "$schema"}  # an editor's, in JSON
-    if _is_plan(data):
-        options = {"git": data.pop("git")} if "git" in data else {}  # Amplifier has no such key
+    data = {key: value for key, value in document.data.items() if key != "$schema"}  # for editors, in JSON
+    if _is_mount_plan(data):
+        options = {"git": data.pop("git")} if "git" in data else {}  # not a key of Amplifier
         options["plan"] = data
         plan = {"type": "amplifier", "options": options, "origin": Origin(document=document, where=())}
         return validate(Settings, {"sources": [plan]}, document, Report(document=document, model=Settings))
     if isinstance(sources, list):
-        data["sources"] = [_source(source, document, index) for index, source in enumerate(sources)]
+        data["sources"] = [_split_source(source, document, index) for index, source in enumerate(sources)]
     return validate(Settings, data, document, Report(document=document, model=Settings))
 
 
 def options(model_class: type[M], source: SourceSettings) -> M:
-    """The options of a source, checked by the model of its type.
+    """Validate the options of a source with the model of its type.
 
-    Unknown keys are errors, in nested models too, unless the config of the model says `extra` itself.
-    A key of the frame (`name`, `prefix`, `tags` ...) never reaches the options: no model may use these names.
+    Unknown keys are errors, also in nested models, unless the config of the model sets `extra`. Keys of every source
+    (`name`, `prefix`, `tags` ...) never reach the model, so it cannot have fields of these names.
 
-    Raises ConfigError that lists everything that is wrong, at the file and line of the source.
+    Raises one ConfigError that lists all problems, with file and line.
     """
     from mcp_bridge.settings.model import Origin, validate
 
     origin = source.origin or Origin(document=Document(path="", data=dict(source.options)), where=())
-    report = Report(document=origin.document, model=model_class, base=origin.where, also_known=sorted(_frame_keys()))
+    report = Report(
+        document=origin.document, model=model_class, base=origin.where, also_known=sorted(_list_common_keys())
+    )
     return validate(model_class, source.options, origin.document, report)
 
 
-def _is_plan(data: Mapping[str, Any]) -> bool:
-    """Whether a file is a mount plan as it is: no key of ours, and a session or a list of modules."""
+def _is_mount_plan(data: Mapping[str, Any]) -> bool:
+    """Return whether a file is a mount plan: it has a session or a list of modules, and no `sources`."""
     lists = [data[key] for key in ("providers", "tools", "hooks") if isinstance(data.get(key), list)]
     modules = any(isinstance(one, dict) and "module" in one for modules in lists for one in modules)
     session = data.get("session")
@@ -73,20 +72,20 @@ def _is_plan(data: Mapping[str, Any]) -> bool:
     return "sources" not in data and (loop or modules)
 
 
-def _source(source: Any, document: Document, index: int) -> Any:
-    """The keys of the frame as they are, the others as `options`."""
+def _split_source(source: Any, document: Document, index: int) -> Any:
+    """Move the keys that are not common to all sources to `options`."""
     from mcp_bridge.settings.model import Origin
 
     if not isinstance(source, dict):
         return source
-    known = _frame_keys()
-    framed = {key: value for key, value in source.items() if key in known}
+    known = _list_common_keys()
+    common = {key: value for key, value in source.items() if key in known}
     rest = {key: value for key, value in source.items() if key not in known}
-    return {**framed, "options": rest, "origin": Origin(document=document, where=("sources", index))}
+    return {**common, "options": rest, "origin": Origin(document=document, where=("sources", index))}
 
 
-def _frame_keys() -> set[str]:
-    """The keys that every source may have, whatever its type."""
+def _list_common_keys() -> set[str]:
+    """List the keys that a source of any type may have."""
     from mcp_bridge.settings.model import SourceSettings
 
     return set(SourceSettings.model_fields) - {"options", "origin"}

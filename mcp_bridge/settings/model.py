@@ -1,7 +1,7 @@
-"""The settings file as pydantic models; the descriptions are the settings reference.
+"""The settings file as pydantic models. Their descriptions are the reference in docs/settings.md.
 
-This file, `sections` and `values` alone import pydantic, and are imported late: pydantic is most of the cost of reading
-settings.
+Only this file, `schema`, `sections` and `values` import pydantic. They are imported late, because importing pydantic is
+most of the time of reading settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic.json_schema import SkipJsonSchema, models_json_schema
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from mcp_bridge.contracts.errors import ConfigError
@@ -42,90 +42,109 @@ from mcp_bridge.settings.values import Duration, Size, Whole
 
 M = TypeVar("M", bound=BaseModel)
 _WORKING_DIRS = ("cwd", "roots")
-"""Values of `working_dir` that are no paths; `./cwd` is a folder."""
+"""Values of `working_dir` that are not paths. A folder of this name is written `./cwd`."""
 
 
-def _mode(value: Any) -> Any:
+def _parse_mode(value: Any) -> Any:
     return {"mode": value} if isinstance(value, str) else value
 
 
-def _clients(value: Any) -> Any:
+def _parse_clients(value: Any) -> Any:
     if isinstance(value, str):
         return {"clients": [value]}
     return {"clients": value} if isinstance(value, list) else value
 
 
-def _or_clients(schema: dict[str, Any]) -> None:
+def _add_clients_schema(schema: dict[str, Any]) -> None:
     client = {"type": "string", "enum": list(get_args(ClientName))}
     schema["anyOf"] = [*schema["anyOf"], client, {"type": "array", "items": client}]
 
 
-def _or_its_mode(schema: dict[str, Any]) -> None:
+def _add_mode_schema(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [*schema["anyOf"], {"enum": ["none", "process"]}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a part of the settings was written, for errors that are found later."""
+    """The place of a part of the settings in its file, for errors that are found later."""
 
     document: Document
     where: Place
 
 
 class IsolationSettings(Frame):
-    """Where the tools of a source run, and what they may take there."""
+    """Where the tools of a source run, and which resources they may use."""
 
     mode: Literal["none", "process"] = Field(
-        default="process", description="`process`: in workers of their own; `none`: in the bridge's process."
+        default="process",
+        description="`process`: tools run in worker processes. `none`: they run in the process of the server.",
     )
     tools: tuple[str, ...] = Field(
-        default=(), description="Patterns (`*`, `?`) of the names of tools that run there; none means the whole source."
+        default=(),
+        description="Patterns (`*`, `?`) of the names of tools to isolate. None means all tools of the source.",
     )
     workers: Whole = Field(
-        default=4, ge=1, le=256, description="The most workers; each has one call at a time, more calls wait."
+        default=4,
+        ge=1,
+        le=256,
+        description="The maximum number of workers. Each runs one call at a time; other calls wait.",
     )
-    memory: Size = Field(default=2 * 1024**3, description="The memory (address space) of one worker.")
+    memory: Size = Field(
+        default=2 * 1024**3,
+        description="The maximum memory (address space) of a worker, in bytes or as text such as `2 GiB`.",
+    )
     cpu: Duration | None = Field(
-        default=None, description="How long one call may compute; none means as long as it may last."
+        default=None, description="How much CPU time a call may use. None means no limit besides its timeout."
     )
-    files: Whole = Field(default=256, ge=16, le=1_000_000, description="The most files open at once in one worker.")
-    file_size: Size = Field(default=100 * 1024**2, description="The largest file that a worker may write.")
+    files: Whole = Field(default=256, ge=16, le=1_000_000, description="The maximum number of open files in a worker.")
+    file_size: Size = Field(default=100 * 1024**2, description="The maximum size of a file that a worker writes.")
     env: tuple[str, ...] = Field(
-        default=(), description="Environment variables that workers get besides PATH, HOME, LANG and their like."
+        default=(),
+        description="Names of environment variables for workers, in addition to PATH, HOME, LANG and similar ones.",
     )
     sandbox: Literal["bubblewrap"] | None = Field(
-        default=None, description="`bubblewrap`: workers see the system and the settings' folder alone, read-only."
+        default=None, description="`bubblewrap`: workers can only read the system and the folder of the settings file."
     )
-    network: bool = Field(default=False, description="Let sandboxed workers reach the network.")
-    read: tuple[str, ...] = Field(default=(), description="Other paths that sandboxed workers may read.")
+    network: bool = Field(default=False, description="Allow sandboxed workers to use the network.")
+    read: tuple[str, ...] = Field(default=(), description="More paths that sandboxed workers may read.")
     write: tuple[str, ...] = Field(default=(), description="Paths that sandboxed workers may write to.")
 
 
 class SourceSettings(Frame):
-    """One place where tools come from."""
+    """A source of tools."""
 
-    type: str = Field(min_length=1, description="The type of the source, such as `python`; it decides the options.")
+    type: str = Field(min_length=1, description="The type of the source, such as `python`. It determines the options.")
     name: str | None = Field(default=None, min_length=1, description="The name of the source in logs and errors.")
-    prefix: str | None = Field(default=None, description="Put before the name of each tool, joined by two underscores.")
-    alias: dict[str, str] = Field(default={}, description="Published names of tools: tool name to published name.")
+    prefix: str | None = Field(
+        default=None, description="A prefix for the name of each tool, joined by two underscores."
+    )
+    alias: dict[str, str] = Field(
+        default={}, description="New names for tools: a mapping of the original name to the published name."
+    )
     include: tuple[str, ...] = Field(
-        default=(), description="Patterns (`*`, `?`) of the names of tools to publish; none means all."
+        default=(), description="Patterns (`*`, `?`) of the names of tools to publish. None means all tools."
     )
     exclude: tuple[str, ...] = Field(
-        default=(), description="Patterns (`*`, `?`) of the names of tools to leave out; they win over `include`."
+        default=(),
+        description="Patterns (`*`, `?`) of the names of tools not to publish. They take precedence over `include`.",
     )
-    tags: tuple[str, ...] = Field(default=(), description="Publish only tools with one of these tags; none means all.")
-    match_all_tags: bool = Field(default=False, description="Publish only tools that have all of `tags`.")
-    isolation: Annotated[IsolationSettings, BeforeValidator(_mode)] | None = Field(
+    tags: tuple[str, ...] = Field(
+        default=(), description="Publish only tools with at least one of these tags. None means all tools."
+    )
+    match_all_tags: bool = Field(default=False, description="Publish only tools that have all of the `tags`.")
+    isolation: Annotated[IsolationSettings, BeforeValidator(_parse_mode)] | None = Field(
         default=None,
-        description="`process`: run its tools in processes of their own; or how, in detail.",
-        json_schema_extra=_or_its_mode,
+        description="`process` runs the tools in worker processes, `none` in the process of the server; a mapping "
+        "sets details.",
+        json_schema_extra=_add_mode_schema,
     )
     options: SkipJsonSchema[dict[str, Any]] = Field(
-        default={}, repr=False, description="The other keys: the raw options of this type, see `options()`."
+        default={},
+        repr=False,
+        description="The other keys, which are the options of the type, not validated. See `options()`.",
     )
     origin: SkipJsonSchema[InstanceOf[Origin] | None] = Field(
-        default=None, repr=False, exclude=True, description="Where this source was written."
+        default=None, repr=False, exclude=True, description="The place of the source in the settings file."
     )
 
 
@@ -134,119 +153,122 @@ class Settings(Frame):
 
     name: str = Field(default="mcp-bridge", min_length=1, description="The name that clients see.")
     version: str | None = Field(
-        default=None, description="The version that clients see; none means that of mcp-bridge."
+        default=None, description="The version that clients see. None means the version of mcp-bridge."
     )
-    title: str | None = Field(default=None, description="The name that people see in clients.")
-    instructions: str | None = Field(default=None, description="What a model should know about these tools as a whole.")
-    sources: tuple[SourceSettings, ...] = Field(default=(), description="Where tools come from, one entry each.")
-    limits: LimitSettings = Field(default=LimitSettings(), description="How much calls may take.")
-    http: HttpSettings = Field(default=HttpSettings(), description="Where the HTTP endpoint listens.")
+    title: str | None = Field(default=None, description="The name that clients display to users.")
+    instructions: str | None = Field(
+        default=None, description="Instructions for the model about the tools of this server as a whole."
+    )
+    sources: tuple[SourceSettings, ...] = Field(default=(), description="The sources of tools.")
+    limits: LimitSettings = Field(default=LimitSettings(), description="Limits for calls.")
+    http: HttpSettings = Field(default=HttpSettings(), description="The HTTP endpoint.")
     processes: ProcessSettings = Field(
-        default=ProcessSettings(), description="What becomes of processes that tools start."
+        default=ProcessSettings(), description="How processes that tools have started are ended."
     )
-    state: StateSettings = Field(default=StateSettings(), description="What outlives a call.")
-    approvals: ApprovalSettings = Field(
-        default=ApprovalSettings(), description="How people decide about calls that hooks ask about."
-    )
-    dialect: Annotated[DialectSettings, BeforeValidator(_clients)] | None = Field(
+    state: StateSettings = Field(default=StateSettings(), description="State that is kept between calls.")
+    approvals: ApprovalSettings = Field(default=ApprovalSettings(), description="How users approve calls.")
+    dialect: Annotated[DialectSettings, BeforeValidator(_parse_clients)] | None = Field(
         default=None,
-        description="How tools are told to clients: as these need it (the name of one, or a list), or in detail.",
-        json_schema_extra=_or_clients,
+        description="Changes to tool definitions for clients that need them: the name of a client, a list of names, "
+        "or a mapping that sets details.",
+        json_schema_extra=_add_clients_schema,
     )
     working_dir: str | None = Field(
         default=None,
         min_length=1,
-        description="The folder that Amplifier modules work in: a path, `cwd` (the folder that the process was started "
-        "in) or `roots` (the first root of each client). None means the folder of the settings.",
+        description="The working directory of Amplifier modules: a path, `cwd` (the folder in which the server was "
+        "started) or `roots` (the first root of each client). None means the folder of the settings file.",
     )
     event_loop: Literal["asyncio", "uvloop"] = Field(
         default="asyncio",
-        description="The event loop that `serve` runs on. `uvloop` (the extra `uvloop`) may take less CPU per call, "
-        "but can break tools that run programs, and disable hooks that do.",
+        description="The event loop of `serve`. `uvloop` (needs the extra `uvloop`) may use less CPU per call, but can "
+        "break tools that run programs, and disables hooks that do.",
     )
     expose_errors: bool = Field(
-        default=False, description="Show unexpected errors of tools to clients instead of a reference alone."
+        default=False,
+        description="Show the text of unexpected errors of tools to clients. By default they get only a reference to "
+        "the log.",
     )
     reload: bool = Field(
-        default=False, description="Import edited files of a source again, and tell connected clients."
+        default=False, description="Import files of a source again after an edit, and notify connected clients."
     )
 
     _directory: Path = PrivateAttr(default_factory=Path)
     _document: Document | None = PrivateAttr(default=None)
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
-    _told: frozenset[str] = PrivateAttr(default=frozenset())
+    _public: frozenset[str] = PrivateAttr(default=frozenset())
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep what came with the document that is given as validation context."""
+        """Store file and secrets of the document, which is the validation context."""
         if isinstance(context, Document):
             self._document = context
-            self._directory = _directory_of(context)
-            self._secrets, self._told = context.secrets, context.told
+            self._directory = _get_directory(context)
+            self._secrets, self._public = context.secrets, context.told
         self._secrets |= {key.get_secret_value() for key in self.state.keys}
 
     @field_validator("working_dir")
     @classmethod
-    def _check_folder(cls, value: str | None, info: ValidationInfo) -> str | None:
-        directory = _directory_of(info.context) if isinstance(info.context, Document) else Path()
-        if value not in (None, *_WORKING_DIRS) and not os.path.isdir(_below(directory, value)):
-            raise ValueError(f"expected a folder that exists, or one of {', '.join(_WORKING_DIRS)}")
+    def _check_working_dir(cls, value: str | None, info: ValidationInfo) -> str | None:
+        directory = _get_directory(info.context) if isinstance(info.context, Document) else Path()
+        if value not in (None, *_WORKING_DIRS) and not os.path.isdir(_resolve_path(directory, value)):
+            raise ValueError(f"expected an existing folder, or one of {', '.join(_WORKING_DIRS)}")
         return value
 
     def located(self, error: ConfigError, *where: str) -> ConfigError:
-        """The error with the file, and the line of the key that it is about."""
+        """Add the file, and the line of a key, to an error."""
         return error if self._document is None else self._document.error(where, error.problem, error.hint)
 
     @property
     def directory(self) -> Path:
-        """The folder of the settings file: relative paths in it start there."""
+        """The folder of the settings file, where its relative paths start."""
         return self._directory
 
     @property
     def working_directory(self) -> Path:
-        """The folder that tools work in; with `roots`, that of clients which have none."""
+        """The folder in which tools work; with `roots`, that for clients without roots."""
         if self.working_dir == "cwd":
             return Path.cwd()
         if self.working_dir is None or self.uses_roots:
             return self.directory.resolve()
-        return _below(self.directory, self.working_dir).resolve()
+        return _resolve_path(self.directory, self.working_dir).resolve()
 
     @property
     def uses_roots(self) -> bool:
-        """Whether clients are asked for the folder that their tools work in."""
+        """Whether the working directory is the first root of each client."""
         return self.working_dir == "roots"
 
     @property
     def path(self) -> Path:
-        """The settings file; their folder where they come from none."""
-        named = self._document.path if self._document is not None else ""
-        return Path(named).resolve() if named else self._directory.resolve()
+        """The settings file, or its folder if the settings are not from a file."""
+        path = self._document.path if self._document is not None else ""
+        return Path(path).resolve() if path else self._directory.resolve()
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The keys, and the values that came from the environment, none of them empty: not for logs."""
+        """The keys of `state`, and the values from the environment. They must not appear in logs."""
         return self._secrets
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Those of the secrets that are not for clients either: see `environment.expand`."""
-        return self._secrets - (self._told - {key.get_secret_value() for key in self.state.keys})
+        """The secrets that must not reach clients either. See `environment.expand`."""
+        return self._secrets - (self._public - {key.get_secret_value() for key in self.state.keys})
 
 
-def _directory_of(document: Document) -> Path:
+def _get_directory(document: Document) -> Path:
     return Path(document.path).absolute().parent if document.path else Path.cwd()
 
 
-def _below(directory: Path, path: str) -> Path:
-    """A path of the settings, where `~` is the user's home."""
+def _resolve_path(directory: Path, path: str) -> Path:
+    """Return a path of the settings, in which `~` is the home directory."""
     return directory / os.path.expanduser(path)
 
 
 def validate(
     model: type[M], data: Any, document: Document, report: Callable[[Sequence[ErrorDetails]], ConfigError]
 ) -> M:
-    """An instance of `model`. Unknown keys are errors, in nested models too, unless its config has `extra`.
+    """Validate data. Unknown keys are errors, also in nested models, unless the config of the model has `extra`.
 
-    Raises what `report` makes of pydantic's errors, without their text, which may hold secrets.
+    Raises the error that `report` makes, and hides pydantic's own, whose text may contain secrets.
     """
     extra: Literal["forbid"] | None = None if "extra" in model.model_config else "forbid"
     try:
@@ -254,10 +276,3 @@ def validate(
     except ValidationError as error:
         found = error.errors(include_url=False)
     raise report(found)
-
-
-def schemas(models: Sequence[type[BaseModel]]) -> tuple[list[str], dict[str, Any]]:
-    """The name of each model's JSON Schema, and all definitions by name."""
-    mapping, shared = models_json_schema([(model, "validation") for model in models])
-    names = [mapping[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
-    return names, shared["$defs"]

@@ -1,8 +1,9 @@
-"""What pydantic found, in plain words: file, line, place, what was found, what is expected."""
+"""Converts errors of pydantic to problems with file, line, key path, what was expected, and what was found."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -46,15 +47,15 @@ _EXPECTED = {
     "string_pattern_mismatch": "text that matches {pattern}",
     "too_short": "{min_length} or more entries",
     "too_long": "{max_length} or fewer entries",
-    "short_key": "keys of 32 or more bytes (python3 -c 'import secrets; print(secrets.token_urlsafe(32))' makes one)",
+    "short_key": "keys of 32 or more bytes (make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Tells the errors of one validation: of `model`, whose data stands at `base` of the document.
+    """Reports the errors of validating `model` with the data at `base` of the document.
 
-    `also_known` are keys that are right at `base` besides those of the model.
+    `also_known` are valid keys at `base` that the model does not have.
     """
 
     document: Document
@@ -63,36 +64,36 @@ class Report:
     also_known: Sequence[str] = ()
 
     def __call__(self, errors: Sequence[ErrorDetails]) -> ConfigError:
-        """One error that tells all of them, in the order of the file."""
-        told = {str(error): error for error in map(self._told, errors)}
-        return combined(sorted(told.values(), key=lambda error: error.line or 0))
+        """Combine all errors into one, in the order of the file."""
+        problems = {str(error): error for error in map(self._convert, errors)}
+        return combined(sorted(problems.values(), key=lambda error: error.line or 0))
 
-    def _told(self, error: ErrorDetails) -> ConfigError:
-        where = self._where(error)
+    def _convert(self, error: ErrorDetails) -> ConfigError:
+        where = self._find_place(error)
         if error["type"] == "extra_forbidden":
-            problem, hint = self._unknown(where)
+            problem, hint = self._describe_unknown_key(where)
         elif error["type"] == "missing":
             problem, hint = "this key is required", "Add it."
         else:
             hidden = is_hidden(self.document, where)
-            problem, hint = _expectation(error, self.document, hidden=hidden), ""
+            problem, hint = _describe_value(error, self.document, hidden=hidden), ""
         return self.document.error(where, problem, hint)
 
-    def _where(self, error: ErrorDetails) -> Place:
-        """The steps of pydantic's `loc` that are written in the file; names of union members are not."""
+    def _find_place(self, error: ErrorDetails) -> Place:
+        """Return the steps of pydantic's `loc` that exist in the file, without the names of union members."""
         value: Any = self.document.data
         for step in self.base:
             value = value[step]
         where: list[Step] = [*self.base]
         for step in error["loc"]:
-            if _has(value, step):
+            if _has_step(value, step):
                 value = value[step]
                 where.append(step)
         if error["type"] == "missing":
             where.append(error["loc"][-1])
         return tuple(where)
 
-    def _unknown(self, where: Place) -> tuple[str, str]:
+    def _describe_unknown_key(self, where: Place) -> tuple[str, str]:
         inside, key = where[len(self.base) : -1], str(where[-1])
         known = sorted({*known_keys(self.model, inside), *(() if inside else self.also_known)})
         problem = f"unknown key {shortened(key)}"
@@ -103,52 +104,51 @@ class Report:
 
 
 def known_keys(model: type[BaseModel], inside: Sequence[Step]) -> set[str]:
-    """The keys that may stand at a place of the model's data."""
+    """Return the valid keys at a place of the model's data."""
     models = [model]
     for step in inside:
         annotations = [
             info.annotation for one in models for name, info in one.model_fields.items() if step in (name, info.alias)
         ]
-        # Steps that are no field are indexes of lists and keys of mappings: the models stay.
-        models = [found for one in annotations for found in _models(one)] or models
+        # A step that is not a field is an index of a list or a key of a mapping: the models stay the same.
+        models = [found for one in annotations for found in _iter_models(one)] or models
     return {info.alias or name for one in models for name, info in one.model_fields.items()}
 
 
 def is_hidden(document: Document, where: Place) -> bool:
-    """Whether the value of a place may not be shown: from the environment, or under a name such as `token`."""
+    """Return whether a value must not appear in messages: it is from the environment, or has a key such as `token`."""
     if any(word in step.lower() for step in where if isinstance(step, str) for word in SENSITIVE):
         return True
     return any(place[: len(where)] == where for place in document.hidden)
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models anywhere in an annotation."""
+def _iter_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
         yield annotation
     for part in get_args(annotation):
-        yield from _models(part)
+        yield from _iter_models(part)
 
 
-def _has(value: Any, step: Step) -> bool:
+def _has_step(value: Any, step: Step) -> bool:
     if isinstance(value, dict):
         return step in value
     return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
 
 
-def _expectation(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
+def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
     value = error["input"]
-    is_kept_back = hidden and isinstance(value, str | int | float)
-    found = f"{kind(value)} (not shown)" if is_kept_back else shown(value)
+    found = f"{kind(value)} (not shown)" if hidden and isinstance(value, str | int | float) else shown(value)
     template = _EXPECTED.get(error["type"])
     if template:
         return f"expected {template.format(**error.get('ctx', {}))}, found {found}"
     message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
-    own = [value] if hidden and isinstance(value, str) else []
-    return f"{_redacted(message, document, own)}, found {found}"
+    message = re.sub(r"^Input should be( an?)? (valid )?", r"expected\1 ", message)
+    message = _redact(message, document, [value] if hidden and isinstance(value, str) else [])
+    return message if isinstance(value, dict) else f"{message}, found {found}"
 
 
-def _redacted(message: str, document: Document, own: Sequence[str]) -> str:
-    """The text of somebody else's check without the values that may not be shown."""
+def _redact(message: str, document: Document, own: Sequence[str]) -> str:
+    """Remove values that must not be shown from the text of a validator."""
     private = {
         *document.secrets,
         *(value for place, value in walk(document.data) if isinstance(value, str) and is_hidden(document, place)),

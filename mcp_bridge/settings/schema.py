@@ -1,39 +1,46 @@
-"""The settings file as one JSON Schema (2020-12), for editors."""
+"""The JSON Schema (2020-12) of the settings file, for editors. Imported late, because it imports pydantic."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from mcp_bridge.settings.model import Settings, SourceSettings
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_REFERENCE = {"type": "string", "pattern": r"\$\{", "description": "Taken from the environment: ${NAME}."}
+_REFERENCE = {"type": "string", "pattern": r"\$\{", "description": "A reference to an environment variable: ${NAME}."}
 _NOT_SCHEMAS = ("const", "default", "enum", "examples")
 
 
 def json_schema(option_models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
-    """The schema of the file; each source is checked by its `type` against the model of that type.
+    """Build the schema, in which the `type` of a source selects the model of its options.
 
-    A type that is not in `option_models` passes only when it names a plugin (`module:attribute`).
+    A type that is not in `option_models` is valid only if it names a plugin (`module:attribute`).
     """
-    from mcp_bridge.settings.model import Settings, SourceSettings, schemas
-
-    names, definitions = schemas([Settings, SourceSettings, *option_models.values()])
+    names, definitions = _build_definitions([Settings, SourceSettings, *option_models.values()])
     frame = definitions[names[1]]
     for source_type, name in zip(option_models, names[2:], strict=True):
-        definitions[f"source:{source_type}"] = _merged(frame, definitions[name], source_type)
-    definitions[names[1]] = _by_type(list(option_models))
+        definitions[f"source:{source_type}"] = _merge_source(frame, definitions[name], source_type)
+    definitions[names[1]] = _build_source(list(option_models))
     root = definitions.pop(names[0])
-    root["properties"]["$schema"] = {"type": "string", "description": "The address of this schema, for editors."}
-    document: dict[str, Any] = _with_references({**root, "$defs": definitions})
+    root["properties"]["$schema"] = {"type": "string", "description": "The URL of this schema, for editors."}
+    document: dict[str, Any] = _allow_references({**root, "$defs": definitions})
     return {"$schema": _DIALECT, **document}
 
 
-def _by_type(types: list[str]) -> dict[str, Any]:
-    """One source: its type decides which definition it has to fit."""
-    named = {"anyOf": [{"enum": types}, {"type": "string", "pattern": ".:."}]}
+def _build_definitions(models: Sequence[type[BaseModel]]) -> tuple[list[str], dict[str, Any]]:
+    """Return the name of each model's definition, and all definitions by name."""
+    mapping, shared = models_json_schema([(model, "validation") for model in models])
+    names = [mapping[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
+    return names, shared["$defs"]
+
+
+def _build_source(types: list[str]) -> dict[str, Any]:
+    """Build the schema of a source, whose type selects a definition."""
+    type_schema = {"anyOf": [{"enum": types}, {"type": "string", "pattern": ".:."}]}
     rules = [
         {
             "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
@@ -42,11 +49,11 @@ def _by_type(types: list[str]) -> dict[str, Any]:
         for name in types
     ]
     rest = {"allOf": rules} if rules else {}
-    return {"type": "object", "properties": {"type": named}, "required": ["type"], **rest}
+    return {"type": "object", "properties": {"type": type_schema}, "required": ["type"], **rest}
 
 
-def _merged(frame: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:
-    """The frame of a source and the options of one type as one closed object."""
+def _merge_source(frame: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:
+    """Merge the keys of all sources and the options of one type into one closed object."""
     kind = {**frame["properties"]["type"], "const": source_type}
     return {
         "additionalProperties": False,
@@ -57,14 +64,14 @@ def _merged(frame: dict[str, Any], options: dict[str, Any], source_type: str) ->
     }
 
 
-def _with_references(node: Any) -> Any:
-    """The schema, in which numbers and truth values may also be references to the environment."""
+def _allow_references(node: Any) -> Any:
+    """Allow references to the environment in the place of numbers and booleans."""
     if isinstance(node, list):
-        return [_with_references(item) for item in node]
+        return [_allow_references(item) for item in node]
     if not isinstance(node, dict):
         return node
-    done = {key: item if key in _NOT_SCHEMAS else _with_references(item) for key, item in node.items()}
-    if done.get("type") not in ("integer", "number", "boolean"):
-        return done
-    kept = {key: done.pop(key) for key in ("title", "description", "default") if key in done}
-    return {**kept, "anyOf": [done, _REFERENCE]}
+    schema = {key: item if key in _NOT_SCHEMAS else _allow_references(item) for key, item in node.items()}
+    if schema.get("type") not in ("integer", "number", "boolean"):
+        return schema
+    annotations = {key: schema.pop(key) for key in ("title", "description", "default") if key in schema}
+    return {**annotations, "anyOf": [schema, _REFERENCE]}

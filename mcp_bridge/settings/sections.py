@@ -1,4 +1,4 @@
-"""The sections of the settings file beside its sources; the descriptions are the settings reference."""
+"""The sections of the settings file except its sources. Their descriptions are the reference in docs/settings.md."""
 
 from __future__ import annotations
 
@@ -15,137 +15,150 @@ ClientName = Literal[
 
 
 class Frame(BaseModel):
-    """What every model here shares: frozen, unknown keys refused, no values in pydantic's own texts."""
+    """The base of all models: frozen, rejects unknown keys, and keeps values out of pydantic's messages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class ToolLimitSettings(Frame):
-    """What one tool may take, where that is not what all may."""
+    """Limits for one tool."""
 
-    timeout: Duration | None = Field(default=None, description="How long one call of it may take.")
-    concurrency: Whole | None = Field(default=None, ge=1, le=100_000, description="How many calls of it run at once.")
+    timeout: Duration | None = Field(default=None, description="How long a call may take.")
+    concurrency: Whole | None = Field(default=None, ge=1, le=100_000, description="How many calls may run at once.")
 
 
 class LimitSettings(Frame):
-    """How much one call, and all of them, may take."""
+    """Limits for each call, and for all calls together."""
 
     timeout: Duration = Field(
-        default=60.0, description="How long one call may take, in seconds or as text such as `90s` or `5m`."
+        default=60.0, description="How long a call may take, in seconds or as text such as `90s` or `5m`."
     )
     threads: Whole = Field(
         default=32,
         ge=1,
         le=1024,
-        description="The number of threads for synchronous tools, so many of them run at once.",
+        description="The number of threads for synchronous tools, and so the number of these that can run at once.",
     )
-    concurrency: Whole = Field(default=64, ge=1, le=100_000, description="How many calls run at once.")
+    concurrency: Whole = Field(default=64, ge=1, le=100_000, description="How many calls may run at once.")
     queue: Whole = Field(
-        default=1024, ge=0, le=1_000_000, description="How many calls may wait for that; more are refused."
+        default=1024,
+        ge=0,
+        le=1_000_000,
+        description="How many calls may wait to run. The server rejects further calls.",
     )
     arguments: Size = Field(
-        default=4 * 1024 * 1024, description="The most text in the arguments of one call, or text such as `1 MiB`."
+        default=4 * 1024 * 1024,
+        description="The maximum size of the text in the arguments of a call, in bytes or as text such as `1 MiB`.",
     )
     depth: Whole = Field(
-        default=64, ge=1, le=128, description="The most levels of lists and objects in the arguments of one call."
+        default=64, ge=1, le=128, description="The maximum nesting of lists and objects in the arguments of a call."
     )
     nodes: Whole = Field(
-        default=100_000, ge=1, le=10_000_000, description="The most values in the arguments of one call."
+        default=100_000, ge=1, le=10_000_000, description="The maximum number of values in the arguments of a call."
     )
     result: Size = Field(
-        default=1024 * 1024, description="The most text in one answer of a tool; more is cut, and kept to be read."
+        default=1024 * 1024,
+        description="The maximum size of the text in a result. Longer text is truncated, and clients can read the "
+        "rest as a resource.",
     )
     content: Size = Field(
         default=16 * 1024 * 1024,
-        description="The most of all but text in one answer of a tool, such as images; more is left out, and said.",
+        description="The maximum size of other content in a result, such as images. Content beyond it is left out, "
+        "which the result states.",
     )
-    drain: Duration = Field(default=10.0, description="How long calls in flight have to be answered once serving ends.")
+    drain: Duration = Field(default=10.0, description="How long running calls may take to finish at shutdown.")
     tools: dict[str, ToolLimitSettings] = Field(
-        default={}, description="Limits of single tools, by patterns (`*`, `?`) of their names; the first that fits."
+        default={},
+        description="Limits for single tools, by patterns (`*`, `?`) of their names. The first matching pattern "
+        "applies.",
     )
     page: Whole = Field(
         default=250,
         ge=1,
         le=1000,
-        description="The number of entries on one page of a list of tools, resources or prompts.",
+        description="The number of entries per page in lists of tools, resources and prompts.",
     )
 
 
 class HttpSettings(Frame):
-    """Where and for whom the HTTP endpoint listens."""
+    """The HTTP endpoint: its address, and limits for its clients."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="The address to listen on.")
-    port: Whole = Field(default=8808, ge=0, le=65535, description="The TCP port to listen on; 0 takes a free one.")
+    port: Whole = Field(default=8808, ge=0, le=65535, description="The TCP port to listen on. 0 chooses a free port.")
     token_env: str | None = Field(
-        default=None, min_length=1, description="The environment variable that holds the bearer token of clients."
+        default=None, min_length=1, description="The environment variable with the bearer token that clients must send."
     )
     allowed_hosts: tuple[str, ...] = Field(
-        default=(), description="Values of the Host header to accept besides `host`."
+        default=(), description="Accepted values of the Host header, in addition to `host`."
     )
-    allowed_origins: tuple[str, ...] = Field(default=(), description="Values of the Origin header to accept.")
+    allowed_origins: tuple[str, ...] = Field(default=(), description="Accepted values of the Origin header.")
     body: Size = Field(
-        default=4 * 1024 * 1024, description="The largest request body, in bytes or as text such as `1 MiB`."
+        default=4 * 1024 * 1024, description="The maximum size of a request body, in bytes or as text such as `1 MiB`."
     )
     sessions: Whole = Field(
         default=1000,
         ge=1,
         le=1_000_000,
-        description="The most handshake-era sessions, and the most legacy SSE streams, at once. One session more ends "
-        "the one that was idle longest; where none is idle it gets 503.",
+        description="The maximum number of handshake-era sessions, and of legacy SSE streams. A further session closes "
+        "the one that has been idle longest; if none is idle, the client gets 503.",
     )
     idle: Duration = Field(
-        default=1800.0, description="How long a handshake-era session may be without a request before it ends."
+        default=1800.0, description="How long a handshake-era session may be idle before the server closes it."
     )
     receive_timeout: Duration = Field(
-        default=10.0, description="How long a client may take to send a request, from its first byte to its last."
+        default=10.0, description="How long a client may take to send a request, from the first byte to the last."
     )
     send_timeout: Duration = Field(
-        default=60.0, description="How long a client may take nothing of an answer before it is cut off."
+        default=60.0,
+        description="How long a client may stop reading a response before the server closes the connection.",
     )
     resumable: bool = Field(
-        default=True, description="Let handshake-era clients resume a stream that broke (`Last-Event-ID`)."
+        default=True, description="Allow handshake-era clients to resume a broken stream (`Last-Event-ID`)."
     )
     events: Whole = Field(
-        default=256, ge=1, le=100_000, description="The most messages kept for resuming in one session."
+        default=256, ge=1, le=100_000, description="The maximum number of messages stored for resuming per session."
     )
     retry: Duration = Field(
-        default=1.0, le=3600, description="How long clients are told to wait before they resume a stream."
+        default=1.0, le=3600, description="How long the server asks clients to wait before they resume a stream."
     )
 
 
 class ProcessSettings(Frame):
-    """What becomes of processes that tools start."""
+    """How processes that tools have started are ended."""
 
     end_after_call: bool = Field(
-        default=True, description="End what a call has started when it is cancelled or times out."
+        default=True, description="End the processes that a call has started when it is cancelled or times out."
     )
-    grace: Duration = Field(default=2.0, description="How long such a process has from SIGTERM to SIGKILL.")
+    grace: Duration = Field(default=2.0, description="The time between SIGTERM and SIGKILL.")
 
 
 class StateSettings(Frame):
-    """What outlives a call: where it is kept, and for how long."""
+    """State that is kept between calls: where, and for how long."""
 
     store: str = Field(
         default="memory",
         min_length=1,
-        description="Where it is kept: `memory`, `sqlite` (a file), or your own as `package.module:Name`.",
+        description="The store: `memory`, `sqlite` (a file), or your own class as `package.module:Name`.",
     )
     path: str | None = Field(
-        default=None, min_length=1, description="The file of `sqlite`; none means one in this user's folder for state."
+        default=None,
+        min_length=1,
+        description="The file of `sqlite`. None means a file in the state folder of the user.",
     )
     keys: Keys = Field(
         default=(),
-        description="Secrets of 32 or more bytes, as a list or parted by commas, that seal what clients carry. The "
-        "first seals, all open; instances that share work share them. None means one made for this process.",
+        description="Secrets of 32 or more bytes, as a list or separated by commas, that seal the state that "
+        "clients carry. The first seals, all open. Instances that share work need the same keys. None means a "
+        "key that is made for this process.",
     )
-    ttl: Duration = Field(default=600.0, description="How long a question of a call waits for its answer.")
+    ttl: Duration = Field(default=600.0, description="How long a call waits for the answer to a question.")
     parked: Whole = Field(
-        default=256, ge=1, le=1_000_000, description="The most calls that may wait for answers at once."
+        default=256, ge=1, le=1_000_000, description="The maximum number of calls that may wait for answers at once."
     )
 
 
 class ApprovalSettings(Frame):
-    """How people decide about calls that hooks ask about."""
+    """How users approve calls for which a hook asks."""
 
     options: tuple[str, ...] = Field(
         default=(
@@ -155,54 +168,62 @@ class ApprovalSettings(Frame):
             "Deny",
         ),
         min_length=1,
-        description="What a person can choose where a hook does not say.",
+        description="The choices of the user, unless a hook sets its own.",
     )
-    remember: bool = Field(default=True, description="Remember what is allowed for a session, or always.")
+    remember: bool = Field(default=True, description="Remember decisions that allow a call for a session or always.")
     store: str | None = Field(
         default=None,
         min_length=1,
-        description="Where that is kept, as in `state.store`; none means there, or in `sqlite` where that is `memory`.",
+        description="The store for remembered decisions, as in `state.store`. None means that store, or `sqlite` if "
+        "it is `memory`.",
     )
     path: str | None = Field(
-        default=None, min_length=1, description="The file of `sqlite`; none means one in this user's folder for state."
+        default=None,
+        min_length=1,
+        description="The file of `sqlite`. None means a file in the state folder of the user.",
     )
     expires: Duration = Field(
-        default=30 * 86400.0, description="How long something stays allowed always; for a session at most a day."
+        default=30 * 86400.0,
+        description="How long `always` is remembered. A decision for a session is remembered for at most a day.",
     )
     local: bool = Field(
-        default=True, description="Ask whoever runs `mcp-bridge approvals` where nobody at the client can be asked."
+        default=True, description="Ask the user who runs `mcp-bridge approvals` if the client cannot ask."
     )
     sockets: str | None = Field(
         default=None,
         min_length=1,
-        description="The folder where running bridges have their sockets for that; none means one of this user's.",
+        description="The folder with the sockets of running servers. None means a folder of the user.",
     )
     wait: Duration | None = Field(
-        default=None, description="How long a question waits for somebody to run that; none means not at all."
+        default=None,
+        description="How long a question waits for a user to run `mcp-bridge approvals`. None means it does not wait.",
     )
     audit: str | None = Field(
-        default=None, min_length=1, description="The file that gets a line of JSON for each decision."
+        default=None, min_length=1, description="The audit log: a file with one line of JSON for each decision."
     )
 
 
 class DialectSettings(Frame):
-    """What is rewritten, for clients that would not take it otherwise; calls are checked as before."""
+    """Changes to tool definitions for clients that would reject them. Calls are validated as before."""
 
-    clients: tuple[ClientName, ...] = Field(default=(), description="Clients: what each of them needs is rewritten.")
+    clients: tuple[ClientName, ...] = Field(
+        default=(), description="The clients for which tools are changed, each as it needs."
+    )
     inline_references: bool | None = Field(
-        default=None, description="Replace `$ref` in schemas by what it leads to. None means: if a client needs it."
+        default=None,
+        description="Replace `$ref` in schemas by the schema it refers to. None means if a client needs it.",
     )
     flatten_unions: bool | None = Field(
         default=None,
-        description="Make one object of `anyOf`, `oneOf` and `allOf` at the top of a schema; the tool's description "
-        "says which arguments go together. None means: if a client needs it.",
+        description="Merge `anyOf`, `oneOf` and `allOf` at the top of a schema into one object; the description of the "
+        "tool states which arguments belong together. None means if a client needs it.",
     )
     write_properties: bool | None = Field(
         default=None,
-        description="Write `properties: {}` where an object names none. None means: if a client needs it.",
+        description="Write `properties: {}` in objects without properties. None means if a client needs it.",
     )
     parse_strings: bool | None = Field(
         default=None,
-        description="Parse arguments that arrive as JSON in a string, where the schema wants an object, a list, a "
-        "number or a truth value. None means: if any client is named.",
+        description="Parse arguments that arrive as JSON in a string although the schema requires an object, a list, a "
+        "number or a boolean. None means if any client is named.",
     )

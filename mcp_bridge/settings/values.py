@@ -1,4 +1,4 @@
-"""The kinds of values in the settings: durations, sizes, whole numbers, keys, each also as a person writes it."""
+"""The types of values in the settings: durations, sizes, whole numbers and keys, each also as text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _KEY_BYTES = 32
 _AMOUNT = re.compile(r"\s*(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[A-Za-z]*)\s*")
 
 
-def _amount(value: Any, units: Mapping[str, float], expected: str) -> Any:
-    """The number that text with a unit stands for; numbers pass."""
+def _parse_amount(value: Any, units: Mapping[str, float], expected: str) -> Any:
+    """Return the number for text with a unit. Numbers stay as they are."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
@@ -31,43 +31,43 @@ def _amount(value: Any, units: Mapping[str, float], expected: str) -> Any:
     return float(match["number"]) * units[match["unit"].lower()]
 
 
-def _seconds(value: Any) -> Any:
-    return _amount(value, _SECONDS, "seconds, or text such as '90s', '5m' or '1h'")
+def _parse_seconds(value: Any) -> Any:
+    return _parse_amount(value, _SECONDS, "seconds, or text such as '90s', '5m' or '1h'")
 
 
-def _bytes(value: Any) -> Any:
-    amount = _amount(value, _BYTES, "bytes, or text such as '512 KiB', '1 MiB' or '2MB'")
+def _parse_bytes(value: Any) -> Any:
+    amount = _parse_amount(value, _BYTES, "bytes, or text such as '512 KiB', '1 MiB' or '2MB'")
     return int(amount) if isinstance(value, str) else amount
 
 
-def _whole(value: Any) -> Any:
+def _reject_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("expected a whole number")  # noqa: TRY004 - pydantic gathers only ValueError
+        raise ValueError("expected a whole number")  # noqa: TRY004 - pydantic collects only ValueError
     return value
 
 
-def _listed(value: Any) -> Any:
-    """Text as a list, parted by commas or blanks, and without empty entries: those of variables that are not set."""
+def _parse_list(value: Any) -> Any:
+    """Split text at commas or spaces, and remove empty entries, which unset variables leave behind."""
     if isinstance(value, str):
         return tuple(part for part in re.split(r"[,\s]+", value) if part)
     return tuple(part for part in value if part != "") if isinstance(value, list) else value
 
 
-def _strong(key: SecretStr) -> SecretStr:
+def _check_length(key: SecretStr) -> SecretStr:
     if len(key.get_secret_value().encode()) < _KEY_BYTES:
-        raise PydanticCustomError("short_key", "too short")  # told in problems.py, where no secret can get into it
+        raise PydanticCustomError("short_key", "too short")  # problems.py has the text, without the key
     return key
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+Whole = Annotated[int, BeforeValidator(_reject_bool)]
 Keys = Annotated[
-    tuple[Annotated[SecretStr, AfterValidator(_strong)], ...],
-    BeforeValidator(_listed),
+    tuple[Annotated[SecretStr, AfterValidator(_check_length)], ...],
+    BeforeValidator(_parse_list),
     WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
 ]
 Duration = Annotated[
     float,
-    BeforeValidator(_seconds),
+    BeforeValidator(_parse_seconds),
     Field(gt=0, allow_inf_nan=False),
     WithJsonSchema(
         {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _DURATION_PATTERN}]}
@@ -75,7 +75,7 @@ Duration = Annotated[
 ]
 Size = Annotated[
     int,
-    BeforeValidator(_bytes),
+    BeforeValidator(_parse_bytes),
     Field(ge=1),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _SIZE_PATTERN}]}),
 ]

@@ -1,1 +1,1 @@
-"""Where tools come from: one file a source, each a `ToolSource`; they never import each other."""
+"""Sources of tools that belong to no integration. Each is a `ToolSource`, and none imports another."""

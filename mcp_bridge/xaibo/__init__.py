@@ -1,8 +1,7 @@
-"""Xaibo's vocabulary, native: what providers of its Tools Protocol are written against, without xaibo.
+"""The vocabulary of Xaibo's Tools Protocol, for providers that should not depend on xaibo.
 
-Where a provider says `xaibo.core.protocols.tools`, `xaibo.core.models.tools` or `xaibo.core.models.llm`,
-`mcp_bridge.xaibo` has the same names, and the errors that the protocol's document names. Names are imported when they
-are first used.
+It has the names of `xaibo.core.protocols.tools`, `xaibo.core.models.tools` and `xaibo.core.models.llm`, and the errors
+of the protocol's document. Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 from mcp_bridge.runtime.lazy_import import lazily
 
 if TYPE_CHECKING:
-    from mcp_bridge.xaibo.errors import ToolError, ToolExecutionError, ToolNotFoundError, ToolParameterError
-    from mcp_bridge.xaibo.llm import (
+    from mcp_bridge.xaibo.models import (
         LLMFunctionCall,
         LLMFunctionResult,
         LLMMessage,
@@ -23,19 +21,22 @@ if TYPE_CHECKING:
         LLMResponse,
         LLMRole,
         LLMUsage,
+        Tool,
+        ToolParameter,
+        ToolResult,
     )
-    from mcp_bridge.xaibo.models import Tool, ToolParameter, ToolResult
-    from mcp_bridge.xaibo.protocols import LLMProtocol, ToolProviderProtocol
-    from mcp_bridge.xaibo.testing import MockToolProvider
+    from mcp_bridge.xaibo.protocols import (
+        LLMProtocol,
+        MockToolProvider,
+        ToolError,
+        ToolExecutionError,
+        ToolNotFoundError,
+        ToolParameterError,
+        ToolProviderProtocol,
+    )
 
-_WHERE = {
-    "mcp_bridge.xaibo.errors": (
-        "ToolError",
-        "ToolExecutionError",
-        "ToolNotFoundError",
-        "ToolParameterError",
-    ),
-    "mcp_bridge.xaibo.llm": (
+_MODULES = {
+    "mcp_bridge.xaibo.models": (
         "LLMFunctionCall",
         "LLMFunctionResult",
         "LLMMessage",
@@ -45,17 +46,19 @@ _WHERE = {
         "LLMResponse",
         "LLMRole",
         "LLMUsage",
-    ),
-    "mcp_bridge.xaibo.models": (
         "Tool",
         "ToolParameter",
         "ToolResult",
     ),
     "mcp_bridge.xaibo.protocols": (
         "LLMProtocol",
+        "MockToolProvider",
+        "ToolError",
+        "ToolExecutionError",
+        "ToolNotFoundError",
+        "ToolParameterError",
         "ToolProviderProtocol",
     ),
-    "mcp_bridge.xaibo.testing": ("MockToolProvider",),
 }
 
 __all__ = [
@@ -80,7 +83,7 @@ __all__ = [
     "ToolResult",
 ]
 
-__getattr__ = lazily(__name__, _WHERE)
+__getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -1,18 +1,23 @@
-"""Tools as Xaibo describes them (xaibo.core.models.tools of 0.3): a tool, its parameters, what it answers."""
+"""The models of Xaibo 0.3 for tools and for conversations with a language model (xaibo.core.models)."""
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+import mimetypes
+from enum import Enum
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 
 class _Fields(BaseModel):
-    """A model that is also read from the model of another package, such as xaibo's own, by its fields."""
+    """Accepts the model of another package, such as xaibo's own, by its fields."""
 
     @model_validator(mode="before")
     @classmethod
-    def _of_another_package(cls, given: Any) -> Any:
+    def _convert_model(cls, given: Any) -> Any:
         if isinstance(given, BaseModel) and not isinstance(given, cls):
             return {name: getattr(given, name) for name in cls.model_fields if name in given.model_fields_set}
         return given
@@ -21,8 +26,8 @@ class _Fields(BaseModel):
 class ToolParameter(_Fields):
     """One parameter of a tool.
 
-    `type` is free text; string, number, integer, boolean, object, array and null are understood. `enum` is text also
-    where the type is a number. A default is the provider's to apply.
+    `type` is free text; string, number, integer, boolean, object, array and null have a meaning. `enum` is text even
+    if the type is a number. The provider applies the default.
     """
 
     type: str
@@ -33,19 +38,153 @@ class ToolParameter(_Fields):
 
 
 class Tool(_Fields):
-    """A tool: its name, what it is for, and its parameters by name."""
+    """A tool with its parameters by name."""
 
     name: str
     description: str
     parameters: dict[str, ToolParameter] = Field(default_factory=dict)
 
-    _input_schema: dict[str, Any] | None = PrivateAttr(default=None)
-    """The JSON Schema that the parameters were made from, where they cannot say all of it."""
-
 
 class ToolResult(_Fields):
-    """What a tool answers: `result` where it succeeded, `error` where it did not."""
+    """The result of a call: `result` on success, `error` on failure."""
 
     success: bool
     result: Any | None = None
     error: str | None = None
+
+
+class LLMRole(str, Enum):  # noqa: UP042 its text is `LLMRole.USER`, as in Xaibo
+    """The author of a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    FUNCTION = "function"
+
+
+class LLMMessageContentType(str, Enum):  # noqa: UP042 as above
+    """The type of a part of a message."""
+
+    TEXT = "text"
+    IMAGE = "image"
+
+
+class LLMFunctionCall(BaseModel):
+    """A call that the model requests."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class LLMFunctionResult(BaseModel):
+    """The result of a call, as text."""
+
+    id: str
+    name: str
+    content: str
+
+
+class LLMMessageContent(BaseModel):
+    """A part of a message: text, or an image as a data URI."""
+
+    type: LLMMessageContentType
+    text: str | None = None
+    image: str | None = None
+
+
+class LLMMessage(BaseModel):
+    """One message of a conversation."""
+
+    role: LLMRole
+    content: list[LLMMessageContent] = Field(default_factory=list)
+    name: str | None = None
+    tool_calls: list[LLMFunctionCall] | None = None
+    tool_results: list[LLMFunctionResult] | None = None
+
+    @classmethod
+    def system(cls, content: str, name: str | None = None) -> Self:
+        """Build a message with instructions for the model."""
+        return cls(role=LLMRole.SYSTEM, content=[_make_text(content)], name=name)
+
+    @classmethod
+    def user(cls, content: str, name: str | None = None) -> Self:
+        """Build a message of the user."""
+        return cls(role=LLMRole.USER, content=[_make_text(content)], name=name)
+
+    @classmethod
+    def user_image(cls, image_path: str, name: str | None = None) -> Self:
+        """Build a message with an image. Raises OSError if the file cannot be read."""
+        kind = mimetypes.guess_type(image_path)[0] or ""
+        kind = kind if kind.startswith("image/") else "image/jpeg"
+        data = base64.b64encode(Path(image_path).read_bytes()).decode()
+        part = LLMMessageContent(type=LLMMessageContentType.IMAGE, image=f"data:{kind};base64,{data}")
+        return cls(role=LLMRole.USER, content=[part], name=name)
+
+    @classmethod
+    def assistant(cls, content: str, name: str | None = None) -> Self:
+        """Build a message of the model."""
+        return cls(role=LLMRole.ASSISTANT, content=[_make_text(content)], name=name)
+
+    @classmethod
+    def function(cls, id: str, name: str, arguments: dict[str, Any]) -> Self:
+        """Build a message with a call that the model requested."""
+        return cls(
+            role=LLMRole.FUNCTION, name=name, tool_calls=[LLMFunctionCall(id=id, name=name, arguments=arguments)]
+        )
+
+    @classmethod
+    def function_result(cls, id: str, name: str, content: str) -> Self:
+        """Build a message with the result of a call."""
+        return cls(
+            role=LLMRole.FUNCTION, name=name, tool_results=[LLMFunctionResult(id=id, name=name, content=content)]
+        )
+
+
+def _make_text(content: str) -> LLMMessageContent:
+    return LLMMessageContent(type=LLMMessageContentType.TEXT, text=content)
+
+
+class LLMOptions(BaseModel):
+    """Options for a response; `functions` are the tools that the model may call."""
+
+    temperature: float | None = Field(default=1.0, ge=0, le=2)
+    top_p: float | None = Field(default=1.0, ge=0, le=1)
+    max_tokens: int | None = None
+    stop_sequences: list[str] | None = None
+    functions: list[Tool] | None = None
+    vendor_specific: dict[str, Any] | None = Field(default_factory=dict)
+
+
+class LLMUsage(BaseModel):
+    """The tokens that a response used."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class LLMResponse(BaseModel):
+    """A response of the model: text, and the calls that it requests."""
+
+    content: str
+    tool_calls: list[LLMFunctionCall] | None = None
+    usage: LLMUsage | None = None
+    vendor_specific: dict[str, Any] | None = Field(default_factory=dict)
+
+    @classmethod
+    def merge(cls, *responses: LLMResponse) -> Self:
+        """Merge responses: texts on separate lines, calls in order, tokens added up."""
+        usages = [response.usage for response in responses if response.usage]
+        return cls(
+            content="\n".join(response.content for response in responses),
+            tool_calls=list(chain.from_iterable(response.tool_calls or () for response in responses)) or None,
+            usage=_add_usages(usages) if usages else None,
+            vendor_specific=dict(
+                chain.from_iterable((response.vendor_specific or {}).items() for response in responses)
+            ),
+        )
+
+
+def _add_usages(usages: list[LLMUsage]) -> LLMUsage:
+    return LLMUsage(**{name: sum(getattr(usage, name) for usage in usages) for name in LLMUsage.model_fields})

@@ -1,82 +1,197 @@
-"""Xaibo's tools and JSON Schema, both ways. Tools are read by their fields, whatever package they are of."""
+"""Converts Xaibo's parameters of a tool to JSON Schema, and arguments to what a provider expects.
+
+Parameters are read by their fields, so they may be models of any package, or mappings.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
-from mcp_bridge.xaibo.losses import parameters_of
-from mcp_bridge.xaibo.parameters import choices_of, field, is_required, property_of, same
+_TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
+_ALIASES = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+    "None": "null",
+}
+_KINDS = {**{name: name for name in _TYPES}, **_ALIASES}
+_BOOLEANS = {"true": True, "false": False}
+_INT64 = range(-(2**63), 2**64)
+"""The integers that JSON on the wire can carry."""
 
-if TYPE_CHECKING:
-    from mcp_bridge.xaibo.models import Tool
 
-__all__ = ["arguments_of", "parameters_of", "schema_of", "schema_of_tool", "tool_of"]
+class _Absent(Enum):
+    ABSENT = "absent"
+
+
+ABSENT = _Absent.ABSENT
+"""Marks a value that is not JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The type and the enum of a parameter. Each member is a pair: as in the schema, and as the provider wrote it.
+
+    `kind` is None if the type is unknown, or if a member is not of this type.
+    """
+
+    kind: str | None
+    members: tuple[tuple[Any, Any], ...] = ()
+
+    @property
+    def values(self) -> list[Any]:
+        """The members as in the schema."""
+        return [value for value, _ in self.members]
 
 
 def schema_of(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The JSON Schema of a tool's parameters: an object that takes others, too, for providers do.
+    """Build the JSON Schema of a tool's parameters. It allows further arguments, because providers do.
 
-    Raises TypeError for what is no mapping.
+    Raises TypeError if `parameters` is not a mapping.
     """
     given = parameters or {}
     if not isinstance(given, Mapping):
-        raise TypeError(f"parameters: a mapping of names to ToolParameters, found {type(given).__name__}")
-    made: dict[str, Any] = {
+        raise TypeError(f"parameters: expected a mapping of names to ToolParameters, found {type(given).__name__}")
+    schema: dict[str, Any] = {
         "type": "object",
-        "properties": {str(name): property_of(each) for name, each in given.items()},
+        "properties": {str(name): _build_property(parameter) for name, parameter in given.items()},
     }
-    if required := [str(name) for name, each in given.items() if is_required(each)]:
-        made["required"] = required
-    return made
+    if required := [str(name) for name, parameter in given.items() if _is_required(parameter)]:
+        schema["required"] = required
+    return schema
 
 
-def schema_of_tool(tool: Any) -> dict[str, Any]:
-    """The JSON Schema of a tool's input; of one that `tool_of` has made, the very schema that it was made from.
-
-    Raises TypeError where its parameters are no mapping.
-    """
-    parameters = field(tool, "parameters")
-    kept = getattr(tool, "_input_schema", None)
-    if isinstance(kept, dict) and parameters_of(kept)[0] == parameters:  # nobody has changed them since
-        return _copied(kept)
-    return schema_of(parameters)
+def arguments_of(parameters: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert arguments for a provider: numbers and booleans of an enum become the text that it has for them."""
+    return {name: _convert_argument((parameters or {}).get(name), value) for name, value in arguments.items()}
 
 
-def tool_of(name: str, description: str, schema: Any) -> Tool:
-    """A tool with the parameters that say most of `schema`, which is kept beside them where that is not all."""
-    from mcp_bridge.xaibo.models import Tool
-
-    parameters, _ = parameters_of(schema)
-    tool = Tool(name=name, description=description, parameters=parameters)
-    if isinstance(schema, Mapping) and not _exactly(schema_of(parameters), schema):
-        tool._input_schema = _copied(dict(schema))
-    return tool
+def get_field(thing: Any, name: str) -> Any:
+    """Return a field of an object or a mapping, or None."""
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
-def arguments_of(parameters: Mapping[str, Any] | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as the provider wants them: the text of its enum where the schema has numbers or booleans for it."""
-    return {name: _argument((parameters or {}).get(name), value) for name, value in given.items()}
-
-
-def _argument(parameter: Any, value: Any) -> Any:
-    if isinstance(value, bool | int | float) and parameter is not None and field(parameter, "enum"):
-        members = choices_of(parameter).members
-        return next((written for stated, written in members if same(stated, value)), value)
+def _convert_argument(parameter: Any, value: Any) -> Any:
+    if isinstance(value, bool | int | float) and parameter is not None and get_field(parameter, "enum"):
+        return next((written for member, written in _read_choices(parameter).members if _is_same(member, value)), value)
     return value
 
 
-def _copied(schema: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return deepcopy(schema)
-    except Exception:  # too deep, or a stranger's object in it
-        return schema
+def _is_required(parameter: Any) -> bool:
+    """Return whether a call must have the argument. One with a default may be left out, whatever `required` says."""
+    return bool(get_field(parameter, "required")) and get_field(parameter, "default") is None
 
 
-def _exactly(one: Any, other: Any) -> bool:
+def _build_property(parameter: Any) -> dict[str, Any]:
+    """Build the JSON Schema of one parameter, without an enum or default that is not JSON."""
+    choices = _read_choices(parameter)
+    schema: dict[str, Any] = {} if choices.kind is None else {"type": choices.kind}
+    if isinstance(description := get_field(parameter, "description"), str) and description:
+        schema["description"] = str(description)
+    if choices.kind == "array":
+        schema["items"] = {"enum": choices.values} if choices.members else {}
+    elif choices.members:
+        schema["enum"] = choices.values
+    if (default := _read_default(parameter, choices)) is not ABSENT:
+        schema["default"] = default
+    return schema
+
+
+def _read_choices(parameter: Any) -> Choices:
+    """Read type and enum so that a value can satisfy both.
+
+    Members of numbers and booleans, which are text, are parsed. If one is not of the type, the type is left out. The
+    members of an array's enum apply to its items; objects and null have none.
+    """
+    name = get_field(parameter, "type")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    written = _read_enum(parameter)
+    if kind in ("object", "null") or not written:
+        return Choices(kind=kind)
+    members = written if kind in (None, "array") else [_parse_member(kind, member) for member in written]
+    if any(member is ABSENT for member in members):
+        kind, members = None, written
+    return Choices(kind=kind, members=tuple(_join_members(members, written)))
+
+
+def _parse_member(kind: str | None, member: Any) -> Any:
+    """Return a member of an enum as a value of its type, ABSENT if that is not possible."""
+    if kind == "string":
+        return member if isinstance(member, str) else ABSENT
+    if isinstance(member, str):
+        member = _parse_scalar(member)
+    if kind == "boolean":
+        return member if isinstance(member, bool) else ABSENT
+    if isinstance(member, bool) or not isinstance(member, int | float) or not math.isfinite(member):
+        return ABSENT
+    if kind == "integer" and isinstance(member, float):
+        member = int(member) if member.is_integer() else ABSENT
+    return ABSENT if isinstance(member, int) and member not in _INT64 else member
+
+
+def _parse_scalar(text: str) -> Any:
     try:
-        return json.dumps(one) == json.dumps(other)
+        return _BOOLEANS[text.lower()] if text.lower() in _BOOLEANS else json.loads(text)
+    except (ValueError, RecursionError):
+        return ABSENT
+
+
+def _copy_json(value: Any) -> Any:
+    """Copy a value as JSON. Returns ABSENT if it is not JSON."""
+    if value is None or type(value) in (str, bool, int):
+        return value
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
+        return ABSENT
+
+
+def _read_enum(parameter: Any) -> list[Any]:
+    """Return the members as JSON; none if one is not JSON, because an enum of the others would forbid it."""
+    enum = get_field(parameter, "enum")
+    if isinstance(enum, str | bytes) or not isinstance(enum, Sequence | Set):
+        return []
+    members = [_copy_json(member) for member in enum]
+    return [] if any(member is ABSENT for member in members) else members
+
+
+def _join_members(members: Sequence[Any], written: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Pair each distinct member with its text. Of several texts for one number, the first is used."""
+    seen: set[Any] = set()
+    for member, text in zip(members, written, strict=True):
+        key = (json.dumps(member, sort_keys=True),) if isinstance(member, bool | list | dict) else member
+        if key not in seen:
+            seen.add(key)
+            yield member, text
+
+
+def _read_default(parameter: Any, choices: Choices) -> Any:
+    """Return the default for the schema. One of null appears only if it was set, and null is a valid argument."""
+    default = get_field(parameter, "default")
+    if default is not None:
+        return next((member for member, text in choices.members if _is_same(text, default)), _copy_json(default))
+    is_valid = choices.kind in (None, "null") and not choices.members and not get_field(parameter, "required")
+    return None if is_valid and _is_set(parameter, "default") else ABSENT
+
+
+def _is_set(parameter: Any, name: str) -> bool:
+    fields = parameter if isinstance(parameter, Mapping) else getattr(parameter, "model_fields_set", None)
+    return isinstance(fields, Mapping | Set) and name in fields
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Return whether two values are the same JSON: true is not 1, and 1 is 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    try:
+        return bool(one == other)
+    except RecursionError:
         return False

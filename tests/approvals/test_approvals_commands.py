@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.approvals import folders
+from mcp_bridge.approvals import policy
 from mcp_bridge.approvals.approver import Asked, News
 from mcp_bridge.approvals.decisions import HURRIED
 from mcp_bridge.cli import logs
@@ -391,14 +391,14 @@ def test_settings_that_cannot_be_are_refused_with_their_line(
 def test_sockets_are_where_the_system_has_them_for_the_user_or_in_the_state(
     there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "RUNTIME", tmp_path)
+    monkeypatch.setattr(policy, "RUNTIME", tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     mine = tmp_path / str(os.getuid())
     if there:
         mine.mkdir()
-    found = folders.sockets_of(tmp_path / FILE)
+    found = policy.sockets_of(tmp_path / FILE)
     assert found.parent == (mine / "mcp-bridge" if there else tmp_path / "state" / "mcp-bridge" / "sockets")
-    assert found != folders.sockets_of(tmp_path / "another.json")
+    assert found != policy.sockets_of(tmp_path / "another.json")
 
 
 @pytest.mark.parametrize("command", [["approvals", "list"], ["validate"]])

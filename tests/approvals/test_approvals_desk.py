@@ -375,7 +375,7 @@ async def test_there_are_only_so_many(folder: Path, caplog: pytest.LogCaptureFix
             assert "bridge" in await sockets.Line(stream).receive()
         with anyio.fail_after(PATIENCE), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             await sockets.Line(await stack.enter_async_context(await talk(folder))).receive()
-    assert "wanted to approve calls at once" in caplog.text
+    assert "rejected a connection to the approvals socket: 16 are open" in caplog.text
 
 
 async def test_another_user_is_not_heard(
@@ -387,7 +387,7 @@ async def test_another_user_is_not_heard(
         with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             async with await talk(folder) as stream:
                 await sockets.Line(stream).receive()
-    assert "a process of another user tried to approve calls" in caplog.text
+    assert "rejected a connection from another user" in caplog.text
 
 
 def test_who_is_at_the_other_end_is_known() -> None:
@@ -406,7 +406,7 @@ def test_who_is_at_the_other_end_is_known() -> None:
 async def test_a_folder_that_others_can_use_is_refused(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     made(folder, 0o777)
     await Desk(folder).run()
-    assert f"nobody can approve at a terminal: {folder} is not a folder of this user's alone" in caplog.text
+    assert f"approvals at a terminal are not available: other users can use the folder {folder}" in caplog.text
     with pytest.raises(BaseExceptionGroup) as refused:
         await Visits(folder, print).run()
     assert refused.group_contains(PermissionError)
@@ -417,7 +417,7 @@ async def test_a_path_that_is_too_long_is_said_and_costs_nothing_else(
 ) -> None:
     long = folder / ("x" * 120)
     await Desk(long).run()
-    assert "nobody can approve at a terminal" in caplog.text
+    assert "approvals at a terminal are not available" in caplog.text
 
 
 @BOTH_LOOPS

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
-from mcp_bridge.frameworks.crewai import entry_of, fits
+from mcp_bridge.frameworks.crewai import build_entry
+from mcp_bridge.frameworks.discovery import convert_tool
 from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool, ToolFailure
 from tests.kits.frameworks.shapes_kit import said, schema, served
 
@@ -40,8 +41,8 @@ def shop(**options: Any) -> Shop:
 
 
 async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
-    assert fits(shop())
-    async with served(entry_of(shop())) as client:
+    assert convert_tool(shop()) is not None
+    async with served(build_entry(shop())) as client:
         found = await schema(client, "Shop")
         assert found["required"] == ["item"]
         assert (await client.call_tool("Shop", {"item": "tea"})).structured_content == {"item": "tea", "count": 1}
@@ -49,16 +50,16 @@ async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -
 
 @pytest.mark.parametrize("text", [BAKED, "Orders an item."])
 def test_what_was_put_before_a_description_for_a_prompt_is_taken_off(text: str) -> None:
-    assert entry_of(shop(description=text)).description == "Orders an item."
+    assert build_entry(shop(description=text)).description == "Orders an item."
 
 
 def test_a_description_that_merely_speaks_of_tool_descriptions_is_left_alone() -> None:
     text = "Writes a Tool Description: the last line of a prompt."
-    assert entry_of(shop(description=text)).description == text
+    assert build_entry(shop(description=text)).description == text
 
 
 async def test_a_failure_that_a_tool_reports_is_one_in_its_words_and_an_exception_has_none() -> None:
-    async with served(entry_of(shop())) as client:
+    async with served(build_entry(shop())) as client:
         assert await said(client, "Shop", item="gold") == "sold_out: gold is sold out"
         text = await said(client, "Shop", item="lead")
         assert text.startswith("internal_error")
@@ -66,7 +67,7 @@ async def test_a_failure_that_a_tool_reports_is_one_in_its_words_and_an_exceptio
 
 
 async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend() -> None:
-    async with served(entry_of(shop())) as client:
+    async with served(build_entry(shop())) as client:
         text = await said(client, "Shop", item="tea", count=0)
     assert text.startswith("invalid_arguments")
     assert "at least one" in text
@@ -74,7 +75,7 @@ async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend()
 
 @pytest.mark.parametrize("says", ["failure", "text"])
 async def test_a_spent_limit_is_an_error_however_crewai_says_so(says: str) -> None:
-    async with served(entry_of(shop(max_usage_count=1, says_limits=says))) as client:
+    async with served(build_entry(shop(max_usage_count=1, says_limits=says))) as client:
         assert not (await client.call_tool("Shop", {"item": "tea"})).is_error
         assert (await said(client, "Shop", item="tea")).startswith(
             "tool_error: Tool 'Shop' has reached its usage limit of 1 times"
@@ -85,7 +86,7 @@ async def test_a_structured_tool_is_served_too_with_its_limit() -> None:
     made = CrewStructuredTool(
         name="greet", description="Greets.", func=lambda who="you": f"Hi {who}", max_usage_count=1
     )
-    async with served(entry_of(made)) as client:
+    async with served(build_entry(made)) as client:
         assert await schema(client, "greet") == {"type": "object"}
         assert await said(client, "greet", who="Ann") == "Hi Ann"
         assert await said(client, "greet") == "tool_error: Tool 'greet' has reached its maximum usage limit."

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from mcp_bridge.frameworks import fastmcp as shape
+from mcp_bridge.frameworks.discovery import convert_toolbox
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
 from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
@@ -217,12 +217,12 @@ def test_it_is_told_by_its_class_alone(server: FastMCP) -> None:
         def __getattr__(self, name: str) -> str:
             return name
 
-    assert shape.fits(server)
-    assert not any(shape.fits(thing) for thing in (Answering(), len, FastMCP, None))
+    assert convert_toolbox(server) is not None
+    assert not any(convert_toolbox(thing) for thing in (Answering(), len, FastMCP, None))
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_on_trio_the_problem_says_what_to_do(server: FastMCP) -> None:
     bridge = bridge_of(server)
     async with connect(bridge):
-        assert "asyncio alone" in bridge.problems["objects"][0]
+        assert "only on asyncio" in bridge.problems["objects"][0]

@@ -17,11 +17,11 @@ from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.app.factory import from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.frameworks import recognising
+from mcp_bridge.frameworks import discovery
 from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.shapes_boxes import Box, entry, recognised
+from tests.kits.frameworks.shapes_boxes import Box, convert_box, entry
 from tests.kits.frameworks.shapes_kit import PATIENCE, said
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -45,8 +45,8 @@ CREW = """
 
 @pytest.fixture
 def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets of tools of the tests are recognised."""
-    monkeypatch.setattr(recognising, "toolbox_of", recognised)
+    """Sets of tools of the tests are convert_box."""
+    monkeypatch.setattr(discovery, "convert_toolbox", convert_box)
 
 
 def written(folder: Path, text: str, name: str = "theirs") -> Path:
@@ -122,8 +122,7 @@ async def test_of_two_tools_of_one_name_the_first_is_published(tmp_path: Path) -
     offer = await offer_of(written(tmp_path, text), "theirs:one", "theirs:two")
     assert [tool.description for tool in offer.tools] == ["Turns."]
     assert offer.problems == [
-        "'theirs:one' and 'theirs:two' both have a tool named 'turn'. Rename one, or leave one out; "
-        "the first is published"
+        "'theirs:one' and 'theirs:two' both have a tool named 'turn'. The first is published. Rename or remove one"
     ]
     offer = await offer_of(tmp_path, "theirs:same")
     assert "'theirs:same[0]' and 'theirs:same[1]'" in offer.problems[0]
@@ -135,15 +134,15 @@ async def test_of_two_tools_of_one_name_the_first_is_published(tmp_path: Path) -
         ("theirs", "write it as module:attribute"),
         ("missing:one", "No module named 'missing'"),
         ("theirs:oen", "module 'theirs' has no 'oen'. Did you mean 'one'?"),
-        ("theirs:number", "is no tool of a framework but int. Known are tools of LangChain, LlamaIndex"),
-        ("theirs:empty", "is no tool of a framework but empty (list)"),
-        ("theirs:needy", "is no tool of a framework but function"),
-        ("theirs:Needy", "the class theirs.Needy, which cannot be made without arguments"),
-        ("theirs:wrong", "'theirs:wrong()' is no tool of a framework but int"),
+        ("theirs:number", "is not a tool of a framework but int. Supported are tools of LangChain, LlamaIndex"),
+        ("theirs:empty", "is not a tool of a framework but empty (list)"),
+        ("theirs:needy", "is not a tool of a framework but function"),
+        ("theirs:Needy", "the class theirs.Needy, which cannot be called without arguments"),
+        ("theirs:wrong", "'theirs:wrong()' is not a tool of a framework but int"),
         ("theirs:broken", "'theirs:broken' failed when it was called: RuntimeError: no luck"),
-        ("theirs:mock", "is no tool of a framework but unittest.mock.MagicMock"),
+        ("theirs:mock", "is not a tool of a framework but unittest.mock.MagicMock"),
         ("theirs:rude.it", "'it' of 'rude' cannot be read: RuntimeError: do not ask"),
-        ("theirs:mixed", "'theirs:mixed[1]' is no tool of a framework but str"),
+        ("theirs:mixed", "'theirs:mixed[1]' is not a tool of a framework but str"),
         ("bad:one", "bad.py:1: SyntaxError"),
         ("raises:one", "raises.py:2: ZeroDivisionError"),
     ],
@@ -335,6 +334,6 @@ async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_p
 
 
 def test_settings_that_name_nothing_are_refused_with_their_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="name something under objects or utcp") as raised:
+    with pytest.raises(ConfigError, match="give objects, utcp, or both") as raised:
         settings(tmp_path, "    open_timeout: 5s\n")
     assert raised.value.line == 2

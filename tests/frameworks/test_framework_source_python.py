@@ -16,10 +16,10 @@ import pytest
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.frameworks import recognising
+from mcp_bridge.frameworks import discovery
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
-from tests.kits.frameworks.shapes_boxes import Box, recognised
+from tests.kits.frameworks.shapes_boxes import Box, convert_box
 from tests.kits.frameworks.shapes_kit import PATIENCE, said
 from tests.kits.paths import ROOT
 
@@ -54,8 +54,8 @@ TEXT = """
 
 @pytest.fixture
 def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets of tools of the tests are recognised."""
-    monkeypatch.setattr(recognising, "toolbox_of", recognised)
+    """Sets of tools of the tests are convert_box."""
+    monkeypatch.setattr(discovery, "convert_toolbox", convert_box)
 
 
 def source(folder: Path, text: str = TEXT, tools: Sequence[str] = (), **options: Any) -> PythonSource:

@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks import langchain, toolkits
-from mcp_bridge.frameworks.langchain import entry_of, fits
+from mcp_bridge.frameworks import langchain
+from mcp_bridge.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge.frameworks.langchain import build_entry
 from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.sources.python import PythonSource
 from mcp_bridge.testing import connect
@@ -54,8 +55,8 @@ def order(item: str, size: str = "s") -> dict[str, Any]:
 
 async def test_a_decorated_function_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
     made = tool(order, args_schema=Order)
-    assert fits(made)
-    async with served(entry_of(made)) as client:
+    assert convert_tool(made) is not None
+    async with served(build_entry(made)) as client:
         found = await schema(client, "order")
         assert found["required"] == ["item"]
         assert found["properties"]["size"]["enum"] == ["s", "l"]
@@ -67,7 +68,7 @@ async def test_a_decorated_function_is_listed_with_its_schema_and_called_with_it
 
 
 async def test_what_a_tool_says_about_an_error_reaches_the_model_and_nothing_else_does() -> None:
-    async with served(entry_of(tool(order))) as client:
+    async with served(build_entry(tool(order))) as client:
         assert await said(client, "order", item="gold") == "tool_error: gold is sold out, try silver"
         text = await said(client, "order", item="lead")
         assert text.startswith("internal_error")
@@ -76,7 +77,7 @@ async def test_what_a_tool_says_about_an_error_reaches_the_model_and_nothing_els
 
 async def test_an_error_that_the_tool_handles_is_an_error_in_its_words() -> None:
     handled = StructuredTool.from_function(order, handle_tool_error="nothing left")
-    async with served(entry_of(handled)) as client:
+    async with served(build_entry(handled)) as client:
         assert await said(client, "order", item="gold") == "tool_error: nothing left"
 
 
@@ -87,7 +88,7 @@ async def test_an_async_tool_runs_on_asyncio_whatever_the_bridge_runs_on() -> No
         await asyncio.sleep(seconds)
         return type(asyncio.current_task()).__name__
 
-    async with served(entry_of(where)) as client:
+    async with served(build_entry(where)) as client:
         assert await said(client, "where") == "Task"
 
 
@@ -97,7 +98,7 @@ async def test_a_sync_tool_runs_in_a_thread() -> None:
         """Tells whether it is in the main thread."""
         return threading.current_thread() is threading.main_thread()
 
-    async with served(entry_of(where)) as client:
+    async with served(build_entry(where)) as client:
         assert await said(client, "where") == "false"
 
 
@@ -115,13 +116,13 @@ async def test_a_subclass_with_its_own_coroutine_is_async_and_one_without_is_not
         async def _arun(self, word: str) -> str:
             return word.upper()
 
-    async with served(entry_of(Plain()), entry_of(Own())) as client:
+    async with served(build_entry(Plain()), build_entry(Own())) as client:
         assert await said(client, "plain", word="abc") == "cba"
         assert await said(client, "own", word="abc") == "ABC"
 
 
 async def test_a_tool_of_one_text_takes_it_as_tool_input() -> None:
-    async with served(entry_of(Tool(name="echo", description="Echo.", func=lambda text: text * 2))) as client:
+    async with served(build_entry(Tool(name="echo", description="Echo.", func=lambda text: text * 2))) as client:
         assert await schema(client, "echo") == {
             "type": "object",
             "properties": {"tool_input": {"type": "string"}},
@@ -138,7 +139,7 @@ async def test_a_schema_that_is_a_dict_is_used_as_it_is() -> None:
         "$defs": {"N": {"type": "integer", "minimum": 1}},
     }
     made = StructuredTool(name="total", description="Adds.", args_schema=given, func=lambda n: str(sum(n)))
-    async with served(entry_of(made)) as client:
+    async with served(build_entry(made)) as client:
         assert await schema(client, "total") == given
         assert await said(client, "total", n=[1, 2]) == "3"
         assert (await said(client, "total", n=[0])).startswith("invalid_arguments")
@@ -157,7 +158,7 @@ async def test_pictures_are_pictures_and_the_artifact_is_beside_them() -> None:
         ], {"rows": 3}
 
     made = StructuredTool.from_function(draw, description="Draws.", response_format="content_and_artifact")
-    async with served(entry_of(made)) as client:
+    async with served(build_entry(made)) as client:
         answer = await client.call_tool("draw", {})
     kinds = [block.type for block in answer.content]
     assert kinds == ["text", "image", "image", "image", "resource_link", "text"]
@@ -170,7 +171,7 @@ async def test_an_artifact_that_is_no_json_is_left_out() -> None:
     made = StructuredTool.from_function(
         lambda: ("text", object()), name="it", description="It.", response_format="content_and_artifact"
     )
-    async with served(entry_of(made)) as client:
+    async with served(build_entry(made)) as client:
         answer = await client.call_tool("it", {})
     assert answer.content[0].text == "text"
     assert langchain.ARTIFACT not in (answer.meta or {})
@@ -190,7 +191,7 @@ async def test_arguments_that_only_a_validator_refuses_are_the_callers_to_mend()
             return n
 
     made = StructuredTool.from_function(lambda n: n, name="half", description="Half.", args_schema=Even)
-    async with served(entry_of(made)) as client:
+    async with served(build_entry(made)) as client:
         text = await said(client, "half", n=3)
     assert text.startswith("invalid_arguments")
     assert "n: Value error, must be even" in text
@@ -202,7 +203,7 @@ async def test_the_id_of_the_call_is_injected_and_the_client_cannot_give_it() ->
         """Marks."""
         return f"{word} {len(call)}"
 
-    async with served(entry_of(mark)) as client:
+    async with served(build_entry(mark)) as client:
         assert list((await schema(client, "mark"))["properties"]) == ["word"]
         assert await said(client, "mark", word="a") == "a 32"
 
@@ -219,8 +220,8 @@ async def test_what_only_an_agent_injects_keeps_a_tool_from_being_published() ->
         return f"{word} {state}"
 
     with pytest.raises(SourceError, match="'remember' needs 'state', which only an agent injects"):
-        entry_of(remember)
-    async with served(entry_of(guess)) as client:
+        build_entry(remember)
+    async with served(build_entry(guess)) as client:
         assert await said(client, "guess", word="a") == "a None"
 
 
@@ -230,13 +231,13 @@ async def test_a_message_that_a_tool_makes_itself_is_read_as_it_is() -> None:
         """Answers with a message."""
         return ToolMessage("cannot", tool_call_id=call, status="error")
 
-    async with served(entry_of(own)) as client:
+    async with served(build_entry(own)) as client:
         assert await said(client, "own") == "tool_error: cannot"
 
 
 async def test_tags_of_a_tool_are_its_tags_here() -> None:
     made = StructuredTool.from_function(order, tags=["shop"])
-    assert entry_of(made).tags == ["shop"]
+    assert build_entry(made).tags == ["shop"]
 
 
 async def test_a_toolkit_is_a_set_of_tools_and_those_that_cannot_be_had_are_told() -> None:
@@ -249,10 +250,9 @@ async def test_a_toolkit_is_a_set_of_tools_and_those_that_cannot_be_had_are_told
         def get_tools(self) -> list[BaseTool]:
             return [tool(order), remember]
 
-    assert toolkits.fits(Kit())
-    assert not fits(Kit())
-    async with toolkits.toolbox_of(Kit()) as box:
-        entries = await box.entries()
+    assert convert_tool(Kit()) is None
+    async with convert_toolbox(Kit()) as box:
+        entries = await box.list_entries()
         assert [entry.name for entry in entries] == ["order"]
         assert "'remember' needs 'state'" in box.problems[0]  # type: ignore[attr-defined]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks import toolkits
-from mcp_bridge.frameworks.llamaindex import entry_of, fits
+from mcp_bridge.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge.frameworks.llamaindex import build_entry
 from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
 from tests.kits.frameworks.shapes_llamaindex import BaseTool, BaseToolSpec, FunctionTool, image, output, text
 
@@ -24,8 +24,8 @@ def turn(word: str) -> Any:
 
 async def test_a_function_is_listed_with_its_schema_and_runs_in_a_thread() -> None:
     made = FunctionTool(turn, WORD)
-    assert fits(made)
-    async with served(entry_of(made)) as client:
+    assert convert_tool(made) is not None
+    async with served(build_entry(made)) as client:
         assert await schema(client, "turn") == WORD
         answer = await client.call_tool("turn", {"word": "ab"})
     assert answer.content[0].text == "{'turned': 'ba'}"
@@ -40,7 +40,7 @@ async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -
         return type(asyncio.current_task()).__name__
 
     made = FunctionTool(where, {"type": "object"})
-    async with served(entry_of(made)) as client:
+    async with served(build_entry(made)) as client:
         assert await said(client, "where") == "Task"
     assert made.calls == ["acall"]
 
@@ -50,7 +50,7 @@ async def test_an_error_that_a_tool_reports_is_one_in_its_words() -> None:
         """Loses it."""
         return output(text(f"no {word} here"), is_error=True)
 
-    async with served(entry_of(FunctionTool(lost, WORD))) as client:
+    async with served(build_entry(FunctionTool(lost, WORD))) as client:
         assert await said(client, "lost", word="key") == "tool_error: no key here"
 
 
@@ -60,7 +60,7 @@ async def test_pictures_are_pictures_and_links_are_not_followed() -> None:
         url = "https://example.org/cat.png"
         return output(text("here"), image(base64.b64encode(PNG)), image(url=url))
 
-    async with served(entry_of(FunctionTool(draw, {"type": "object"}))) as client:
+    async with served(build_entry(FunctionTool(draw, {"type": "object"}))) as client:
         first, second, third = (await client.call_tool("draw", {})).content
     assert first.text == "here"
     assert base64.b64decode(second.data) == PNG
@@ -74,7 +74,7 @@ async def test_a_tool_that_can_only_be_called_is_called() -> None:
         def __call__(self, word: str) -> Any:
             return output(text(word.upper()))
 
-    async with served(entry_of(Plain())) as client:
+    async with served(build_entry(Plain())) as client:
         assert await said(client, "turn", word="ab") == "AB"
 
 
@@ -82,7 +82,7 @@ def test_a_tool_that_needs_a_workflow_says_why_it_is_not_published() -> None:
     made = FunctionTool(turn, WORD)
     made.requires_context, made.ctx_param_name = True, "ctx"
     with pytest.raises(SourceError, match="'turn' needs the context of a workflow as 'ctx'"):
-        entry_of(made)
+        build_entry(made)
 
 
 async def test_a_tool_spec_is_a_set_of_tools() -> None:
@@ -97,6 +97,6 @@ async def test_a_tool_spec_is_a_set_of_tools() -> None:
             """Down."""
             return "down"
 
-    assert toolkits.fits(Words())
-    async with toolkits.toolbox_of(Words()) as box, served(*await box.entries()) as client:
+    assert convert_tool(Words()) is None
+    async with convert_toolbox(Words()) as box, served(*await box.list_entries()) as client:
         assert await said(client, "up") == "UP"

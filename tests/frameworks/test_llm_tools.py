@@ -10,8 +10,8 @@ import pytest
 
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks import toolkits
-from mcp_bridge.frameworks.llm import entry_of, fits
+from mcp_bridge.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge.frameworks.llm import build_entry
 from mcp_bridge.frameworks.source import FrameworkSource
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
@@ -29,8 +29,8 @@ def upper(text: str, times: int = 1) -> str:
 
 async def test_a_function_is_listed_and_called_with_what_was_given() -> None:
     made = llm.Tool.function(upper)
-    assert fits(made)
-    async with served(entry_of(made)) as client:
+    assert convert_tool(made) is not None
+    async with served(build_entry(made)) as client:
         found = await schema(client, "upper")
         assert found["required"] == ["text"]
         assert found["properties"]["times"]["default"] == 1
@@ -44,7 +44,7 @@ async def test_an_async_function_runs_on_asyncio_whatever_the_bridge_runs_on() -
         await asyncio.sleep(0)
         return type(asyncio.current_task()).__name__
 
-    async with served(entry_of(llm.Tool.function(where))) as client:
+    async with served(build_entry(llm.Tool.function(where))) as client:
         assert await said(client, "where") == "Task"
 
 
@@ -53,7 +53,7 @@ async def test_a_function_that_asks_for_the_call_gets_it_and_the_client_does_not
         """Tells of the call."""
         return f"{llm_tool_call.name} {llm_tool_call.arguments} {bool(llm_tool_call.tool_call_id)}"
 
-    async with served(entry_of(llm.Tool.function(about))) as client:
+    async with served(build_entry(llm.Tool.function(about))) as client:
         assert list((await schema(client, "about"))["properties"]) == ["word"]
         assert await said(client, "about", word="a") == "about {'word': 'a'} True"
 
@@ -72,7 +72,7 @@ async def test_attachments_are_content_and_links_are_not_followed(tmp_path: Path
             ],
         )
 
-    async with served(entry_of(llm.Tool.function(draw))) as client:
+    async with served(build_entry(llm.Tool.function(draw))) as client:
         answer = await client.call_tool("draw", {})
     assert [block.type for block in answer.content] == ["text", "image", "audio", "resource_link"]
     assert answer.structured_content == {"drawn": 3}
@@ -83,13 +83,13 @@ async def test_an_output_without_attachments_is_the_answer() -> None:
         """Plain."""
         return llm.ToolOutput(output="verbatim\n")
 
-    async with served(entry_of(llm.Tool.function(plain))) as client:
+    async with served(build_entry(llm.Tool.function(plain))) as client:
         assert await said(client, "plain") == "verbatim\n"
 
 
 def test_a_tool_without_an_implementation_says_why_it_is_not_published() -> None:
     with pytest.raises(SourceError, match="'far' has no implementation"):
-        entry_of(llm.Tool(name="far", description="Far away."))
+        build_entry(llm.Tool(name="far", description="Far away."))
 
 
 class Notes(llm.Toolbox):
@@ -117,10 +117,9 @@ class Notes(llm.Toolbox):
 async def test_a_toolbox_is_prepared_once_and_keeps_its_state() -> None:
     box = Notes()
     box.add_tool(llm.Tool(name="nowhere"))
-    assert toolkits.fits(box)
-    assert not fits(box)
-    async with toolkits.toolbox_of(box) as opened:
-        entries = await opened.entries()
+    assert convert_tool(box) is None
+    async with convert_toolbox(box) as opened:
+        entries = await opened.list_entries()
         assert [entry.name for entry in entries] == ["Notes_add", "Notes_far", "upper"]
         assert opened.problems == ["the llm tool 'nowhere' has no implementation. Give it one"]  # type: ignore[attr-defined]
         async with served(*entries) as client:

@@ -10,8 +10,9 @@ import pytest
 
 from mcp_bridge import CallContext
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks import openai_agents, recognising
-from mcp_bridge.frameworks.consent import agreed
+from mcp_bridge.frameworks import openai_agents
+from mcp_bridge.frameworks.common import require_approval
+from mcp_bridge.frameworks.discovery import convert_tool
 from tests.kits.frameworks.environments import needs
 from tests.kits.frameworks.framework_clients import answered, opened
 
@@ -168,7 +169,7 @@ async def test_a_person_sees_every_argument_that_they_agree_to() -> None:
             asked.append(message)
             return SimpleNamespace(accepted=True)
 
-    await agreed(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /"})
+    await require_approval(Shown(), "run", {"comment": "x" * 5000, "command": "rm -rf /"})
     assert "rm -rf /" in asked[0]
     assert "and 4500 more characters" in asked[0]
     assert len(asked[0]) < 1000
@@ -192,8 +193,8 @@ async def test_a_tool_that_is_switched_off_cannot_be_published() -> None:
     @function_tool(is_enabled=False)
     def off() -> None: ...
 
-    with pytest.raises(SourceError, match="'off' is switched off"):
-        openai_agents.entry_of(off)
+    with pytest.raises(SourceError, match="'off' is disabled"):
+        openai_agents.build_entry(off)
 
 
 async def test_a_tool_that_is_not_enabled_now_says_so() -> None:
@@ -288,6 +289,5 @@ def test_it_is_told_by_its_class_alone() -> None:
         def __getattr__(self, name: str) -> str:
             return name
 
-    assert openai_agents.fits(tool)
-    assert recognising.entry_of(tool).name == "tool"
-    assert not any(openai_agents.fits(thing) for thing in (Answering(), len, FunctionTool, None))
+    assert convert_tool(tool).name == "tool"
+    assert not any(convert_tool(thing) for thing in (Answering(), len, FunctionTool, None))

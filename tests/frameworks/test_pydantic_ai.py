@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcp_bridge.frameworks import pydantic_tool, pydantic_toolset
+from mcp_bridge.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
 from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
@@ -200,7 +200,7 @@ async def test_a_call_that_would_be_answered_later_is_refused() -> None:
     async with opened(Tool(later)) as client:
         text, failed = await answered(client, "later")
     assert failed
-    assert "only an agent waits" in text
+    assert "only an agent can wait" in text
 
 
 async def test_a_tool_that_takes_too_long_says_so_in_its_own_time() -> None:
@@ -289,7 +289,7 @@ async def test_tools_whose_results_are_made_elsewhere_are_left_out_and_named() -
     async with connect(bridge) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["weather"]
         (problem,) = bridge.problems["objects"]
-    assert "'elsewhere' cannot be called here: its results are made elsewhere" in problem
+    assert "'elsewhere' cannot be called here: its result is made elsewhere" in problem
 
 
 def test_they_are_told_by_their_classes_alone() -> None:
@@ -297,7 +297,7 @@ def test_they_are_told_by_their_classes_alone() -> None:
         def __getattr__(self, name: str) -> str:
             return name
 
-    assert pydantic_tool.fits(Tool(weather))
-    assert pydantic_toolset.fits(FunctionToolset().prefixed("a"))
+    assert convert_tool(Tool(weather)) is not None
+    assert convert_toolbox(FunctionToolset().prefixed("a")) is not None
     strangers = (Answering(), len, Tool, FunctionToolset, None)
-    assert not any(shape.fits(thing) for shape in (pydantic_tool, pydantic_toolset) for thing in strangers)
+    assert not any(convert(thing) for convert in (convert_tool, convert_toolbox) for thing in strangers)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks import toolkits
-from mcp_bridge.frameworks.smolagents import entry_of, fits
+from mcp_bridge.frameworks.discovery import convert_tool, convert_toolbox
+from mcp_bridge.frameworks.smolagents import build_entry
 from tests.kits.frameworks.environments import needs
 from tests.kits.frameworks.shapes_kit import PNG, said, schema, served
 
@@ -48,8 +48,8 @@ class Drawing(Tool):
 
 
 async def test_a_decorated_function_is_listed_with_its_inputs_and_called_with_those_that_were_given() -> None:
-    assert fits(search)
-    async with served(entry_of(search)) as client:
+    assert convert_tool(search) is not None
+    async with served(build_entry(search)) as client:
         found = await schema(client, "search")
         assert found["required"] == ["query"]
         assert found["properties"]["limit"] == {"type": ["integer", "null"], "description": "How many."}
@@ -64,7 +64,7 @@ async def test_a_decorated_function_is_listed_with_its_inputs_and_called_with_th
 async def test_a_picture_in_any_form_is_a_picture(tmp_path: Path, how: str) -> None:
     drawing = Drawing()
     drawing.folder = tmp_path
-    async with served(entry_of(drawing)) as client:
+    async with served(build_entry(drawing)) as client:
         assert "type" not in (await schema(client, "drawing"))["properties"]["more"]
         (block,) = (await client.call_tool("drawing", {"how": how, "more": [1]})).content
     assert (block.type, block.mime_type) == ("image", "image/png")
@@ -87,7 +87,7 @@ async def test_set_up_is_done_at_the_first_call() -> None:
             return {"ready": self.ready}
 
     made = Lazy()
-    entry = entry_of(made)
+    entry = build_entry(made)
     assert made.ready == 0
     async with served(entry) as client:
         for _ in range(2):
@@ -104,7 +104,7 @@ async def test_an_exception_is_told_without_its_text() -> None:
         def forward(self) -> str:
             raise RuntimeError("secret detail")
 
-    async with served(entry_of(Broken())) as client:
+    async with served(build_entry(Broken())) as client:
         text = await said(client, "broken")
     assert text.startswith("internal_error")
     assert "secret" not in text
@@ -121,11 +121,11 @@ def test_a_tool_that_needs_a_picture_says_why_it_is_not_published() -> None:
             return "seen"
 
     with pytest.raises(SourceError, match="'looking' needs image as 'picture', which no client can send"):
-        entry_of(Looking())
+        build_entry(Looking())
 
 
 async def test_a_collection_is_a_set_of_tools() -> None:
     collection = ToolCollection([search])
-    assert toolkits.fits(collection)
-    async with toolkits.toolbox_of(collection) as box:
-        assert [entry.name for entry in await box.entries()] == ["search"]
+    assert convert_tool(collection) is None
+    async with convert_toolbox(collection) as box:
+        assert [entry.name for entry in await box.list_entries()] == ["search"]

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from mcp_bridge.frameworks import utcp as shape
+from mcp_bridge.frameworks.discovery import convert_toolbox
+from mcp_bridge.frameworks.utcp.manual import read_manual
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.environments import needs
 from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
@@ -108,7 +109,7 @@ async def test_a_part_of_the_address_that_is_missing_is_named(site: str) -> None
     async with opened(manual(over_http(f"{site}/users/{{user}}"))) as client:
         text, failed = await answered(client, "ask")
     assert failed
-    assert "user: required, because it is a part of the address" in text
+    assert "user: required, because it is a part of the URL" in text
 
 
 async def test_a_server_that_is_not_there_is_unavailable_and_no_key_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +118,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_no_key_is_shown(mon
     async with opened(manual(over_http("http://127.0.0.1:9/", auth=auth))) as client:
         text, failed = await answered(client, "ask")
     assert failed
-    assert "'127.0.0.1' does not answer" in text
+    assert "'127.0.0.1' does not respond" in text
     assert "sesame" not in text
 
 
@@ -134,7 +135,7 @@ async def test_a_template_that_is_wrong_is_named_without_its_values(monkeypatch:
 async def test_a_manual_of_the_package_itself_is_one(site: str) -> None:
     made = UtcpManualSerializer().validate_dict(manual(over_http(f"{site}/text")))
     assert isinstance(made, UtcpManual)
-    assert shape.fits(made)
+    assert convert_toolbox(made) is not None
     async with opened(made) as client:
         assert await answered(client, "ask") == ("just text", False)
 
@@ -158,7 +159,7 @@ async def test_a_command_for_a_shell_runs_in_the_folder_of_its_manual(
     monkeypatch.chdir(tmp_path / "elsewhere")
     template = {"call_template_type": "cli", "commands": [{"command": "pwd | cat"}]}
     (tmp_path / "manual.json").write_text(json.dumps(manual({"name": "where", "tool_call_template": template})))
-    async with opened(shape.read_manual(tmp_path / "manual.json")) as client:
+    async with opened(read_manual(tmp_path / "manual.json")) as client:
         assert await answered(client, "where") == (str(tmp_path), False)
 
 

@@ -12,7 +12,8 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.frameworks import utcp
+from mcp_bridge.frameworks.discovery import convert_toolbox
+from mcp_bridge.frameworks.utcp.manual import read_manual
 from mcp_bridge.testing import connect
 from tests.kits.frameworks.framework_clients import answered, bridge_of, opened
 
@@ -51,7 +52,7 @@ async def test_a_command_is_a_tool_and_its_arguments_are_single_words(tmp_path: 
         "inputs": {"properties": {"to": {"type": "string"}, "n": {"type": "integer"}, "more": {}}, "required": ["to"]},
         "tags": ["shell"],
     }
-    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+    async with opened(read_manual(written(tmp_path, tool))) as client:
         (listed,) = (await client.list_tools()).tools
         assert (listed.name, listed.description) == ("run", "Runs.")
         assert listed.input_schema["type"] == "object"
@@ -62,7 +63,7 @@ async def test_a_command_is_a_tool_and_its_arguments_are_single_words(tmp_path: 
 
 async def test_a_program_that_fails_is_an_error_with_its_own_words(tmp_path: Path) -> None:
     program = script(tmp_path, "import sys; print('half done'); sys.exit('no such city')")
-    async with opened(utcp.read_manual(written(tmp_path, command(program)))) as client:
+    async with opened(read_manual(written(tmp_path, command(program)))) as client:
         found = await client.call_tool("run", {})
     assert found.is_error
     assert found.content[0].text == "no such city"
@@ -72,7 +73,7 @@ async def test_a_program_that_fails_is_an_error_with_its_own_words(tmp_path: Pat
 async def test_json_that_a_program_writes_is_structure(tmp_path: Path) -> None:
     program = script(tmp_path, "print('{\"height\": 3967}')")
     tool = command(program) | {"outputs": {"type": "object", "properties": {"height": {"type": "integer"}}}}
-    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+    async with opened(read_manual(written(tmp_path, tool))) as client:
         found = await client.call_tool("run", {})
     assert found.structured_content == {"height": 3967}
 
@@ -85,10 +86,10 @@ async def test_a_program_gets_of_the_environment_what_its_template_says(
     program = script(tmp_path, "import os; print(os.environ.get('A_SECRET'), os.environ.get('KEY'), os.getcwd())")
     (tmp_path / "sub").mkdir()
     tool = command(program, env_vars={"KEY": "${A_KEY}"}, working_dir="sub")
-    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+    async with opened(read_manual(written(tmp_path, tool))) as client:
         assert await answered(client, "run") == (f"None 1234 {tmp_path}/sub", False)
     open_one = command(program, inherit_env_vars=["A_SECRET"])
-    async with opened(utcp.read_manual(written(tmp_path, open_one))) as client:
+    async with opened(read_manual(written(tmp_path, open_one))) as client:
         assert (await answered(client, "run"))[0].startswith("not for programs None")
 
 
@@ -98,7 +99,7 @@ async def test_a_program_runs_in_the_folder_of_its_manual_wherever_the_server_wa
     (tmp_path / "elsewhere").mkdir()
     tool = command(script(tmp_path, "import os; print(os.getcwd())"))
     monkeypatch.chdir(tmp_path / "elsewhere")
-    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+    async with opened(read_manual(written(tmp_path, tool))) as client:
         assert await answered(client, "run") == (str(tmp_path), False)
 
 
@@ -110,7 +111,7 @@ async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
     ]
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"version": "0.1.0", "tools": old}))
-    async with opened(utcp.read_manual(path)) as client:
+    async with opened(read_manual(path)) as client:
         given = {"to": "a b", "loud": True, "quiet": False, "many": [1, 2]}
         for tool in ("tool_provider", "tool_transport"):
             assert await answered(client, tool, **given) == ("--to|a b|--loud|--many|1|--many|2", False)
@@ -120,7 +121,7 @@ async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_pa
     program = script(tmp_path, ECHO)
     old = {"name": "old", "inputs": declares("to"), "tool_provider": {"provider_type": "cli", "command_name": program}}
     new = command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": declares("to")}
-    async with opened(utcp.read_manual(written(tmp_path, old, new))) as client:
+    async with opened(read_manual(written(tmp_path, old, new))) as client:
         for tool in ("old", "run"):
             text, failed = await answered(client, tool, to="Bonn", output="/etc/passwd")
             assert failed
@@ -145,7 +146,7 @@ async def test_a_value_cannot_become_an_option(
     tmp_path: Path, template: str, given: dict[str, Any], printed: str | None
 ) -> None:
     tool = command(f"{script(tmp_path, ECHO)} {template}") | {"inputs": declares("a", "to")}
-    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+    async with opened(read_manual(written(tmp_path, tool))) as client:
         text, failed = await answered(client, "run", **given)
     assert failed is (printed is None)
     assert text == printed or "the value begins with '-', so the program would read it as an option" in text
@@ -154,7 +155,7 @@ async def test_a_value_cannot_become_an_option(
 async def test_an_option_of_an_old_manual_keeps_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
     program = script(tmp_path, ECHO)
     old = {"name": "old", "inputs": declares("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
-    async with opened(utcp.read_manual(written(tmp_path, old))) as client:
+    async with opened(read_manual(written(tmp_path, old))) as client:
         assert await answered(client, "old", n=-1, to=["--output", "x"]) == ("--n=-1|--to=--output|--to|x", False)
 
 
@@ -172,7 +173,7 @@ async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     place = ("127.0.0.1", listener.extra(SocketAttribute.local_port))
     text = f"import socket, time; line = socket.create_connection({place}); line.send(b'x'); time.sleep(600)"
-    manual = utcp.read_manual(written(tmp_path, command(script(tmp_path, text))))
+    manual = read_manual(written(tmp_path, command(script(tmp_path, text))))
     async with listener, anyio.create_task_group() as watching, opened(manual) as client:
         watching.start_soon(listener.serve, follow)
         with anyio.fail_after(30):
@@ -191,7 +192,7 @@ async def test_a_yaml_manual_and_a_mapping_are_manuals_as_well(tmp_path: Path) -
         "utcp_version: 1.0.1\ntools:\n  - name: run\n    tool_call_template:\n"
         f"      call_template_type: cli\n      commands: [{{command: '{program} yes'}}]\n"
     )
-    async with opened(utcp.read_manual(path)) as client:
+    async with opened(read_manual(path)) as client:
         assert await answered(client, "run") == ("yes", False)
     async with opened({"utcp_version": "1.0.1", "tools": [command(f"{program} no")]}) as client:
         assert await answered(client, "run") == ("no", False)
@@ -212,17 +213,17 @@ async def test_one_broken_tool_takes_only_itself_away_and_is_named(
         {"name": "keyed", "tool_call_template": {"call_template_type": "http", "url": "https://x.org/${NOT_SET}"}},
     ]
     path = written(tmp_path, *tools)
-    bridge = bridge_of(utcp.read_manual(path))
+    bridge = bridge_of(read_manual(path))
     async with connect(bridge) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["run"]
     problems = "\n".join(bridge.problems["objects"])
     for words in (
-        "tools[1].name: a tool has a name",
+        "tools[1].name: a tool needs a name",
         "the tool 'uncallable' has no tool_call_template",
-        "tools[3].tool_call_template.call_template_type: a call template has a type",
+        "tools[3].tool_call_template.call_template_type: a call template needs a type",
         "tools[4].inputs: expected a JSON Schema",
-        "the UTCP tool 'strange': calls of type 'webrtc' are not made here",
-        "the UTCP tool 'plain': its url has to begin with https://",
+        "the UTCP tool 'strange': calls of type 'webrtc' are not supported",
+        "the UTCP tool 'plain': its url must begin with https://",
         "the UTCP tool 'keyed': the variable ${NOT_SET} is not set. Set NOT_SET, or tools_NOT_SET",
     ):
         assert words in problems
@@ -242,7 +243,7 @@ def test_what_is_no_manual_is_refused_with_its_file(tmp_path: Path, text: str, w
     path = tmp_path / "manual.json"
     path.write_text(text)
     with pytest.raises(SourceError) as caught:
-        utcp.read_manual(path)
+        read_manual(path)
     assert str(path) in str(caught.value)
     assert words in str(caught.value) or words == "line"
 
@@ -262,7 +263,7 @@ async def test_a_program_that_is_not_there_is_unavailable() -> None:
     async with opened({"utcp_version": "0.1.0", "tools": [tool]}) as client:
         text, failed = await answered(client, "run")
     assert failed
-    assert "The program 'no-such-program-anywhere' cannot be run here" in text
+    assert "The program 'no-such-program-anywhere' cannot be started" in text
 
 
 def test_strangers_are_no_manuals() -> None:
@@ -270,7 +271,7 @@ def test_strangers_are_no_manuals() -> None:
         def __getattr__(self, name: str) -> str:
             return name
 
-    assert not any(utcp.fits(thing) for thing in (Answering(), len, {}, {"tools": []}, None))
+    assert not any(convert_toolbox(thing) for thing in (Answering(), len, {}, {"tools": []}, None))
 
 
 @pytest.mark.parametrize(
@@ -283,14 +284,14 @@ def test_strangers_are_no_manuals() -> None:
 async def test_a_command_that_cannot_be_run_is_a_problem_and_no_tool(
     tool: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    box = utcp.toolbox_of(utcp.read_manual(written(tmp_path, tool)))
-    assert list(await box.entries()) == []
+    box = convert_toolbox(read_manual(written(tmp_path, tool)))
+    assert list(await box.list_entries()) == []
     assert words in str(getattr(box, "problems", ()))
 
 
 async def test_a_null_character_is_no_argument_of_a_program(tmp_path: Path) -> None:
     tool = {**command(f"{script(tmp_path, ECHO)} UTCP_ARG_x_UTCP_END"), "inputs": {"properties": {"x": {}}}}
-    async with opened(utcp.read_manual(written(tmp_path, tool))) as client:
+    async with opened(read_manual(written(tmp_path, tool))) as client:
         text, failed = await answered(client, "run", x="a\0b")
         assert failed
         assert "null characters" in text

@@ -76,7 +76,7 @@ def test_an_error_shows_no_other_value():
 @pytest.mark.parametrize("text", ["${", "${}", "${1A}", "${A:?no}"])
 def test_a_broken_reference_is_an_error_that_tells_the_literal_form(text):
     error = failure({"a": text}, A="x")
-    assert "not a reference" in error.problem
+    assert "does not begin a valid reference" in error.problem
     assert "$${" in error.hint
 
 

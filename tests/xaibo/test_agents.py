@@ -13,7 +13,7 @@ import pytest
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.xaibo.source import attachments
+from mcp_bridge.xaibo.source.agents import convert_attachment
 from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -195,7 +195,7 @@ def test_an_attachment_is_what_it_says_unless_its_bytes_say_otherwise(
     attachment: dict[str, Any], block: Content
 ) -> None:
     given = {**attachment, "type": SimpleNamespace(value=attachment.get("type", "file"))}
-    assert attachments.block(SimpleNamespace(**given), "it/1") == block
+    assert convert_attachment(SimpleNamespace(**given), "it/1") == block
 
 
 async def test_an_agent_that_says_nothing_has_an_empty_answer(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ async def test_an_agent_that_cannot_be_made_leaves_its_providers(tmp_path: Path)
         assert list(await listed(client)) == ["recall"]
     (problem,) = source.problems
     assert problem.startswith("agent 'it' cannot be made: ")
-    assert "What cannot be imported: llm (xaibo.primitives.modules.llm.OpenAILLM)" in problem
+    assert "Cannot import llm (xaibo.primitives.modules.llm.OpenAILLM)" in problem
 
 
 async def test_an_agent_without_text_says_so(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ async def test_a_late_call_finds_what_the_first_one_found(tmp_path: Path) -> Non
                 gc.collect()
                 config = agent._config
                 sizes.append(
-                    (len(config.exchange), len(config.modules), len(agent._kept), _instances("parts", "xaibo"))
+                    (len(config.exchange), len(config.modules), len(agent._modules), _instances("parts", "xaibo"))
                 )
     assert sizes[1] == sizes[2]
     assert sizes[0][:3] == sizes[2][:3]
@@ -302,5 +302,5 @@ class TestOnTrio:
         return "trio"
 
     async def test_agents_say_that_they_need_asyncio(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match="Xaibo's agents run on asyncio alone"):
+        with pytest.raises(SourceError, match="agents of Xaibo run only on asyncio"):
             await served(tmp_path, SIMPLE % ("it", "Echo")).source.run(lambda _: None)

@@ -174,20 +174,20 @@ made = NoConfig()
         (
             "needy:Needy",
             {},
-            r"provider 'needy:Needy' needs 'llm', 'store' besides config\. Name the YAML of an agent that has what it "
-            r"needs \(agent: path/to/agent\.yaml\), or a function that makes it",
+            r"provider 'needy:Needy' needs 'llm', 'store' besides config\. Name the YAML of an agent that provides "
+            r"it \(agent: path/to/agent\.yaml\), or a function that makes the provider",
         ),
         (
             "needy:Fails",
             {"api_key": "sesame-open"},
             r"needy\.py:\d+: provider 'needy:Fails' cannot be made: ValueError: no luck with \[secret\]",
         ),
-        ("needy:Nothing", {}, "'needy:Nothing' makes no provider but a Nothing: it has no list_tools and execute_tool"),
-        ("needy:wrong", {}, "'needy:wrong' makes no provider but a Nothing"),
+        ("needy:Nothing", {}, "'needy:Nothing' does not make a provider but a Nothing: it has no list_tools"),
+        ("needy:wrong", {}, "'needy:wrong' does not make a provider but a Nothing"),
         ("needy:NoConfig", {"a": 1}, "'needy:NoConfig' takes no config"),
-        ("needy:made", {"a": 1}, "'needy:made' is made already and takes no config"),
+        ("needy:made", {"a": 1}, "'needy:made' is an object and takes no config"),
         ("needy:NEEDY", {}, r"needy\.py has no 'NEEDY'"),
-        ("needy:__name__", {}, "'needy:__name__' is no provider but a str"),
+        ("needy:__name__", {}, "'needy:__name__' is not a provider but a str"),
         ("needy:made", {}, "provider 'needy:made' lists no tools"),
         ("gone:X", {}, "'gone' cannot be imported: ModuleNotFoundError: No module named 'gone'"),
         ("gone.py:X", {}, r"gone\.py: no such file"),
@@ -212,12 +212,12 @@ async def test_one_that_cannot_even_be_asked_is_no_provider(tmp_path: Path) -> N
         def __getattr__(self, name: str) -> Any:
             raise RuntimeError(name)
 
-    with pytest.raises(SourceError, match="provider 'Refuses' is no provider but a Refuses"):
+    with pytest.raises(SourceError, match="provider 'Refuses' is not a provider but a Refuses"):
         await XaiboSource("mine", provider=Refuses()).run(lambda _: None)
 
 
 async def test_a_mock_that_answers_to_every_name_is_no_provider(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="makes no provider but a MagicMock"):
+    with pytest.raises(SourceError, match="does not make a provider but a MagicMock"):
         await XaiboSource("mine", provider=MagicMock()).run(lambda _: None)
 
 
@@ -368,7 +368,7 @@ async def test_a_provider_that_cannot_list_takes_away_only_itself(raised: str, s
     [
         ("", r"s\.yaml:1: sources\[0\]: give either provider or agent"),
         ("provider: a, agent: b", r"give either provider or agent"),
-        ("agent: b, config: {a: 1}", r"an agent has its configuration in its own YAML"),
+        ("agent: b, config: {a: 1}", r"configure an agent in its own YAML"),
         ("provider: a, offer: both", r"offer: both needs an agent"),
         ("provider: a, refresh: soon", r"s\.yaml:1: sources\[0\]\.refresh: "),
         ("provider: a, confg: {}", r"s\.yaml:1: .*config"),

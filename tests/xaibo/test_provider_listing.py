@@ -10,7 +10,7 @@ import pytest
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.xaibo import Tool, ToolNotFoundError, ToolResult
-from mcp_bridge.xaibo.source import listing
+from mcp_bridge.xaibo.source import provider_tools
 from tests.kits.xaibo.xaibo_kit import Served, listed, told
 
 SOON = 0.001
@@ -123,7 +123,7 @@ async def test_a_provider_that_fails_later_keeps_its_tools_and_says_so(tmp_path:
         third = await publishes.receive()
     assert list(first.tools) == list(second.tools) == list(third.tools)
     assert second.problems == [
-        "provider 'Changing' cannot list its tools: RuntimeError: offline; the ones it had are kept"
+        "provider 'Changing' cannot list its tools: RuntimeError: offline; its tools stay as they were"
     ]
     assert third.problems == []
 
@@ -144,7 +144,7 @@ async def test_a_provider_that_does_not_answer_is_given_up(tmp_path: Path, monke
             await anyio.sleep_forever()
             return []
 
-    monkeypatch.setattr(listing, "PATIENCE", SOON)
+    monkeypatch.setattr(provider_tools, "LIST_TIMEOUT", SOON)
     served = Served(tmp_path, provider=Hangs())
     with pytest.raises(SourceError, match=r"provider 'Hangs' did not list its tools within 0\.001 seconds"):
         await served.source.run(lambda _: None)

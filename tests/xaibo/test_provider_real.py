@@ -96,10 +96,10 @@ async def test_modules_are_read_again_only_after_an_edit(tmp_path: Path) -> None
     served = Served(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}, refresh=0.001)
     async with served.offers() as publishes:
         first = await publishes.receive()
-        python_tools = served.source._listed[0]._provider
+        python_tools = served.source._providers[0]._provider
         before = python_tools._listed
         for _ in range(3):
-            await served.source._listed[0].ask()
+            await served.source._providers[0].refresh()
         assert python_tools._listed is before
         written(tmp_path, shelf=SHELF + "\n\n@tool\ndef added() -> str:\n    '''New.'''\n    return 'new'\n")
         second = await publishes.receive()
@@ -178,7 +178,7 @@ async def test_a_collector_stands_for_its_providers_and_the_last_of_a_name_count
         assert await told(client, "sync") == "sync"
     assert served.problems == [
         "'ToolCollector[1]' and 'ToolCollector[0][0]' both have a tool named 'same'. "
-        "Rename one, or leave one out; that of 'ToolCollector[1]' is published",
+        "That of 'ToolCollector[1]' is published. Rename or remove one",
         "provider 'ToolCollector[2]' cannot list its tools: OSError: offline",
     ]
 

@@ -139,11 +139,9 @@ async def test_a_provider_that_fails_takes_away_only_itself_and_no_secret_is_tol
     assert fails.startswith(f"{tmp_path / 'parts.py'}:")
     assert fails.endswith(": provider 'fails' cannot be made: ValueError: no entrance with [secret]")
     assert lists == "provider 'lists' cannot list its tools: RuntimeError: no list for [secret]"
-    assert same == (
-        "'one' and 'again' both have a tool named 'one'. Rename one, or leave one out; that of 'one' is published"
-    )
+    assert same == ("'one' and 'again' both have a tool named 'one'. That of 'one' is published. Rename or remove one")
     assert gone.startswith("provider 'gone' cannot be made: ModuleNotFoundError: No module named 'no_such_package'")
-    assert "What cannot be imported: gone (no_such_package.Tools). Install the packages" in gone
+    assert "Cannot import gone (no_such_package.Tools). Install the missing packages" in gone
 
 
 @pytest.mark.usefixtures("without_openai")
@@ -155,16 +153,16 @@ async def test_a_providers_model_that_is_not_installed_is_named(tmp_path: Path) 
       - {id: shots, module: xaibo.primitives.modules.tools.oneshot.OneShotTools, config: {tools: []}}
     """
     written(tmp_path, shots_yaml=text)
-    with pytest.raises(SourceError, match=r"provider 'shots' cannot be made: .*imported: llm \(xaibo\..*OpenAILLM\)"):
+    with pytest.raises(SourceError, match=r"provider 'shots' cannot be made: .*Cannot import llm \(.*OpenAILLM\)"):
         await Served(tmp_path, agent=tmp_path / "shots.yaml").source.run(lambda _: None)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("class Tools(Two):\n    def __init__(self, config: dict) -> None: ...", "leave that out"),
-        ("class Tools(Two): ...", "it has no __init__ of its own, which takes config"),
-        ("class Tools(Two):\n    def __init__(self, store: 'Two', config=None): ...", "that are text"),
+        ("class Tools(Two):\n    def __init__(self, config: dict) -> None: ...", "Remove that annotation"),
+        ("class Tools(Two): ...", "it has no __init__ of its own. Define one that takes config"),
+        ("class Tools(Two):\n    def __init__(self, store: 'Two', config=None): ...", "that are strings"),
     ],
 )
 async def test_a_class_that_xaibo_cannot_make_is_explained(text: str, said: str, tmp_path: Path) -> None:
@@ -202,7 +200,7 @@ async def test_a_collector_in_yaml_loses_only_what_fails_and_the_last_of_a_name_
         ("id: a\nmodules: []", r"none of its modules provides tools \(list_tools and execute_tool\)$"),
         (
             "id: a\nmodules: [{id: x, module: prats.One}]",
-            r"provides tools \(list_tools and execute_tool\)\. What cannot be imported: x \(prats\.One\)\.",
+            r"provides tools \(list_tools and execute_tool\)\. Cannot import x \(prats\.One\)\.",
         ),
         (
             "id: a\nmodules: [{id: x, module: broken.One}]",

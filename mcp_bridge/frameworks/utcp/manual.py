@@ -1,4 +1,4 @@
-"""A UTCP manual as data: of version 1, and of the versions before it, whose keys had other names."""
+"""A UTCP manual as data: version 1, and earlier versions, which have other names for its keys."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.documents.document import Document, read
-from mcp_bridge.frameworks.shapes import Json
+from mcp_bridge.frameworks.common import Json
 
 _TEMPLATES = ("tool_call_template", "tool_transport", "tool_provider")
 _TYPES = ("call_template_type", "transport_type", "provider_type", "type")
 _RENAMED = {"http_stream": "streamable_http"}
-"""Kinds of calls that were called otherwise before version 1."""
+"""Types of calls that had another name before version 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualTool:
-    """One tool as its manual has it; `kind` is the type of its call template, `template` all else of that."""
+    """One tool of a manual. `kind` is the type of its call template, `template` the rest of it."""
 
     name: str
     description: str = ""
@@ -33,7 +33,7 @@ class ManualTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manual:
-    """The tools of a manual; `problems` has a line for each that could not be read, `folder` is where its file is."""
+    """The tools of a manual. `problems` has a line for each tool that is not valid, `folder` is that of the file."""
 
     name: str
     folder: Path | None = None
@@ -42,52 +42,52 @@ class Manual:
 
 
 def read_manual(path: str | Path) -> Manual:
-    """A manual from a JSON or YAML file. Raises SourceError with file, line and key path."""
-    place = Path(path)
+    """Read a manual from a JSON or YAML file. Raises SourceError with file, line and key path."""
+    file = Path(path)
     try:
-        return _manual(read(place), re.sub(r"\W", "_", place.stem), place.resolve().parent)
+        return _parse_manual(read(file), re.sub(r"\W", "_", file.stem), file.resolve().parent)
     except ConfigError as error:
         raise SourceError(str(error)) from error
 
 
-def manual_of(thing: Any) -> Manual:
-    """A manual from one of the package utcp, or from a mapping. Raises SourceError."""
-    data = thing if isinstance(thing, Mapping) else _stated(thing.model_dump(mode="json", by_alias=True))
+def convert_manual(thing: Any) -> Manual:
+    """Convert a manual of the package utcp, or a mapping. Raises SourceError."""
+    data = thing if isinstance(thing, Mapping) else _remove_nulls(thing.model_dump(mode="json", by_alias=True))
     try:
-        return _manual(Document(path="", data=dict(data)), "manual", None)
+        return _parse_manual(Document(path="", data=dict(data)), "manual", None)
     except ConfigError as error:
         raise SourceError(f"a UTCP manual: {error}") from error
 
 
-def _manual(document: Document, name: str, folder: Path | None) -> Manual:
+def _parse_manual(document: Document, name: str, folder: Path | None) -> Manual:
     data = document.data
     if "tools" not in data:
         raise document.error(
-            (), "a UTCP manual has a list 'tools', found none", f"It has {', '.join(data) or 'nothing'}."
+            (), "a UTCP manual has a list 'tools', found none", f"Its keys: {', '.join(data) or 'none'}."
         )
     if not isinstance(data["tools"], list):
         raise document.error(("tools",), "expected a list of tools")
     tools, problems = [], []
     for place, tool in enumerate(data["tools"]):
         try:
-            tools.append(_tool(document, ("tools", place), tool))
+            tools.append(_parse_tool(document, ("tools", place), tool))
         except ConfigError as error:
             problems.append(str(error))
     return Manual(name=name, folder=folder, tools=tuple(tools), problems=tuple(problems))
 
 
-def _tool(document: Document, where: tuple[str | int, ...], tool: Any) -> ManualTool:
+def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> ManualTool:
     if not isinstance(tool, dict):
-        raise document.error(where, "expected a tool, which is a mapping")
+        raise document.error(where, "expected a tool, as a mapping")
     if not isinstance(tool.get("name"), str) or not tool["name"]:
-        raise document.error((*where, "name"), "a tool has a name")
+        raise document.error((*where, "name"), "a tool needs a name")
     for key in ("inputs", "outputs"):
         if not isinstance(tool.get(key), dict | None):
-            raise document.error((*where, key), "expected a JSON Schema, which is a mapping")
-    named = next((key for key in _TEMPLATES if key in tool), None)
-    if named is None:
+            raise document.error((*where, key), "expected a JSON Schema, as a mapping")
+    template_key = next((key for key in _TEMPLATES if key in tool), None)
+    if template_key is None:
         raise document.error(where, f"the tool '{tool['name']}' has no tool_call_template, which says how to call it")
-    kind, template = _template(document, (*where, named), tool[named])
+    kind, template = _parse_template(document, (*where, template_key), tool[template_key])
     tags = tool.get("tags")
     return ManualTool(
         name=tool["name"],
@@ -100,18 +100,18 @@ def _tool(document: Document, where: tuple[str | int, ...], tool: Any) -> Manual
     )
 
 
-def _template(document: Document, where: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
+def _parse_template(document: Document, where: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
     if not isinstance(template, dict):
-        raise document.error(where, "expected a call template, which is a mapping")
+        raise document.error(where, "expected a call template, as a mapping")
     kind = next((template[key] for key in _TYPES if isinstance(template.get(key), str)), None)
     if kind is None:
-        raise document.error((*where, _TYPES[0]), "a call template has a type, such as 'http' or 'cli'")
+        raise document.error((*where, _TYPES[0]), "a call template needs a type, such as 'http' or 'cli'")
     rest = {key: value for key, value in template.items() if key not in _TYPES and value is not None}
     return _RENAMED.get(kind, kind), rest
 
 
-def _stated(value: Any) -> Any:
-    """What is said: the package utcp writes null for all that is not."""
+def _remove_nulls(value: Any) -> Any:
+    """Remove the keys that are not set, for which the package utcp writes null."""
     if isinstance(value, Mapping):
-        return {key: _stated(item) for key, item in value.items() if item is not None}
-    return [_stated(item) for item in value] if isinstance(value, list) else value
+        return {key: _remove_nulls(item) for key, item in value.items() if item is not None}
+    return [_remove_nulls(item) for item in value] if isinstance(value, list) else value

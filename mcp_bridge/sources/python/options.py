@@ -1,4 +1,4 @@
-"""The options of a Python source in the settings file. Imports pydantic, so it is imported late."""
+"""The options of a Python source in the settings file. Imported late, because it imports pydantic."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ class PythonOptions(Frame):
     path: str | None = Field(
         None,
         min_length=1,
-        description="A Python file or a folder of them; relative paths start at the folder of the settings.",
+        description="A Python file or a folder of them. Relative paths start at the folder of the settings file.",
     )
-    module: str | None = Field(None, min_length=1, description="A module by its dotted name, instead of a path.")
+    module: str | None = Field(
+        None, min_length=1, description="The dotted name of a module to import, instead of `path`."
+    )
     tools: tuple[str, ...] = Field(
         (),
-        description="Functions to publish though nothing marks them as tools, and sets of tools of other frameworks, "
-        "such as a FastMCP server, which are kept open.",
+        description="Names of functions to publish although they are not marked as tools, and of sets of tools of "
+        "other frameworks to open, such as a FastMCP server.",
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_one_of_both(self) -> Self:
         if (self.path is None) == (self.module is None):
             raise ValueError("give either path or module")
         return self
 
     def build(self, name: str, directory: Path, *, watch: bool) -> PythonSource:
-        """The source; relative paths start at `directory`."""
+        """Build the source. Relative paths start at `directory`."""
         path = directory / self.path if self.path is not None else None
         return PythonSource(name, path=path, module=self.module, directory=directory, tools=self.tools, watch=watch)
 
     def default_name(self) -> str:
-        """What the source is called when the settings do not say."""
+        """Return the name of a source that has none in the settings."""
         return Path(self.path).stem if self.path is not None else str(self.module)

@@ -1,8 +1,7 @@
-"""What a module offers. Tools are found by their shape, so that nobody has to inherit from us or import us.
+"""Finds the tools, resources and prompts of a module by their attributes, so that a file need not import this package.
 
-Entries, registries, chains, functions marked with `tool_entry`, functions that carry codomyrmex's `_mcp_tool_meta`, and
-single tools of other frameworks. Resources and prompts are entries of ours, functions marked with one, and what a
-registry has.
+Tools are entries, registries, chains, functions marked with `tool_entry` or with codomyrmex's `_mcp_tool_meta`, and
+single tools of other frameworks. Resources and prompts are entries, functions marked with one, and those of a registry.
 """
 
 from __future__ import annotations
@@ -20,77 +19,73 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.frameworks.finding import Finds
-from mcp_bridge.frameworks.recognising import is_foreign
+from mcp_bridge.frameworks.discovery import DiscoveredTools, is_foreign
 
 T = TypeVar("T")
 
 
-def find(module: ModuleType, named: Iterable[str] = ()) -> Offer:
-    """What the module offers, in the order of its definition; functions in `named` are inferred as tools.
+def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
+    """Find what a module offers, in the order of its definitions; the functions `names` become tools without a mark.
 
-    Raises SourceError for a name that is not there or cannot be a tool.
+    Raises SourceError for a name that does not exist or cannot be a tool.
     """
     values = [
         (name, value)
         for name, value in vars(module).items()
         if not name.startswith("__") and not isinstance(value, type | ModuleType)
     ]
-    tools = [entry for name, value in values for entry in _entries(name, value)]
-    others = [entry for _, value in values for entry in _held(value)]
+    tools = [entry for name, value in values for entry in _find_tools(name, value)]
+    others = [entry for _, value in values for entry in _iter_candidates(value)]
     return Offer(
-        tools=[*tools, *(_named(module, name) for name in named)],
+        tools=[*tools, *(_infer_tool(module, name) for name in names)],
         resources=[entry for entry in others if isinstance(entry, ResourceEntry)],
         templates=[entry for entry in others if isinstance(entry, ResourceTemplate)],
         prompts=[entry for entry in others if isinstance(entry, PromptEntry)],
     )
 
 
-def find_foreign(module: ModuleType, named: Iterable[str], finds: Finds) -> list[str]:
-    """Take in what is of another framework: single tools wherever they stand, sets of tools where they are `named`.
+def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered: DiscoveredTools) -> list[str]:
+    """Add all tools of other frameworks, and the sets of tools that are in `names`. Return the names that are left.
 
-    Opening a set may start a process or connect somewhere, so nobody's is opened unasked. The names that are left.
+    Opening a set may start a process or a connection, so only the named ones are opened.
     """
-    here = f"{module.__name__}:"
+    prefix = f"{module.__name__}:"
     left = []
-    for name in named:
+    for name in names:
         value = getattr(module, name, None)
-        if not (_may_be_foreign(value) and finds.add(here + name, value)):
+        may_be_foreign = type(value) in (list, tuple, dict) or is_foreign(value)
+        if not (may_be_foreign and discovered.add(prefix + name, value)):
             left.append(name)
     for name, value in vars(module).items():
         if not name.startswith("_") and is_foreign(value) and not issubclass(type(value), type):
-            finds.add_tool(here + name, value)
+            discovered.add_tool(prefix + name, value)
     return left
 
 
-def _may_be_foreign(value: Any) -> bool:
-    return type(value) in (list, tuple, dict) or is_foreign(value)
-
-
-def joined(offers: Sequence[Offer], problems: Sequence[str]) -> Offer:
-    """All offers as one, with each thing once."""
+def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer:
+    """Merge offers into one that has each entry once."""
     return Offer(
-        tools=_distinct((entry for offer in offers for entry in offer.tools), "name"),
-        resources=_distinct((entry for offer in offers for entry in offer.resources), "uri"),
-        templates=_distinct((entry for offer in offers for entry in offer.templates), "uri_template"),
-        prompts=_distinct((entry for offer in offers for entry in offer.prompts), "name"),
+        tools=_remove_duplicates((entry for offer in offers for entry in offer.tools), "name"),
+        resources=_remove_duplicates((entry for offer in offers for entry in offer.resources), "uri"),
+        templates=_remove_duplicates((entry for offer in offers for entry in offer.templates), "uri_template"),
+        prompts=_remove_duplicates((entry for offer in offers for entry in offer.prompts), "name"),
         problems=problems,
     )
 
 
-def _distinct(entries: Iterable[T], key: str) -> list[T]:
-    """Each thing once: one that a registry holds and a file imports is the same by name and handler."""
+def _remove_duplicates(entries: Iterable[T], key: str) -> list[T]:
+    """Remove duplicates: an entry of a registry that another file imports has the same name and handler."""
     name, handler = attrgetter(key), attrgetter("handler")
-    kept: dict[str, list[T]] = {}
+    by_name: dict[str, list[T]] = {}
     for entry in entries:
-        same_name = kept.setdefault(name(entry), [])
+        same_name = by_name.setdefault(name(entry), [])
         if not any(handler(other) == handler(entry) for other in same_name):
             same_name.append(entry)
-    return [entry for same_name in kept.values() for entry in same_name]
+    return [entry for same_name in by_name.values() for entry in same_name]
 
 
-def _held(value: Any) -> Iterator[Any]:
-    """The value itself, what it is marked with, and what it holds besides tools, when it is a registry."""
+def _iter_candidates(value: Any) -> Iterator[Any]:
+    """Yield what may be a resource or a prompt: the value, its marks, and the contents of a registry."""
     yield value
     if callable(value):
         yield from (getattr(value, name) for name in ("resource_entry", "prompt_entry") if _has(value, name))
@@ -100,18 +95,18 @@ def _held(value: Any) -> Iterator[Any]:
             yield from catalog if isinstance(catalog, Iterable) else ()
 
 
-def _entries(name: str, value: Any) -> Iterator[ToolEntry]:
-    for fits, make in _SHAPES:
-        if fits(value):
+def _find_tools(name: str, value: Any) -> Iterator[ToolEntry]:
+    for matches, make in _SHAPES:
+        if matches(value):
             yield from make(name, value)
             return
 
 
 def _has(value: Any, *names: str) -> bool:
-    """Whether the object's own class or instance has these; objects that answer to every name do not count."""
+    """Return whether an object has these attributes, and not just any attribute, as a mock has."""
     try:
         return all(hasattr(value, name) for name in names) and not hasattr(value, "no_such_attribute_anywhere")
-    except Exception:  # a stranger's __getattr__
+    except Exception:  # a third-party __getattr__
         return False
 
 
@@ -136,7 +131,6 @@ def _is_codomyrmex(value: Any) -> bool:
 
 
 def _from_entry(_: str, value: Any) -> Iterator[ToolEntry]:
-    """Ours as it is; another package's entry by its fields."""
     if isinstance(value, ToolEntry):
         yield value
         return
@@ -156,16 +150,15 @@ def _from_registry(name: str, value: Any) -> Iterator[ToolEntry]:
 
 
 def _from_chain(name: str, value: Any) -> Iterator[ToolEntry]:
-    """One tool, by the variable's name."""
     if hasattr(value, "as_tool"):
         yield value.as_tool(name)
     else:
         steps = ", ".join(str(getattr(step, "tool_name", step)) for step in value.steps)
-        yield ToolEntry(name, f"Runs in order: {steps}.", partial(_execute, value))
+        yield ToolEntry(name, f"Runs in order: {steps}.", partial(_run_chain, value))
 
 
-def _execute(chain: Any, data: Any) -> Any:
-    """Run another package's chain; its errors are for the model."""
+def _run_chain(chain: Any, data: Any) -> Any:
+    """Run the chain of another package. Its errors are written for the model."""
     result = chain.execute(dict(data or {}))
     if not result.success:
         raise ToolError(f"Chain failed: {'; '.join(result.errors)}", code="chain_failed")
@@ -182,18 +175,18 @@ def _from_codomyrmex(name: str, value: Any) -> Iterator[ToolEntry]:
     yield ToolEntry(
         str(meta.get("name") or name),
         str(meta.get("description") or value.__doc__ or ""),
-        _with_keywords(value),
+        _call_with_keywords(value),
         schema.get("inputSchema", schema) if isinstance(schema, dict) else {},
         {},
         [str(tag) for tag in meta.get("tags") or ()],
     )
 
 
-def _with_keywords(function: Callable[..., Any]) -> Callable[[Any], Any]:
+def _call_with_keywords(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return lambda data: function(**(data or {}))
 
 
-def _named(module: ModuleType, name: str) -> ToolEntry:
+def _infer_tool(module: ModuleType, name: str) -> ToolEntry:
     function = getattr(module, name, None)
     if not callable(function):
         raise SourceError(f"{module.__file__}: there is no function '{name}', which the settings name as a tool")
@@ -201,10 +194,10 @@ def _named(module: ModuleType, name: str) -> ToolEntry:
     if isinstance(entry, ToolEntry):
         return entry
     try:
-        made: Any = tool()(partial(function) if isinstance(function, type) else function)
+        marked: Any = tool()(partial(function) if isinstance(function, type) else function)
     except TypeError as error:
         raise SourceError(f"{module.__file__}: '{name}' cannot be a tool: {error}") from error
-    inferred: ToolEntry = made.tool_entry
+    inferred: ToolEntry = marked.tool_entry
     return replace(inferred, name=name)
 
 

@@ -1,4 +1,4 @@
-"""PythonSource: imports, finds, publishes, and with `watch` does it again after every edit."""
+"""PythonSource: imports Python files or a module, publishes what they offer, and can reload them after an edit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from anyio.abc import TaskStatus
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.frameworks.finding import Finds, distinct
-from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, kept, served
-from mcp_bridge.frameworks.toolbox import Toolbox
+from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
+from mcp_bridge.frameworks.toolboxes import (
+    OPEN_TIMEOUT,
+    OpenToolboxes,
+    Toolbox,
+    open_toolboxes,
+    publish_toolboxes,
+)
 from mcp_bridge.runtime.python_import import load_module
 from mcp_bridge.sources.python.loading import files, forget, fresh, load_file
-from mcp_bridge.sources.python.shapes import find, find_foreign, joined
+from mcp_bridge.sources.python.shapes import discover_foreign_tools, find_offer, merge_offers
 
 logger = logging.getLogger("mcp_bridge.sources.python")
 _RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
@@ -29,9 +34,8 @@ _RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompt
 class PythonSource:
     """Tools, resources and prompts from a file or folder (`path`) or from a module (importable from `directory`).
 
-    `tools` names functions that become tools by their signature, and sets of tools of other frameworks, which are kept
-    open. With `watch`, an edited file is imported again; an edit that cannot be imported is reported and leaves the
-    tools as they were.
+    `tools` names functions to publish without a mark, and sets of tools of other frameworks to open. With `watch`, an
+    edited file is imported again; if that fails, the error is logged and the tools stay as they were.
     """
 
     def __init__(
@@ -54,91 +58,92 @@ class PythonSource:
         self._watch = watch
 
     async def run(self, publish: Publish) -> None:
-        """Publish what is found; then wait for edits, if asked to, and for changes of what is kept open.
-
-        Raises SourceError when nothing can be had.
-        """
-        read = self._stamps()
+        """Publish an offer, and again after edits and changes of toolboxes. Raises SourceError for an empty one."""
+        stamps = self._read_stamps()
         loaded = self._load()
         if not self._watch:
-            await served(loaded.boxes, PATIENCE, partial(_with, loaded.offer), publish)
+            await publish_toolboxes(loaded.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, loaded.offer), publish)
             return
-        serving = _Serving(publish)
+        publisher = _Publisher(publish)
         async with anyio.create_task_group() as tasks:
-            await tasks.start(serving.serve_or_wait, loaded)
-            async for again in self._loaded_again(read):
-                await tasks.start(serving.serve_or_wait, again)
+            await tasks.start(publisher.serve, loaded)
+            async for reloaded in self._reload_after_edits(stamps):
+                await tasks.start(publisher.serve, reloaded)
 
     def load(self) -> Offer:
-        """Import everything and find what it offers; what cannot be imported is among the problems.
+        """Import everything and return what it offers, except what a set of tools would list once it is open.
 
-        What only opening a set of tools would tell is not in it.
+        Files that cannot be imported are among the problems.
         """
         return self._load().offer
 
     def _load(self) -> _Loaded:
-        finds = Finds()
+        discovered = DiscoveredTools()
         problems: list[str] = []
-        found: list[Offer] = []
+        offers: list[Offer] = []
         with fresh():
-            for module in self._modules(problems):
+            for module in self._import_modules(problems):
                 try:
-                    found.append(find(module, find_foreign(module, self._named(module), finds)))
+                    names = discover_foreign_tools(module, self._select_names(module), discovered)
+                    offers.append(find_offer(module, names))
                 except SourceError as error:
                     problems.append(str(error))
-        offer = joined(found, ())
-        foreign, doubles = distinct(finds.tools, _names(offer))
-        away = [*finds.problems, *doubles]
+        offer = merge_offers(offers)
+        foreign, duplicates = remove_duplicates(discovered.tools, _get_taken_names(offer))
+        others = [*discovered.problems, *duplicates]
         offer = replace(offer, tools=[*offer.tools, *foreign])
-        if not (problems or away or finds.boxes or offer.everything):
+        if not (problems or others or discovered.toolboxes or offer.everything):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
-        return _Loaded(offer=replace(offer, problems=[*problems, *away]), boxes=finds.boxes, failed=problems)
+        offer = replace(offer, problems=[*problems, *others])
+        return _Loaded(offer=offer, toolboxes=discovered.toolboxes, errors=problems)
 
-    def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
+    def _import_modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
             loads: list[Callable[[], ModuleType]] = [partial(load_module, self._module, self._directory)]
         else:
-            loads = [partial(load_file, path) for path in self._files(problems)]
+            loads = [partial(load_file, path) for path in self._list_files(problems)]
         for load in loads:
             try:
                 yield load()
             except SourceError as error:
                 problems.append(str(error))
 
-    def _files(self, problems: list[str]) -> list[Path]:
+    def _list_files(self, problems: list[str]) -> list[Path]:
         assert self._path is not None
         if not self._path.exists():
             problems.append(f"{self._path}: no such file or folder")
             return []
         return files(self._path)
 
-    def _named(self, module: ModuleType) -> Sequence[str]:
-        """In a folder each named function is looked for where it is."""
+    def _select_names(self, module: ModuleType) -> Sequence[str]:
+        """Return the named functions that a module must have; in a folder, any of its files may have one."""
         if self._path is not None and self._path.is_dir():
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
 
-    async def _loaded_again(self, read: Mapping[Path, int]) -> AsyncIterator[_Loaded]:
-        """What is there after every edit; `read` tells which edits came before the watcher was there."""
-        async for edited in _edits(self._root()):
-            if edited or self._stamps() != read:
-                forget(self._root())
+    async def _reload_after_edits(self, stamps: Mapping[Path, int]) -> AsyncIterator[_Loaded]:
+        """Yield what is loaded after each edit. `stamps` reveal edits from before the watcher was ready."""
+        async for edited in _watch_edits(self._root):
+            if edited or self._read_stamps() != stamps:
+                forget(self._root)
                 loaded = self._load()
-                for problem in loaded.failed:
+                for problem in loaded.errors:
                     logger.error("%s: the tools stay as they were", problem)
-                if not loaded.failed:
+                if not loaded.errors:
                     yield loaded
-                    logger.info(_RELOADED, self.name, *_counts(loaded.offer))
-            read = self._stamps()
+                    offer = loaded.offer
+                    resources = len(offer.resources) + len(offer.templates)
+                    logger.info(_RELOADED, self.name, len(offer.tools), resources, len(offer.prompts))
+            stamps = self._read_stamps()
 
-    def _stamps(self) -> dict[Path, int]:
-        """When each of this source's own files was written last, in nanoseconds."""
-        found = files(self._path) if self._path is not None and self._path.exists() else []
-        return {path: path.stat().st_mtime_ns for path in found if path.exists()}
+    def _read_stamps(self) -> dict[Path, int]:
+        """Return when each file of this source was modified, in nanoseconds."""
+        paths = files(self._path) if self._path is not None and self._path.exists() else []
+        return {path: path.stat().st_mtime_ns for path in paths if path.exists()}
 
+    @property
     def _root(self) -> Path:
-        """The folder whose files count as this source's own."""
         if self._path is not None:
             return self._path if self._path.is_dir() else self._path.parent
         return self._directory
@@ -146,56 +151,49 @@ class PythonSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """What importing everything came to; `failed` are those of the problems for which an edit does not count."""
+    """What an import found. `errors` are the problems that make a reload fail."""
 
     offer: Offer
-    boxes: Mapping[str, Toolbox]
-    failed: Sequence[str]
+    toolboxes: Mapping[str, Toolbox]
+    errors: Sequence[str]
 
 
-class _Serving:
-    """What is published now: what was loaded last, and what the sets of tools in it offer."""
+class _Publisher:
+    """Publishes what was loaded last, together with the tools of its toolboxes."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
         self._last = anyio.CancelScope()
 
-    async def serve_or_wait(
-        self, loaded: _Loaded, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Publish it in the place of what was served before, which is closed then; started when that is done.
+    async def serve(self, loaded: _Loaded, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Replace what was published before, whose toolboxes close. Started once the new offer is published.
 
-        Where there is nothing, the next edit may bring something.
+        An empty offer is published too: the next edit may add a tool.
         """
         with anyio.CancelScope() as scope:
-            async with kept(loaded.boxes) as keeper:
+            async with open_toolboxes(loaded.toolboxes) as opened:
                 self._last.cancel()
                 self._last = scope
-                self._publish(_with(loaded.offer, keeper))
+                self._publish(_add_toolboxes(loaded.offer, opened))
                 task_status.started()
-                while keeper.is_open:
-                    await keeper.changed()
-                    self._publish(_with(loaded.offer, keeper))
+                while opened.is_open:
+                    await opened.wait_for_change()
+                    self._publish(_add_toolboxes(loaded.offer, opened))
 
 
-def _with(offer: Offer, keeper: Keeper) -> Offer:
-    tools, doubles = distinct(keeper.tools, _names(offer))
-    return replace(offer, tools=[*offer.tools, *tools], problems=[*offer.problems, *keeper.problems, *doubles])
+def _add_toolboxes(offer: Offer, opened: OpenToolboxes) -> Offer:
+    tools, duplicates = remove_duplicates(opened.tools, _get_taken_names(offer))
+    return replace(offer, tools=[*offer.tools, *tools], problems=[*offer.problems, *opened.problems, *duplicates])
 
 
-def _names(offer: Offer) -> dict[str, str]:
-    """The names that are taken, and what by."""
+def _get_taken_names(offer: Offer) -> dict[str, str]:
     return {entry.name: "the file itself" for entry in offer.tools}
 
 
-def _counts(offer: Offer) -> tuple[int, int, int]:
-    return len(offer.tools), len(offer.resources) + len(offer.templates), len(offer.prompts)
+async def _watch_edits(root: Path) -> AsyncIterator[bool]:
+    """Yield True after each edit below `root`, and False after half a second without one.
 
-
-async def _edits(root: Path) -> AsyncIterator[bool]:
-    """True after every edit below `root`; False when nothing has happened for half a second.
-
-    That is also how long the end of serving has to wait for the watcher.
+    A shutdown waits as long for the watcher.
     """
     import watchfiles  # 30 ms, and only for --reload
 

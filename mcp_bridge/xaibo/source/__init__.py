@@ -1,4 +1,4 @@
-"""Xaibo's tool providers, unchanged, as a source; and whole Xaibo agents as tools."""
+"""A source of tools from Xaibo: tool providers without changes to them, and whole agents as tools."""
 
 from mcp_bridge.xaibo.source.source import XaiboSource
 

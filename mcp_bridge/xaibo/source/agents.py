@@ -1,22 +1,42 @@
-"""Whole agents as tools: a message in, what the agent answers out."""
+"""Whole agents as tools, which take a message and return the response with its attachments."""
 
 from __future__ import annotations
 
 import logging
+import mimetypes
+from pathlib import PurePath
 from typing import Any
+from urllib.parse import quote
 
 from anyio import to_thread
 
-from mcp_bridge.contracts.content import Content, Text
+from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.third_party import described
-from mcp_bridge.xaibo.source import real
-from mcp_bridge.xaibo.source.attachments import block
+from mcp_bridge.wire.values import from_bytes
+from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.importing import reported
-from mcp_bridge.xaibo.source.making import hiding
+from mcp_bridge.xaibo.source.providers import make_redactor
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
+
+_BINARY = "application/octet-stream"
+_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"BM", "image/bmp"),
+    (0, b"II*\x00", "image/tiff"),
+    (0, b"MM\x00*", "image/tiff"),
+    (0, b"<svg", "image/svg+xml"),
+    (4, b"ftypavif", "image/avif"),
+    (4, b"ftyphei", "image/heic"),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"\xff\xf3", "audio/mpeg"),
+    (0, b"\xff\xf2", "audio/mpeg"),
+    (4, b"ftypM4A", "audio/mp4"),
+    (0, b"\x1aE\xdf\xa3", "audio/webm"),
+)
+"""First bytes that identify a format only if the agent names the kind, because they are short or rare."""
+
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -26,56 +46,116 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def entries_of(config: Any, kept: dict[str, Any]) -> list[ToolEntry]:
-    """A tool for each entry point of an agent; `kept` are its modules that outlive a call.
+def build_entries(config: Any, modules: dict[str, Any]) -> list[ToolEntry]:
+    """Build a tool for each entry point of an agent; `modules` are those that live longer than a call.
 
-    Raises SourceError where the agent cannot be made, or takes no text.
+    Raises SourceError if the agent cannot be made, or takes no text.
     """
-    points = real.entry_points(config)
+    points = agent_config.find_entry_points(config)
     if not points:
         raise SourceError(
             f"agent '{config.id}' has no entry point that takes text: none of its modules has handle_text"
         )
     with reported(f"agent '{config.id}' cannot be made"):
-        real.agent(config, kept)
-    return [_entry(config, kept, name, module_id) for name, module_id in points.items()]
+        agent_config.make_agent(config, modules)
+    return [_build_entry(config, modules, name, module_id) for name, module_id in points.items()]
 
 
-def _entry(config: Any, kept: dict[str, Any], name: str, module_id: str) -> ToolEntry:
-    description = config.description or f"Sends a message to the agent '{config.id}' and gives its answer."
-    if name != real.ENTRY:
+def _build_entry(config: Any, modules: dict[str, Any], name: str, module_id: str) -> ToolEntry:
+    description = config.description or f"Sends a message to the agent '{config.id}' and returns its response."
+    if name != agent_config.ENTRY:
         description = f"{description} (entry point: {name})"
-    title = config.id if name == real.ENTRY else f"{config.id}.{name}"
-    return ToolEntry(title, description, Agent(config, kept, module_id).handle, dict(_SCHEMA))
+    title = config.id if name == agent_config.ENTRY else f"{config.id}.{name}"
+    return ToolEntry(title, description, _AgentCaller(config, modules, module_id).call, dict(_SCHEMA))
 
 
-class Agent:
-    """One entry point of an agent, which is made anew for each call, as Xaibo does it."""
+class _AgentCaller:
+    """Calls one entry point of an agent. As in Xaibo, each call makes a new agent."""
 
-    def __init__(self, config: Any, kept: dict[str, Any], module_id: str) -> None:
+    def __init__(self, config: Any, modules: dict[str, Any], module_id: str) -> None:
         self._config = config
-        self._kept = kept
+        self._modules = modules
         self._module_id = module_id
-        self._redactor = hiding(real.settings_of(config))
+        self._redactor = make_redactor(agent_config.list_configs(config))
 
-    async def handle(self, data: Any) -> ToolResult:
-        """Send the message. What the agent raises is told to the model, with its text but for configured secrets."""
+    async def call(self, data: Any) -> ToolResult:
         try:
-            made = real.agent(self._config, self._kept)
-            response = await made.handle_text(data["message"], entry_point=self._module_id)
-            return await self._result(response)
-        except CallError:  # said on purpose, for the model
+            agent = agent_config.make_agent(self._config, self._modules)
+            response = await agent.handle_text(data["message"], entry_point=self._module_id)
+            return await self._convert_response(response)
+        except CallError:  # written for the model
             raise
         except Exception as error:
             logger.error("agent %r failed", self._config.id, exc_info=error)
+            # The text helps the model. Secrets of the configuration are removed from it.
             text = self._redactor.text(f"The agent '{self._config.id}' failed: {described(error)}")
             return ToolResult(success=False, error=text, code=ToolError.code)
 
-    async def _result(self, response: Any) -> ToolResult:
+    async def _convert_response(self, response: Any) -> ToolResult:
         text, attachments = getattr(response, "text", None), list(getattr(response, "attachments", None) or ())
         if not attachments:
             return ToolResult(success=True, output=text)
         blocks: list[Content] = [Text(text)] if text else []
         for number, attachment in enumerate(attachments, 1):
-            blocks.append(await to_thread.run_sync(block, attachment, f"{self._config.id}/{number}"))
+            blocks.append(await to_thread.run_sync(convert_attachment, attachment, f"{self._config.id}/{number}"))
         return ToolResult(success=True, content=tuple(blocks))
+
+
+def convert_attachment(attachment: Any, name: str) -> Content:
+    """Read an attachment as an image, audio, or a resource with a URI that ends with `name`. May block.
+
+    An image or audio of an unknown media type becomes a resource.
+    """
+    content = getattr(attachment, "content", None)
+    data, file = _read_bytes(content), _read_file_name(content)
+    kind = getattr(getattr(attachment, "type", None), "value", "file")
+    mime = _read_mime_type(attachment) or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
+    if kind == "image" and mime.startswith("image/"):
+        return Image(data, mime)
+    if kind == "audio" and mime.startswith("audio/"):
+        return Audio(data, mime)
+    uri = f"xaibo://{quote(name)}" + (f"/{quote(file)}" if file else "")
+    text = _decode(data) if mime.startswith("text/") or mime == _BINARY else None
+    if text is None:
+        return EmbeddedResource(uri, data, mime)
+    return EmbeddedResource(uri, text, "text/plain" if mime == _BINARY else mime)
+
+
+def _read_bytes(content: Any) -> bytes:
+    """Read a file from its position, or from the start if it is at its end, such as one just written."""
+    if isinstance(content, str):
+        return content.encode(errors="replace")
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    data = content.read()
+    if not data and content.seekable():
+        content.seek(0)
+        data = content.read()
+    return data.encode(errors="replace") if isinstance(data, str) else bytes(data)
+
+
+def _read_file_name(content: Any) -> str:
+    name = getattr(content, "name", None)  # of an open file; of a descriptor it is a number
+    return PurePath(name).name if isinstance(name, str) else ""
+
+
+def _read_mime_type(attachment: Any) -> str:
+    found = getattr(attachment, "mime_type", None)
+    return found if isinstance(found, str) else ""
+
+
+def _detect_mime_type(data: bytes, kind: str) -> str:
+    found = getattr(from_bytes(data), "mime_type", None)
+    if found and found != _BINARY:
+        return str(found)
+    if kind not in ("image", "audio"):
+        return ""
+    rare = (mime for at, start, mime in _SIGNATURES if data[at:].startswith(start) and mime.startswith(kind))
+    return next(rare, "")
+
+
+def _decode(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

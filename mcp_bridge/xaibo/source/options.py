@@ -1,4 +1,4 @@
-"""The options of a Xaibo source in the settings file. Imports pydantic, so it is imported late."""
+"""The options of a Xaibo source in the settings file. Imported late, because it imports pydantic."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from mcp_bridge.xaibo.source.source import XaiboSource
 
 
 class XaiboOptions(Frame):
-    """Tools of a Xaibo tool provider, or of the providers in an agent's YAML; and Xaibo agents as tools."""
+    """Tools of a Xaibo tool provider, or of the providers in the YAML of an agent; and agents as tools."""
 
     provider: str | None = Field(
         default=None,
         min_length=1,
         description="A provider as `package.module:Name` or `path/to/file.py:Name`: its class, an instance, or a "
-        "function that makes one. What it names is importable from the folder of the settings.",
+        "function that returns one. Modules are importable from the folder of the settings file.",
     )
-    config: dict[str, Any] = Field(default={}, description="What the provider's class or function gets as `config`.")
+    config: dict[str, Any] = Field(default={}, description="The argument `config` for the class or function.")
     agent: str | None = Field(
         default=None,
         min_length=1,
-        description="The YAML file of a Xaibo agent, instead of a provider. It says which classes are imported and "
-        "made, so it is code. Needs `xaibo`.",
+        description="The YAML file of a Xaibo agent, instead of `provider`. It names classes to import, so treat it "
+        "as code. Needs the package `xaibo`.",
     )
     offer: Literal["tools", "agent", "both"] = Field(
         default="tools",
-        description="What of the agent is published: the tools of its providers, the agent itself (one tool for each "
-        "entry point), or both.",
+        description="What to publish of an agent: `tools` (those of its providers), `agent` (one tool for each entry "
+        "point), or `both`.",
     )
     refresh: Duration | None = Field(
         default=None,
-        description="How often the providers are asked again what they have. None means once, and when a tool that "
-        "is listed turns out to be gone.",
+        description="How often to list the tools of the providers again. None means only after a provider reports "
+        "that a listed tool does not exist.",
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if (self.provider is None) == (self.agent is None):
             raise ValueError("give either provider or agent")
         if self.agent is not None and self.config:
-            raise ValueError("config belongs to a provider; an agent has its configuration in its own YAML")
+            raise ValueError("config is for a provider; configure an agent in its own YAML")
         if self.agent is None and self.offer != "tools":
             raise ValueError(f"offer: {self.offer} needs an agent")
         return self
 
     def build(self, name: str, directory: Path, *, watch: bool) -> XaiboSource:
-        """The source; relative paths start at `directory`."""
+        """Build the source. Relative paths start at `directory`."""
         directory = directory.resolve()
         return XaiboSource(
             name,
@@ -62,7 +62,7 @@ class XaiboOptions(Frame):
         )
 
     def default_name(self) -> str:
-        """What the source is called when the settings do not say."""
+        """Return the name of a source that has none in the settings."""
         if self.agent is not None:
             return Path(self.agent).stem
         return str(self.provider).rpartition(":")[2].rpartition(".")[2]

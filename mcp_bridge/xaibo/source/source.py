@@ -1,4 +1,4 @@
-"""XaiboSource: makes the providers, has them list their tools, and lists again when there is a reason to."""
+"""XaiboSource: makes providers and agents, publishes their tools, and lists them again when they may have changed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.event_loop import on_asyncio
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
-from mcp_bridge.xaibo.source import real
-from mcp_bridge.xaibo.source.agents import entries_of
+from mcp_bridge.xaibo.source import agent_config
+from mcp_bridge.xaibo.source.agents import build_entries
 from mcp_bridge.xaibo.source.importing import importable, named, reported
-from mcp_bridge.xaibo.source.listing import Listed
-from mcp_bridge.xaibo.source.making import hiding, is_provider, made
-from mcp_bridge.xaibo.source.python_tools import without_faults
+from mcp_bridge.xaibo.source.provider_tools import ProviderTools
+from mcp_bridge.xaibo.source.providers import is_provider, make_provider, make_redactor, unwrap_provider
 
 
 class XaiboSource:
-    """Tools of a `provider`, or of the `agent` in a YAML file, which may be a tool itself (`offer`).
+    """Tools of a provider, or of the agent in a YAML file, which may be a tool itself.
 
-    `provider` is a provider, or what names one, its class, or a function that makes it, as `package.module:Name`; the
-    class or function gets `config`. What is named is importable from `directory`. The providers are asked for their
-    tools once, every `refresh` seconds if that is given, and when one says that a listed tool is not there.
+    Tools are listed once, every `refresh` seconds if that is given, and when a provider reports that a listed tool
+    does not exist.
+
+    Args:
+        provider: A provider, or a reference as `package.module:Name` to one, its class, or a function that makes it.
+        config: What the class or function gets as `config`.
+        agent: The YAML file of an agent.
+        offer: Which tools of the agent to publish: those of its providers, the agent itself, or both.
+        directory: The folder from which references can be imported.
     """
 
     def __init__(
@@ -49,115 +54,113 @@ class XaiboSource:
         self._provider = provider
         self._config = dict(config or {})
         self._agent = agent.resolve() if agent is not None else None
-        self._wanted = offer
+        self._published = offer
         self._refresh = refresh
         self._directory = (directory or Path.cwd()).resolve()
-        self._listed: list[Listed] = []
+        self._providers: list[ProviderTools] = []
         self._agents: list[ToolEntry] = []
         self._problems: list[str] = []
-        self._again = anyio.Event()
+        self._refresh_event = anyio.Event()
         self._soon: Soon | None = None
 
     async def run(self, publish: Publish) -> None:
-        """Publish until cancelled. Raises SourceError when there is nothing to publish, and never will be."""
+        """Publish until cancelled. Raises SourceError if there is nothing to publish, now or later."""
         self._soon = from_any_thread()
         await self._make()
         published: Offer | None = None
         while True:
-            self._again = anyio.Event()  # before listing: what is reported meanwhile is a reason to list again
+            self._refresh_event = anyio.Event()  # before listing, so that a report during it causes another one
             async with anyio.create_task_group() as tasks:
-                for listed in self._listed:
-                    tasks.start_soon(listed.ask)
-            offer = self._offer()
+                for provider in self._providers:
+                    tasks.start_soon(provider.refresh)
+            offer = self._build_offer()
             if not offer.tools and published is None and self._refresh is None:
                 raise SourceError("\n".join(offer.problems))
-            if offer != published:  # each publishing tells of the problems again
+            if offer != published:  # publishing logs all problems again
                 publish(offer)
                 published = offer
             with anyio.move_on_after(self._refresh or inf):
-                await self._again.wait()
+                await self._refresh_event.wait()
 
     async def _make(self) -> None:
-        """Make what there is to ask. Raises SourceError where that is nothing."""
-        self._listed, self._agents, self._problems = [], [], []
+        self._providers, self._agents, self._problems = [], [], []
         if self._agent is not None:
-            self._from_agent(self._agent)
+            self._make_agent(self._agent)
         else:
             importable(self._directory)
-            given = self._provider
-            name = given if isinstance(given, str) else (given if isinstance(given, type) else type(given)).__name__
-            found = named(name, self._directory) if isinstance(given, str) else given
-            self._add(name, await made(found, name, self._config))
+            target = self._provider
+            if isinstance(target, str):
+                name, target = target, named(target, self._directory)
+            else:
+                name = (target if isinstance(target, type) else type(target)).__name__
+            self._add_provider(name, await make_provider(target, name, self._config))
 
-    def _from_agent(self, path: Path) -> None:
-        wants_agent = self._wanted != "tools"
+    def _make_agent(self, path: Path) -> None:
+        wants_agent = self._published != "tools"
         if wants_agent and not on_asyncio():
-            raise SourceError(f"{path}: Xaibo's agents run on asyncio alone, and this event loop is trio's")
-        config = real.read(path, self._directory)
-        kept = real.host(config)
+            raise SourceError(f"{path}: agents of Xaibo run only on asyncio, and this event loop is trio")
+        config = agent_config.read_agent(path, self._directory)
+        modules = agent_config.make_host(config)
         if wants_agent:
             try:
                 with reported(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
-                    real.keep_lasting(config, kept)
-                self._agents = entries_of(config, dict(kept))  # not with the providers that are made below
+                    agent_config.add_agent_modules(config, modules)
+                self._agents = build_entries(config, dict(modules))  # without the providers that are made below
             except SourceError as error:
-                said = hiding(real.settings_of(config)).text(str(error))
-                self._problems.append(said + real.causes(config))
-        if self._wanted != "agent":
-            self._add_providers(config, kept, path)
-        if not self._agents and not self._listed:
+                text = make_redactor(agent_config.list_configs(config)).text(str(error))
+                self._problems.append(text + agent_config.describe_failure(config))
+        if self._published != "agent":
+            self._add_providers(config, modules, path)
+        if not self._agents and not self._providers:
             raise SourceError("\n".join(self._problems))
 
-    def _add_providers(self, config: Any, kept: dict[str, Any], path: Path) -> None:
-        """Make each provider; one that cannot be made takes away only itself."""
-        found = real.providers(config)
-        for module_id in found:
+    def _add_providers(self, config: Any, modules: dict[str, Any], path: Path) -> None:
+        """Make each provider. One that cannot be made is a problem, and does not affect the others."""
+        module_ids = agent_config.find_providers(config)
+        for module_id in module_ids:
             own = next(module.config for module in config.modules if module.id == module_id)
             try:
                 with reported(f"provider '{module_id}' cannot be made"):
-                    kept.update(real.build(config, module_id, kept))
+                    modules.update(agent_config.build_module(config, module_id, modules))
             except SourceError as error:
-                self._problems.append(hiding(own).text(str(error)) + real.causes(config, module_id))
+                text = make_redactor(own).text(str(error))
+                self._problems.append(text + agent_config.describe_failure(config, module_id))
             else:
-                self._add(module_id, kept[module_id], own)
-        if not found:
-            what = f"{path}: none of its modules provides tools (list_tools and execute_tool)"
-            self._problems.append(what + real.causes(config))
+                self._add_provider(module_id, modules[module_id], own)
+        if not module_ids:
+            problem = f"{path}: none of its modules provides tools (list_tools and execute_tool)"
+            self._problems.append(problem + agent_config.describe_failure(config))
 
-    def _add(self, label: str, provider: Any, config: Any = None) -> None:
-        redactor = hiding(self._config if config is None else config)
-        for each, one in without_faults(provider, label):
+    def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
+        redactor = make_redactor(self._config if config is None else config)
+        for each, one in unwrap_provider(provider, label):
             if is_provider(one):
-                self._listed.append(Listed(each, one, self._ask_again, redactor))
+                self._providers.append(ProviderTools(each, one, self._schedule_refresh, redactor))
             else:
                 self._problems.append(f"provider '{each}' has no list_tools and execute_tool")
 
-    def _offer(self) -> Offer:
-        """Everything that is listed now; of two tools of one name, the first."""
+    def _build_offer(self) -> Offer:
         problems = list(self._problems)
         found: dict[str, tuple[str, ToolEntry]] = {}
-        for label, entry in self._all():
-            first, kept = found.setdefault(entry.name, (label, entry))
-            if kept is not entry:
+        for label, entry in self._iter_entries():
+            first, published = found.setdefault(entry.name, (label, entry))
+            if published is not entry:
                 problems.append(
                     f"'{first}' and '{label}' both have a tool named '{entry.name}'. "
-                    f"Rename one, or leave one out; that of '{first}' is published"
+                    f"That of '{first}' is published. Rename or remove one"
                 )
-        problems += [problem for listed in self._listed for problem in listed.problems]
+        problems += [problem for provider in self._providers for problem in provider.problems]
         return Offer(tools=[entry for _, entry in found.values()], problems=problems)
 
-    def _all(self) -> Iterator[tuple[str, ToolEntry]]:
+    def _iter_entries(self) -> Iterator[tuple[str, ToolEntry]]:
         for entry in self._agents:
             yield f"the agent {entry.name}", entry
-        for listed in self._listed:
-            for entry in listed.entries:
-                yield listed.label, entry
+        for provider in self._providers:
+            for entry in provider.entries:
+                yield provider.label, entry
 
-    def _ask_again(self) -> None:
-        """List again, soon; a tool that finds out that it is gone may be in a thread of its own."""
+    def _schedule_refresh(self) -> None:
+        """Request another listing. May be called from any thread."""
         if self._soon is not None:
-            with suppress(RuntimeError):  # the loop has ended
-                self._soon(self._wake)
-
-    def _wake(self) -> None:
-        self._again.set()
+            with suppress(RuntimeError):  # the event loop has ended
+                self._soon(lambda: self._refresh_event.set())  # noqa: PLW0108 - the event may be replaced before it runs

@@ -12,8 +12,8 @@ from mcp_types import ElicitResult
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.frameworks.finding import Finds, distinct
-from mcp_bridge.frameworks.keeping import kept
+from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
+from mcp_bridge.frameworks.toolboxes import open_toolboxes
 from mcp_bridge.testing import connect
 
 
@@ -26,14 +26,14 @@ class Objects:
         self._things = things
 
     async def run(self, publish: Publish) -> None:
-        finds = Finds()
+        discovered = DiscoveredTools()
         for place, thing in enumerate(self._things):
-            assert finds.add(f"thing {place}", thing), f"nobody knows {thing!r}"
-        async with kept(finds.boxes) as keeper:
+            assert discovered.add(f"thing {place}", thing), f"nobody knows {thing!r}"
+        async with open_toolboxes(discovered.toolboxes) as opened:
             while True:
-                tools, _ = distinct([*finds.tools, *keeper.tools])
-                publish(Offer(tools=tools, problems=[*finds.problems, *keeper.problems]))
-                await keeper.changed()
+                tools, _ = remove_duplicates([*discovered.tools, *opened.tools])
+                publish(Offer(tools=tools, problems=[*discovered.problems, *opened.problems]))
+                await opened.wait_for_change()
 
 
 def bridge_of(*things: Any) -> Bridge:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import anyio
 
 from mcp_bridge import ToolEntry
+from mcp_bridge.frameworks.toolboxes import Toolbox
 
 
 def entry(name: str, answer: str = "") -> ToolEntry:
@@ -15,7 +16,7 @@ def entry(name: str, answer: str = "") -> ToolEntry:
     return ToolEntry(name, f"Says {name}.", lambda data: answer or name)
 
 
-class Box:
+class Box(Toolbox):
     """A toolbox with tools. `fails` says what does not work (`open`, `list`, `close`), `hangs` what never ends."""
 
     def __init__(self, *names: str, fails: str = "", hangs: str = "") -> None:
@@ -34,11 +35,11 @@ class Box:
         if self.fails == "close":
             raise RuntimeError("cannot close")
 
-    async def entries(self) -> Sequence[ToolEntry]:
+    async def list_entries(self) -> Sequence[ToolEntry]:
         await self._do("list")
         return [entry(name) for name in self.names]
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         await self._change.wait()
         self._change = anyio.Event()
         if self.fails == "end":
@@ -56,6 +57,6 @@ class Box:
             raise RuntimeError(f"cannot {what}")
 
 
-def recognised(thing: Any) -> Any:
-    """In the place of `recognising.toolbox_of`: such a set."""
+def convert_box(thing: Any) -> Any:
+    """Replaces `discovery.convert_toolbox`, which does not know a Box."""
     return thing if isinstance(thing, Box) else None

@@ -1,0 +1,152 @@
+"""Lists the tools of one provider, and calls them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+
+from mcp_bridge.contracts.callables import is_async
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.third_party import call_method, described, passes, settled
+from mcp_bridge.xaibo.results import raised, to_result
+from mcp_bridge.xaibo.schemas import arguments_of, get_field, schema_of
+
+LIST_TIMEOUT = 30.0
+"""Seconds that listing the tools of a provider may take."""
+_NOT_FOUND = re.compile(r"not found|could not find|unknown tool|no such tool|no tool", re.IGNORECASE)
+
+
+class ProviderTools:
+    """The tools of one provider, which has the name `label` in problems.
+
+    If a later listing fails, the tools stay as they were. `on_missing` is called, from any thread, when the provider
+    reports that a listed tool does not exist.
+    """
+
+    def __init__(
+        self, label: str, provider: Any, on_missing: Callable[[], None], redactor: Redactor | None = None
+    ) -> None:
+        self.label = label
+        self.entries: list[ToolEntry] = []
+        self.problems: list[str] = []
+        self._provider = provider
+        self._on_missing = on_missing
+        self._redactor = redactor or Redactor()
+        self._known: list[dict[str, Any]] | None = None
+
+    async def refresh(self) -> None:
+        """List the tools. Never raises: an error becomes a problem."""
+        problem = f"did not list its tools within {LIST_TIMEOUT:g} seconds"
+        with anyio.move_on_after(LIST_TIMEOUT):
+            try:
+                tools = list(await call_method(self._provider.list_tools))
+            except BaseException as error:  # third-party code may raise any error; a cancellation passes
+                if passes(error):
+                    raise
+                problem = f"cannot list its tools: {described(error)}"
+            else:
+                self._update(tools)
+                return
+        self.problems = [self._format_problem(problem + ("; its tools stay as they were" if self.entries else ""))]
+
+    def _update(self, tools: list[Any]) -> None:
+        entries: dict[str, ToolEntry] = {}
+        problems: list[str] = []
+        for tool in tools:
+            try:
+                entry = self._build_entry(tool)
+            except Exception as error:  # a third-party property, or a tool without a name
+                problems.append(self._format_problem(f"lists a tool that cannot be read: {described(error)}"))
+                continue
+            if entries.setdefault(entry.name, entry) is not entry:
+                problems.append(self._format_problem(f"lists two tools named '{entry.name}'; the first is published"))
+        if not tools:
+            problems.append(self._format_problem("lists no tools"))
+        known = [entry.to_dict() for entry in entries.values()]
+        if known != self._known:  # otherwise keep the entries, so that no change is announced
+            self.entries, self._known = list(entries.values()), known
+        self.problems = problems
+
+    def _build_entry(self, tool: Any) -> ToolEntry:
+        name, parameters = get_field(tool, "name"), get_field(tool, "parameters")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"its name is {name!r}")
+        schema = schema_of(parameters)
+        handler = _ProviderToolCaller(self._provider, name, parameters, self._on_missing).handler
+        return ToolEntry(name, str(get_field(tool, "description") or "").strip(), handler, schema)
+
+    def _format_problem(self, problem: str) -> str:
+        return self._redactor.text(f"provider '{self.label}' {problem}")
+
+
+class _ProviderToolCaller:
+    """Calls one tool. The text of Xaibo's errors is for the model; any other error is raised for the pipeline."""
+
+    def __init__(self, provider: Any, name: str, parameters: Any, on_missing: Callable[[], None]) -> None:
+        self._provider = provider
+        self._name = name
+        self._parameters = parameters
+        self._on_missing = on_missing
+
+    @property
+    def handler(self) -> Callable[[Any, CallContext], Any]:
+        """The handler of the entry. A synchronous `execute_tool` runs in a thread."""
+        return self._call if is_async(self._provider.execute_tool) else self._call_in_thread
+
+    async def _call(self, data: Any, ctx: CallContext) -> ToolResult:
+        try:
+            answer = self._run_tool(data)
+        except Exception as error:
+            return self._convert_error(error)
+        return await self._wait_for_answer(answer, ctx)
+
+    def _call_in_thread(self, data: Any, ctx: CallContext) -> Any:
+        try:
+            answer = self._run_tool(data)
+        except Exception as error:
+            return self._convert_error(error)
+        if inspect.isawaitable(answer) or inspect.isawaitable(get_field(answer, "result")):
+            return self._wait_for_answer(answer, ctx)
+        return self._convert_answer(answer, ctx)
+
+    def _run_tool(self, data: Any) -> Any:
+        return self._provider.execute_tool(self._name, arguments_of(self._parameters, data or {}))
+
+    async def _wait_for_answer(self, answer: Any, ctx: CallContext) -> ToolResult:
+        try:
+            answer = await _wait_for_result(await settled(answer))
+        except Exception as error:
+            return self._convert_error(error)
+        return self._convert_answer(answer, ctx)
+
+    def _convert_answer(self, answer: Any, ctx: CallContext) -> ToolResult:
+        result = to_result(answer, call_id=ctx.request_id)
+        if result.is_error and self._name in result.error_text and _NOT_FOUND.search(result.error_text):
+            self._on_missing()
+        return result
+
+    def _convert_error(self, error: Exception) -> ToolResult:
+        if any(kind.__name__ == "ToolNotFoundError" for kind in type(error).__mro__):
+            self._on_missing()
+        result = raised(error, self._name)
+        if result is None:
+            raise error
+        return result
+
+
+async def _wait_for_result(answer: Any) -> Any:
+    """Await the `result` of an answer: PythonToolProvider puts the coroutine of an async function there."""
+    result = get_field(answer, "result")
+    if not inspect.isawaitable(result):
+        return answer
+    result = await result
+    if isinstance(answer, Mapping):
+        return {**answer, "result": result}
+    return SimpleNamespace(success=answer.success, result=result, error=getattr(answer, "error", None))
