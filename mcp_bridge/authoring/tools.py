@@ -10,9 +10,9 @@ from typing import Any, overload
 from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import called
+from mcp_bridge.schema.callables import called, is_context
 from mcp_bridge.schema.headers import header_complaints
-from mcp_bridge.schema.infer import infer, is_context
+from mcp_bridge.schema.infer import infer
 
 
 @overload

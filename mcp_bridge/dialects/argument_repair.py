@@ -14,9 +14,8 @@ from typing import Any, Final
 import orjson
 
 from mcp_bridge.dialects.schema_algebra import list_values
-from mcp_bridge.schema.json_pointer import resolve
 from mcp_bridge.schema.keywords import ANNOTATIONS
-from mcp_bridge.schema.references import REFERRING
+from mcp_bridge.schema.references import REFERRING, resolve
 from mcp_bridge.schema.validator import Validator
 
 _MAX_DEPTH = 64

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_bridge.dialects.schema_algebra import NOTHING, Budget, CannotRewrite, merge_schemas, unite_schemas
-from mcp_bridge.schema.json_pointer import resolve
 from mcp_bridge.schema.keywords import each
+from mcp_bridge.schema.references import resolve
 
 logger = logging.getLogger("mcp_bridge.dialects")
 

@@ -24,8 +24,8 @@ from mcp_bridge.dialects.profile import (
     TextEnums,
     ToolCount,
 )
-from mcp_bridge.schema.json_pointer import below
 from mcp_bridge.schema.keywords import each
+from mcp_bridge.schema.references import below
 from mcp_bridge.wire.tools import META
 
 INPUT = "$.inputSchema"

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from mcp_bridge.export.nulls import types_of
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.references import resolve
 
 _HOPS = 8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.references import resolve
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),

@@ -14,7 +14,7 @@ from typing import Any
 from mcp_bridge.export.disjoint import apart
 from mcp_bridge.export.limits import excess
 from mcp_bridge.export.nulls import Nulls, types_of
-from mcp_bridge.schema.json_pointer import below, resolve
+from mcp_bridge.schema.references import below, resolve
 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
 _TYPES = _SCALARS | {"object", "array"}

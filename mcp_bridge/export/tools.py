@@ -11,7 +11,7 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.export.nulls import without_nulls
 from mcp_bridge.export.problems import Problem
 from mcp_bridge.export.strict import strictly
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.references import resolve
 from mcp_bridge.wire.schemas import always_object, wrapped
 from mcp_bridge.wire.tools import INPUT, WireTool, to_wire
 from mcp_bridge.wire.values import words

@@ -14,7 +14,7 @@ from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.completing import completing
+from mcp_bridge.schema.callables import adapt_completion
 from mcp_bridge.schema.templates import template_variables
 from mcp_bridge.server.answers import Answers, complete, shorten, succeeded
 from mcp_bridge.server.context import Request, ServedContext
@@ -83,7 +83,7 @@ class Completion:
     def _prepared(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
         known = self._known.get((name, argument))
         if known is None or known[0] is not function:
-            known = self._known[name, argument] = (function, Prepared(Completer(completing(function))))
+            known = self._known[name, argument] = (function, Prepared(Completer(adapt_completion(function))))
         return known[1]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.references import resolve
 from mcp_bridge.xaibo.parameters import ABSENT, is_required, json_of, kind_of, property_of, same
 
 if TYPE_CHECKING:
