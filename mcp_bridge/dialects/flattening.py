@@ -35,7 +35,7 @@ _MAX_STEPS, _STEPS_PER_SCHEMA = 200_000, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatSchema:
-    """A schema without combinators at its root. `omits_conditions` tells that the original checks more."""
+    """A schema without combinators at its root. `omits_conditions` means that the original checks more."""
 
     schema: dict[str, Any]
     omits_conditions: bool = False

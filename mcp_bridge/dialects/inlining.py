@@ -67,7 +67,7 @@ class _Inliner:
         self._open = {id(root)}
 
     def inline(self, located: Located | None, depth: int) -> Any:
-        """A part of the schema without references; None stands for the root."""
+        """A part of the schema without references; None means the root."""
         at = located or self._references.root
         if not isinstance(at.node, Mapping):
             return at.node
@@ -123,7 +123,7 @@ def _relax(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summarize(node: Any, reference: str) -> dict[str, Any]:
-    """Stands for a schema that is described already, around this place."""
+    """A placeholder for a schema that is described already, around this place."""
     name = node.get("title") if isinstance(node, Mapping) else None
     name = name if isinstance(name, str) and name else reference.rsplit("/", 1)[-1].lstrip("#")
     types = {"type": node["type"]} if isinstance(node, Mapping) and isinstance(node.get("type"), str | list) else {}

@@ -215,7 +215,7 @@ def _extend_description(strict: dict[str, Any], *notes: str) -> dict[str, Any]:
 def _are_exclusive(parts: Sequence[Any], root: Any) -> bool:
     """Whether no value can fit two of these schemas, so that `oneOf` means the same as `anyOf`.
 
-    Types tell, or a property that all require with other values in each.
+    Different types exclude each other, and so does a required property with other values in each.
     """
     schemas = [_follow(part, root) for part in parts]
     return all(_exclude_each_other(one, other, root) for one, other in combinations(schemas, 2))

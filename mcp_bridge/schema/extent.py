@@ -55,7 +55,7 @@ def count_expanded(schema: Any) -> int:
     if references.incomplete:
         return MAX_SUBSCHEMAS + 1
     counts = {id(schema): 0}  # where the schema leads back to itself
-    stack, spent = [_Expansion(references.root, references)], 0
+    stack, spent = [_PartCount(references.root, references)], 0
     while stack:
         top = stack[-1]
         before, target = top.total, next(top.targets, None)
@@ -71,12 +71,12 @@ def count_expanded(schema: Any) -> int:
             top.total += counts[id(target.node)]
         else:
             counts[id(target.node)] = 0
-            stack.append(_Expansion(target, references))
+            stack.append(_PartCount(target, references))
     return counts[id(schema)]
 
 
 @dataclass
-class _Expansion:
+class _PartCount:
     """A part that is being counted: its total so far, and the references in it that have not been followed."""
 
     located: Located

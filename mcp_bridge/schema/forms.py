@@ -26,29 +26,21 @@ RICH: Final = "2025-11-25"
 """The first version with all defaults, titles of choices and multiple choice; the only one with patterns."""
 SINGLE: Final = "value"
 """The property of a form that asks for a single value."""
-_MAX_CACHED = 256
-"""How many types' forms are kept."""
+_MAX_CACHED = 256  # forms of types
 _FORMATS = frozenset({"date", "date-time", "email", "uri"})
 _SENT = {
-    "string": ("minLength", "maxLength", "format"),
-    "number": ("minimum", "maximum"),
-    "integer": ("minimum", "maximum"),
-    "boolean": (),
-    "array": ("minItems", "maxItems"),
-}
+    "string": ("minLength", "maxLength", "format"), "number": ("minimum", "maximum"), "integer": ("minimum", "maximum"),
+    "boolean": (), "array": ("minItems", "maxItems"),
+}  # fmt: skip
 _CHECKED = {
-    "string": ("pattern",),
-    "number": ("exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "integer": ("multipleOf",),
-    "boolean": ("const", "enum"),
-    "array": ("uniqueItems",),
-}
+    "string": ("pattern",), "number": ("exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "integer": ("multipleOf",), "boolean": ("const", "enum"), "array": ("uniqueItems",),
+}  # fmt: skip
 _LABELS = ("title", "description")
 _LIMITS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _BRANCHES = ("anyOf", "oneOf", "allOf", "not", "if")
 _NULL = {"type": "null"}
-_MAX_STEPS = 32
-"""How many references and nulls are followed; ends a reference to itself."""
+_MAX_STEPS = 32  # references and nulls of one property; ends a reference to itself
 _FLAT = "A form is flat: text, numbers, booleans and choices"
 
 
@@ -103,10 +95,7 @@ class FormSchema:
         return {**self.schema, "properties": {**properties, **patterns}}
 
     def given(self, content: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The response without unknown properties, and without null for optional ones.
-
-        Clients send null for a field that is left empty, although the specification has no null.
-        """
+        """The response without unknown properties, and without the nulls that clients send for empty fields."""
         required, properties = self.schema.get("required", ()), self.schema["properties"]
         items = (content or {}).items()
         return {key: value for key, value in items if key in properties and (value is not None or key in required)}
@@ -249,16 +238,11 @@ def _format_path(parts: tuple[Any, ...]) -> str:
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
-# -- fields (`PrimitiveSchemaDefinition`) --------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _FormField:
-    """One property: `sent` to clients, `checked` when the response arrives, `nullable` if it may be left out."""
-
+class _FormField:  # `PrimitiveSchemaDefinition` of the specification
     sent: dict[str, Any]
-    checked: dict[str, Any]
-    nullable: bool
+    checked: dict[str, Any]  # when the response arrives
+    nullable: bool  # may be left out
 
 
 def _read_field(name: str, schema: Any, definitions: Mapping[str, Any]) -> _FormField:
@@ -412,6 +396,5 @@ def _add_labels(name: str, part: Mapping[str, Any], sent: dict[str, Any], checke
 def _is_secret(name: str, part: Mapping[str, Any], choices: Any) -> bool:
     if part.get("format") == "password" or part.get("writeOnly") is True:
         return True
-    if choices is not None or part.get("type") not in ("string", "number", "integer"):
-        return False
-    return any(names_secret(text) for text in (name, part.get("title")) if isinstance(text, str))
+    is_typed_in = choices is None and part.get("type") in ("string", "number", "integer")
+    return is_typed_in and any(names_secret(text) for text in (name, part.get("title")) if isinstance(text, str))

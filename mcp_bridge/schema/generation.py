@@ -103,11 +103,9 @@ class PlainGenerator(GenerateJsonSchema):
         self._enums: set[str] = set()
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Without the titles of enums, which pydantic adds after `enum_schema`."""
         generated = super().generate(schema, mode)
-        for part in (
-            generated,
-            *generated.get("$defs", {}).values(),
-        ):  # pydantic adds an enum's title after enum_schema
+        for part in (generated, *generated.get("$defs", {}).values()):
             if part.get("title") in self._enums and not self._ENUM_KEYWORDS.isdisjoint(part):
                 del part["title"]
         return generated
@@ -117,19 +115,24 @@ class PlainGenerator(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
+        """Without the name of the class as title."""
         return _drop_class_name(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
+        """Without the name of the class as title."""
         return _drop_class_name(super().dataclass_schema(schema), schema["cls"])
 
     def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
+        """Without the name of the class as title."""
         return _drop_class_name(super().typed_dict_schema(schema), schema["cls"])
 
     def enum_schema(self, schema: Any) -> JsonSchemaValue:
+        """Notes the name of the enum for `generate`."""
         self._enums.add(schema["cls"].__name__)
         return super().enum_schema(schema)
 
     def literal_schema(self, schema: Any) -> JsonSchemaValue:
+        """Rejects members of an enum in an argument."""
         members = [item for item in schema["expected"] if isinstance(item, Enum) and not isinstance(item, str | int)]
         if members and self.mode == "validation":
             return self.handle_invalid_for_json_schema(schema, f"a Literal of {members[0]!s}, not of its value")
@@ -155,18 +158,20 @@ class FormGenerator(PlainGenerator):
         self._descriptions: dict[str, str] = {}
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Describes enums by their docstrings without the sections."""
         generated = super().generate(schema, mode)
-        for part in (generated, *generated.get("$defs", {}).values()):  # the docstring without its sections
+        for part in (generated, *generated.get("$defs", {}).values()):
             if (description := self._descriptions.get(part.get("description", ""))) is not None:
                 part["description"] = description
         return generated
 
     def enum_schema(self, schema: Any) -> JsonSchemaValue:
+        """With a title for each choice, if titles say more than the values."""
         generated = super().enum_schema(schema)
         members: list[Enum] = schema["members"]
         description, titles = documentation(schema["cls"])
         self._descriptions[inspect.getdoc(schema["cls"]) or ""] = description
-        if all(isinstance(item.value, str) for item in members) and (titles or any(map(_has_telling_name, members))):
+        if all(isinstance(item.value, str) for item in members) and (titles or any(map(_has_own_name, members))):
             del generated["enum" if "enum" in generated else "const"]
             generated["oneOf"] = [
                 {"const": item.value, "title": titles.get(item.name) or _to_title(item)} for item in members
@@ -174,7 +179,7 @@ class FormGenerator(PlainGenerator):
         return generated
 
 
-def _has_telling_name(member: Enum) -> bool:
+def _has_own_name(member: Enum) -> bool:
     """Whether the name is more than the value in capitals."""
     return _to_title(member) != str(member.value).replace("-", " ").replace("_", " ").capitalize()
 

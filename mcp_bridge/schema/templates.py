@@ -32,7 +32,7 @@ _WIDE = frozenset("+#")
 class Variable:
     """A variable of a template. With `explode` (`{/path*}`) its value is a list of text.
 
-    `expression` is the text in braces that contains it. `anchored` tells whether text precedes its value: that of the
+    `expression` is the text in braces that contains it. `anchored` means that text precedes its value: that of the
     template, an operator or a comma.
     """
 

@@ -17,19 +17,21 @@ class Anthropic(Format):
     name = "anthropic"
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+        """Tools with an `input_schema`."""
         return [{**tool.labels, "input_schema": tool.schema} for tool in tools]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
-        # tools that Anthropic runs itself have blocks of another type
+        """The `tool_use` blocks; tools that Anthropic runs itself have blocks of another type."""
         for item in list_items(response, "content"):
             if get_field(item, "type") == "tool_use":
                 name = str(get_field(item, "name") or "")
                 yield RawCall(id=get_field(item, "id"), name=name, arguments=get_field(item, "input"))
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """A `tool_result` block. Blank text is dropped, because the API rejects it."""
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.id}
         blocks = [_convert_block(item) for item in result.blocks]
-        content = [item for item in blocks if item.get("text") is None or item["text"].strip()]  # rejects blank text
+        content = [item for item in blocks if item.get("text") is None or item["text"].strip()]
         if len(content) == 1 and content[0]["type"] == "text":
             block["content"] = content[0]["text"]
         elif content:

@@ -22,14 +22,16 @@ class Bedrock(Format):
         return [{"toolSpec": {**tool.labels, "inputSchema": {"json": tool.schema}}} for tool in tools]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
+        """The `toolUse` blocks of the message."""
         for item in list_items(response, "output", "message", "content"):
             call = get_field(item, "toolUse")
             if (name := get_field(call, "name")) is not None:
                 yield RawCall(id=get_field(call, "toolUseId"), name=str(name), arguments=get_field(call, "input"))
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """A `toolResult` block. Blank text is dropped, because the API rejects it."""
         blocks = [_convert_block(item) for item in result.blocks] if result.value is None else [{"json": result.value}]
-        content = [item for item in blocks if "text" not in item or str(item["text"]).strip()]  # rejects blank text
+        content = [item for item in blocks if "text" not in item or str(item["text"]).strip()]
         status = "error" if result.failed else "success"
         return {"toolResult": {"toolUseId": call.id, "content": content or [{"text": NOTHING}], "status": status}}
 

@@ -30,6 +30,7 @@ class Gemini(Format):
                 yield RawCall(id=get_field(call, "id"), name=str(name), arguments=get_field(call, "args"))
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """A `functionResponse` part, with the id of the call if it has one."""
         output = result.text if result.value is None else result.value
         response = {"error": result.text} if result.failed else {"output": output}
         call_id = {"id": call.model_id} if call.model_id is not None else {}

@@ -17,9 +17,11 @@ class Ollama(Format):
     name = "ollama"
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+        """Tools of the type `function`."""
         return [{"type": "function", "function": {**tool.labels, "parameters": tool.schema}} for tool in tools]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
+        """The `tool_calls` of the message."""
         for item in list_items(response, "message", "tool_calls"):
             function = get_field(item, "function")
             if (name := get_field(function, "name")) is not None:

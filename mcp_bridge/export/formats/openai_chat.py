@@ -18,6 +18,7 @@ class OpenAIChat(Format):
     strict = True
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+        """Tools of the type `function`."""
         return [{"type": "function", "function": _build_function(tool)} for tool in tools]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:

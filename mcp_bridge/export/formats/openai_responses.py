@@ -25,6 +25,7 @@ class OpenAIResponses(Format):
         ]
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
+        """The `function_call` items of the output."""
         for item in list_items(response, "output"):
             if get_field(item, "type") == "function_call":
                 name = str(get_field(item, "name") or "")
