@@ -11,9 +11,9 @@ from typing import Any, Union, get_args, get_origin, overload
 from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import annotation_of, called, signature_of
+from mcp_bridge.schema.callables import called, is_context, read_annotation, read_signature
 from mcp_bridge.schema.headers import header_complaints
-from mcp_bridge.schema.infer import Signature, infer, is_context
+from mcp_bridge.schema.infer import Signature, infer
 from mcp_bridge.schema.text import Bind
 
 _SCALARS = str | int | float | bool
@@ -105,10 +105,10 @@ def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | 
     if schema.get("additionalProperties") is not False:
         return None
     numbers: dict[str, Callable[[Any], Any]] = {}
-    for item in signature_of(function).parameters.values():
+    for item in read_signature(function).parameters.values():
         if item.name not in schema["properties"]:
             continue
-        scalar = _scalar_type(annotation_of(function, item))
+        scalar = _scalar_type(read_annotation(function, item))
         has_plain_default = item.default is item.empty or isinstance(item.default, _SCALARS | None)
         if scalar is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
             return None

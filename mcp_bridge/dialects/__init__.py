@@ -1,1 +1,1 @@
-"""What clients accept of tools, what they would reject, and how a schema is told so that they take it."""
+"""Which tools each client accepts, and how schemas are rewritten so that a client accepts them."""

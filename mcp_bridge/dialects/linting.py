@@ -1,4 +1,4 @@
-"""What a client would reject of a list of tools, or take worse than it is meant; each finding with its cure."""
+"""Finds what a client would reject or degrade in a list of tools; each finding comes with its cure."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from mcp_bridge.dialects.profile import (
     TextEnums,
     ToolCount,
 )
-from mcp_bridge.schema.json_pointer import below
-from mcp_bridge.schema.keywords import Steps, each
+from mcp_bridge.schema.keywords import each
+from mcp_bridge.schema.references import below
 from mcp_bridge.wire.tools import META
 
 INPUT = "$.inputSchema"
-_LONGEST = 200
-"""The most characters of a tool's own name among words."""
+_MAX_NAME = 200
+"""The most characters of a tool's original name that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a client does with a tool, or with the list (`tool` is empty then).
+    """What a client does with one tool, or with the whole list if `tool` is empty.
 
-    `path` is a JSON path into the tool as it is listed. `rule` names what was looked for. `original` is the tool's own
-    name where it is published under another.
+    `path` is a JSON path into the tool as it is listed. `original` is the tool's own name if it is published under
+    another.
     """
 
     client: str
@@ -54,9 +54,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A list of tools as a client gets it, and what is known of its server.
+    """A list of tools as a client receives it, and what is known about its server.
 
-    `dialect` is what was rewritten already, `result` the most characters of an answer's text.
+    `dialect` was applied to the list already. `result` is the server's limit for the text of one result, in characters.
     """
 
     tools: Sequence[Mapping[str, Any]]
@@ -66,8 +66,8 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Spot:
-    """Where something was found, what was found there, and what to do."""
+class _Violation:
+    """A fact that a tool or the list violates, where, and what to do."""
 
     text: str
     cure: str
@@ -83,79 +83,84 @@ def lint(
     dialect: Dialect = NONE,
     result: int | None = None,
 ) -> Sequence[Finding]:
-    """What the client would do with these tools, as tools/list has them: the worst first. Never raises.
+    """What the client would do with these tools, worst first. Never raises.
 
-    `server_name` is what the server is called in the client, which may stand before the names of tools; `dialect` what
-    was rewritten in the list already; `result` the most characters of text in one answer, where that is known.
+    Args:
+        tools: The tools of a tools/list result.
+        server_name: The server's name in the client. Some clients put it before the names of tools.
+        dialect: The dialect that was applied to the list already.
+        result: The server's limit for the text of one result in characters, if it is known.
     """
-    sound = [tool for tool in tools if isinstance(tool, Mapping)]
-    listed = Listed(tools=sound, server=server_name, dialect=dialect, result=result)
-    originals = {_name(tool): _original(tool) for tool in sound}
-    found = [
+    valid = [tool for tool in tools if isinstance(tool, Mapping)]
+    listed = Listed(tools=valid, server=server_name, dialect=dialect, result=result)
+    originals = {_get_name(tool): _get_original_name(tool) for tool in valid}
+    findings = [
         Finding(
             client=profile.name,
             level=fact.level,
             rule=_RULES[type(fact)][0],
-            tool=spot.tool,
-            path=spot.path,
-            text=f"{spot.text}: {fact.happens}",
-            cure=spot.cure,
+            tool=violation.tool,
+            path=violation.path,
+            text=f"{violation.text}: {fact.happens}",
+            cure=violation.cure,
             source=fact.source,
-            original=originals.get(spot.tool, "") if spot.tool else "",
+            original=originals.get(violation.tool, "") if violation.tool else "",
         )
         for fact in profile.facts
-        for spot in _RULES[type(fact)][1](fact, listed, profile)
+        for violation in _RULES[type(fact)][1](fact, listed, profile)
     ]
-    return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.level))
+    return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
 
 
-def _name_length(fact: NameLength, listed: Listed, profile: Profile) -> Iterator[_Spot]:
-    before = fact.prefix.format(server=listed.server)
+def _check_name_length(fact: NameLength, listed: Listed, profile: Profile) -> Iterator[_Violation]:
+    prefix = fact.prefix.format(server=listed.server)
     for tool in listed.tools:
-        name = _name(tool)
-        if (length := len(before) + len(name)) > fact.most:
-            room = max(fact.most - len(before), 0)
-            whole = f" as '{before}{name}'" if before else ""
-            yield _Spot(
+        name = _get_name(tool)
+        if (length := len(prefix) + len(name)) > fact.most:
+            room = max(fact.most - len(prefix), 0)
+            whole = f" as '{prefix}{name}'" if prefix else ""
+            yield _Violation(
                 tool=name,
                 path="$.name",
-                text=f"its name has {length} characters{whole}, and {profile.title} takes {fact.most}",
+                text=f"its name has {length} characters{whole}, and {profile.title} accepts {fact.most}",
                 cure=f"Give it an `alias` of at most {room} characters, or its source a shorter `prefix`"
-                + (", or install the server under a shorter name" if before else ""),
+                + (", or install the server under a shorter name" if prefix else ""),
             )
 
 
-def _name_characters(fact: NameCharacters, listed: Listed, _: Profile) -> Iterator[_Spot]:
+def _check_name_characters(fact: NameCharacters, listed: Listed, _: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
-        if not re.fullmatch(fact.pattern, _name(tool)):
+        if not re.fullmatch(fact.pattern, _get_name(tool)):
             cure = "Give it an `alias` of letters, digits, _ and -"
-            yield _Spot(tool=_name(tool), path="$.name", text=f"its name does not fit {fact.pattern}", cure=cure)
+            yield _Violation(
+                tool=_get_name(tool), path="$.name", text=f"its name does not fit {fact.pattern}", cure=cure
+            )
 
 
-def _tool_count(fact: ToolCount, listed: Listed, profile: Profile) -> Iterator[_Spot]:
+def _check_tool_count(fact: ToolCount, listed: Listed, profile: Profile) -> Iterator[_Violation]:
     if (count := len(listed.tools)) > fact.most:
-        cure = "Publish fewer (`include`, `exclude` or `tags` of a source), or part them into servers of their own"
-        yield _Spot(text=f"there are {count} tools, and {profile.title} takes {fact.most}", cure=cure)
+        cure = "Publish fewer (`include`, `exclude` or `tags` of a source), or split them over several servers"
+        yield _Violation(text=f"there are {count} tools, and {profile.title} accepts {fact.most}", cure=cure)
 
 
-def _keywords(fact: Keywords, listed: Listed, profile: Profile) -> Iterator[_Spot]:
+def _check_keywords(fact: Keywords, listed: Listed, profile: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
         schema = tool.get("inputSchema")
-        places = _places(schema) if fact.at == "anywhere" else [((), schema)] if isinstance(schema, Mapping) else []
+        places = list(each(schema)) if fact.at == "anywhere" else [((), schema)] if isinstance(schema, Mapping) else []
         for word in fact.words:
-            found = [steps for steps, part in places if word in part]
-            if found:
-                where = "at the top of its input schema" if fact.at == "root" else _counted(len(found))
-                yield _Spot(
-                    tool=_name(tool),
-                    path=below(INPUT, *found[0], word),
+            paths = [steps for steps, part in places if word in part]
+            if paths:
+                where = "at the top of its input schema" if fact.at == "root" else _format_count(len(paths))
+                yield _Violation(
+                    tool=_get_name(tool),
+                    path=below(INPUT, *paths[0], word),
                     text=f"`{word}` {where}",
-                    cure=_rewriting(word, fact, listed, profile),
+                    cure=_suggest_rewriting(word, fact, listed, profile),
                 )
 
 
-def _rewriting(word: str, fact: Keywords, listed: Listed, profile: Profile) -> str:
-    """What in the settings does away with a keyword."""
+def _suggest_rewriting(word: str, fact: Keywords, listed: Listed, profile: Profile) -> str:
+    """The setting that removes a keyword, or what to do without one."""
     key = "inline_references" if word == "$ref" else "flatten_unions" if fact.at == "root" else ""
     if not key:
         return f"Describe it without `{word}`: one object with all properties, or two tools"
@@ -164,95 +169,93 @@ def _rewriting(word: str, fact: Keywords, listed: Listed, profile: Profile) -> s
     return f"Set `dialect: {profile.name}` ({key})"
 
 
-def _text_enums(_: TextEnums, listed: Listed, __: Profile) -> Iterator[_Spot]:
+def _check_text_enums(_: TextEnums, listed: Listed, __: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
-        for steps, part in _places(tool.get("inputSchema")):
+        for steps, part in each(tool.get("inputSchema")):
             values = part.get("enum")
             if isinstance(values, list) and any(not isinstance(value, str) for value in values):
                 path = below(INPUT, *steps, "enum")
-                yield _Spot(tool=_name(tool), path=path, text="values that are no text", cure="Write them as text")
+                yield _Violation(
+                    tool=_get_name(tool), path=path, text="values that are not text", cure="Write them as text"
+                )
                 break
 
 
-def _named_properties(_: NamedProperties, listed: Listed, profile: Profile) -> Iterator[_Spot]:
+def _check_named_properties(_: NamedProperties, listed: Listed, profile: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
         schema = tool.get("inputSchema")
         if isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" not in schema:
             cure = f"Set `dialect: {profile.name}` (write_properties)"
-            yield _Spot(tool=_name(tool), path=INPUT, text="its input schema has no `properties`", cure=cure)
+            yield _Violation(tool=_get_name(tool), path=INPUT, text="its input schema has no `properties`", cure=cure)
 
 
-def _result_size(fact: ResultSize, listed: Listed, profile: Profile) -> Iterator[_Spot]:
+def _check_result_size(fact: ResultSize, listed: Listed, profile: Profile) -> Iterator[_Violation]:
     if listed.result is not None and listed.result > fact.most:
-        text = f"answers may have {listed.result} characters, and {profile.title} takes about {fact.most}"
-        yield _Spot(text=text, cure=f"Set `limits: {{result: {fact.most}}}`; the rest can then be read")
+        text = f"results may have {listed.result} characters, and {profile.title} accepts about {fact.most}"
+        yield _Violation(
+            text=text, cure=f"Set `limits: {{result: {fact.most}}}`; the rest can then be read as a resource"
+        )
 
 
-def _structured(_: StructuredAlone, listed: Listed, __: Profile) -> Iterator[_Spot]:
-    told = [_called(tool) for tool in listed.tools if tool.get("outputSchema")]
-    if told:
-        cure = "Have such tools say all that matters in their structured answer, or declare no output schema"
-        yield _Spot(text=f"structured answers ({', '.join(told[:3])}{', ...' if told[3:] else ''})", cure=cure)
+def _check_structured_results(_: StructuredAlone, listed: Listed, __: Profile) -> Iterator[_Violation]:
+    names = [_format_tool(tool) for tool in listed.tools if tool.get("outputSchema")]
+    if names:
+        cure = "Put everything that matters into the structured result, or declare no output schema"
+        yield _Violation(text=f"structured results ({', '.join(names[:3])}{', ...' if names[3:] else ''})", cure=cure)
 
 
-def _no_questions(_: NoQuestions, __: Listed, ___: Profile) -> Iterator[_Spot]:
-    cure = "Tools that ask get no answer there; approvals can be given with `mcp-bridge approvals`"
-    yield _Spot(text="questions of tools", cure=cure)
+def _check_questions(_: NoQuestions, __: Listed, ___: Profile) -> Iterator[_Violation]:
+    cure = "Tools that ask the user get no reply there; use `mcp-bridge approvals` for approvals"
+    yield _Violation(text="questions of tools", cure=cure)
 
 
-def _no_images(_: NoImages, __: Listed, ___: Profile) -> Iterator[_Spot]:
-    cure = "Tools that answer with images should say what matters in text too"
-    yield _Spot(text="images in answers", cure=cure)
+def _check_images(_: NoImages, __: Listed, ___: Profile) -> Iterator[_Violation]:
+    cure = "Tools that return images should return what matters as text too"
+    yield _Violation(text="images in results", cure=cure)
 
 
-def _strings(_: Strings, listed: Listed, profile: Profile) -> Iterator[_Spot]:
+def _check_string_arguments(_: Strings, listed: Listed, profile: Profile) -> Iterator[_Violation]:
     if listed.dialect.parse_strings:
         return
     for tool in listed.tools:
-        for steps, part in _places(tool.get("inputSchema")):
+        for steps, part in each(tool.get("inputSchema")):
             if steps and part.get("type") in ("object", "array"):
                 cure = f"Set `dialect: {profile.name}` (parse_strings)"
-                yield _Spot(text=f"arguments such as {below(INPUT, *steps)} of {_called(tool)}", cure=cure)
+                yield _Violation(text=f"arguments such as {below(INPUT, *steps)} of {_format_tool(tool)}", cure=cure)
                 return
 
 
-def _places(schema: Any) -> list[tuple[Steps, Mapping[str, Any]]]:
-    return list(each(schema))
-
-
-def _name(tool: Mapping[str, Any]) -> str:
+def _get_name(tool: Mapping[str, Any]) -> str:
     name = tool.get("name")
     return name if isinstance(name, str) else ""
 
 
-def _original(tool: Mapping[str, Any]) -> str:
-    """The name that a tool has where it was written, if it is published under another."""
+def _get_original_name(tool: Mapping[str, Any]) -> str:
     meta = tool.get("_meta")
     name = meta.get(f"{META}name") if isinstance(meta, Mapping) else None
     return name if isinstance(name, str) else ""
 
 
-def _called(tool: Mapping[str, Any]) -> str:
-    """A tool among words: by its name, and by its own where that is another."""
-    original = _original(tool)
-    shown = original if len(original) <= _LONGEST else f"{original[:_LONGEST]}..."
-    return f"'{_name(tool)}'" + (f" ({shown})" if original else "")
+def _format_tool(tool: Mapping[str, Any]) -> str:
+    original = _get_original_name(tool)
+    shown = original if len(original) <= _MAX_NAME else f"{original[:_MAX_NAME]}..."
+    return f"'{_get_name(tool)}'" + (f" ({shown})" if original else "")
 
 
-def _counted(number: int) -> str:
+def _format_count(number: int) -> str:
     return "in its input schema" if number == 1 else f"in {number} places of its input schema"
 
 
-_RULES: Mapping[type[Fact], tuple[str, Callable[[Any, Listed, Profile], Iterator[_Spot]]]] = {
-    NameLength: ("name-length", _name_length),
-    NameCharacters: ("name-characters", _name_characters),
-    ToolCount: ("tool-count", _tool_count),
-    Keywords: ("keyword", _keywords),
-    TextEnums: ("enum-values", _text_enums),
-    NamedProperties: ("named-properties", _named_properties),
-    ResultSize: ("result-size", _result_size),
-    StructuredAlone: ("structured-content", _structured),
-    NoQuestions: ("questions", _no_questions),
-    NoImages: ("images", _no_images),
-    Strings: ("string-arguments", _strings),
+_RULES: Mapping[type[Fact], tuple[str, Callable[[Any, Listed, Profile], Iterator[_Violation]]]] = {
+    NameLength: ("name-length", _check_name_length),
+    NameCharacters: ("name-characters", _check_name_characters),
+    ToolCount: ("tool-count", _check_tool_count),
+    Keywords: ("keyword", _check_keywords),
+    TextEnums: ("enum-values", _check_text_enums),
+    NamedProperties: ("named-properties", _check_named_properties),
+    ResultSize: ("result-size", _check_result_size),
+    StructuredAlone: ("structured-content", _check_structured_results),
+    NoQuestions: ("questions", _check_questions),
+    NoImages: ("images", _check_images),
+    Strings: ("string-arguments", _check_string_arguments),
 }

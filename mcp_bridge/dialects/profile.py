@@ -1,4 +1,4 @@
-"""The words of a client's profile: what is known of what it accepts, and where that is known from."""
+"""The facts of a client's profile: which tools it accepts, and where that is documented."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal
 from mcp_bridge.dialects.dialect import Dialect
 
 Level = Literal["error", "warning", "note"]
-"""A tool or the whole list is rejected; something of it is lost, or rejected with some models; good to know."""
+"""Errors reject a tool or the list; warnings degrade a tool, or reject it with some models; notes are good to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something that is known of a client: what happens where it applies, how bad that is, and where it is said."""
+    """What happens in a client with a tool that violates this fact, and where that is documented."""
 
     level: Level
     happens: str
@@ -23,7 +23,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameLength(Fact):
-    """The most characters of a tool's name, with what the client puts before it; `{server}` is the server's name."""
+    """The most characters of a tool's name, with the client's prefix. `{server}` in the prefix is the server's name."""
 
     most: int
     prefix: str = ""
@@ -31,21 +31,21 @@ class NameLength(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameCharacters(Fact):
-    """The characters that a tool's name may have: an expression for all of it."""
+    """A regular expression that the whole name of a tool must match."""
 
     pattern: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCount(Fact):
-    """The most tools at once, of all servers of the client together."""
+    """The most tools at once, of all the client's servers together."""
 
     most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keywords(Fact):
-    """Keywords that the client does not take in an input schema, at its root alone or anywhere."""
+    """Keywords that the client does not support in an input schema, only at its root or anywhere."""
 
     words: Sequence[str]
     at: Literal["root", "anywhere"] = "anywhere"
@@ -53,44 +53,44 @@ class Keywords(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEnums(Fact):
-    """Lists of values may have text alone."""
+    """An `enum` may only contain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedProperties(Fact):
-    """An object has to have `properties`."""
+    """An object schema must have `properties`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSize(Fact):
-    """The most characters of an answer's text."""
+    """The most characters of text in a result."""
 
     most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredAlone(Fact):
-    """Of an answer with structured content, the rest is not shown to the model."""
+    """The model does not see the content blocks of a result that has structured content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoQuestions(Fact):
-    """Its person cannot be asked (elicitation)."""
+    """The client does not support elicitation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoImages(Fact):
-    """Its model does not see the images of an answer, or sees them late."""
+    """The model does not see the images of a result, or sees them late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strings(Fact):
-    """Objects and lists among the arguments may arrive as JSON in a string."""
+    """Arguments that are objects and lists may arrive as JSON in a string."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What is known of one client. Where nothing is known, nothing is said: no fact is no promise."""
+    """What is known about one client. Without a fact nothing is promised."""
 
     name: str
     title: str
@@ -98,7 +98,7 @@ class Profile:
 
     @property
     def dialect(self) -> Dialect:
-        """What this client needs rewritten. Arguments are parsed for any: it is models that write them so."""
+        """What this client needs rewritten. Strings are parsed for every client, because models write them."""
         keywords = [fact for fact in self.facts if isinstance(fact, Keywords)]
         return Dialect(
             inline_references=any("$ref" in fact.words for fact in keywords),

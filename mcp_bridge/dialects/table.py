@@ -1,6 +1,6 @@
-"""What the clients accept: one table, each entry with where it is known from (a thread, a page, a source file).
+"""What each client accepts: one table in which every entry names its source (a thread, a page, a file).
 
-Read in November 2026. Clients change: what is no longer so is taken out, what is not known is left out.
+Collected in November 2026. Clients change: remove what no longer holds, and add only what has a source.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 _PLAIN = "[A-Za-z0-9_-]+"
 
 
-def _strings(source: str) -> Fact:
-    happens = "objects and lists among the arguments may arrive as JSON in a string, and are then refused"
+def _describe_strings(source: str) -> Fact:
+    happens = "arguments that are objects or lists may arrive as JSON in a string, and are then rejected"
     return Strings(level="note", happens=happens, source=source)
 
 
@@ -39,13 +39,13 @@ _CLAUDE_DESKTOP = (
         happens="every message fails while the tool is there",
         source="anthropics/claude-code#34960",
     ),
-    NoQuestions(level="note", happens="it cannot ask its person", source="anthropics/claude-code#96043"),
+    NoQuestions(level="note", happens="it cannot ask the user", source="anthropics/claude-code#96043"),
     NoImages(
         level="note",
-        happens="the model sees an image of an answer in its next turn only",
+        happens="the model sees an image in a result only in its next turn",
         source="anthropics/claude-ai-mcp#643",
     ),
-    _strings("anthropics/claude-code#59227"),
+    _describe_strings("anthropics/claude-code#59227"),
 )
 _CLAUDE_CODE = (
     NameLength(
@@ -59,16 +59,16 @@ _CLAUDE_CODE = (
         words=_ROOT,
         at="root",
         level="error",
-        happens="the tool is left out without a word",
+        happens="the tool is silently left out",
         source="anthropics/claude-code#95504",
     ),
     ResultSize(
         most=100_000,  # 25,000 tokens, at about four characters each
         level="note",
-        happens="longer answers are cut, or kept in a file (MAX_MCP_OUTPUT_TOKENS)",
+        happens="longer results are truncated, or kept in a file (MAX_MCP_OUTPUT_TOKENS)",
         source="code.claude.com/docs/en/mcp, anthropics/claude-code#70280",
     ),
-    _strings("anthropics/claude-code#59227"),
+    _describe_strings("anthropics/claude-code#59227"),
 )
 _VSCODE = (
     NameCharacters(
@@ -77,7 +77,7 @@ _VSCODE = (
     ToolCount(
         most=128,
         level="error",
-        happens="no request is sent with more, those of all servers and its own together",
+        happens="no request with more is sent; all servers and its own tools count",
         source="microsoft/vscode#255585, microsoft/vscode-copilot-release#13065",
     ),
 )
@@ -92,7 +92,7 @@ _CURSOR = (
     ToolCount(
         most=40,
         level="warning",
-        happens="models choose badly among more, those of all servers together",
+        happens="models choose badly among more; all servers count",
         source="mcptrove.com/glossary/tool-budget",
     ),
 )
@@ -100,7 +100,7 @@ _WINDSURF = (
     ToolCount(
         most=100,
         level="error",
-        happens="more are not available, those of all servers together",
+        happens="more are not available; all servers count",
         source="docs.windsurf.com/windsurf/cascade/mcp",
     ),
 )
@@ -108,7 +108,7 @@ _ZED = (
     NameLength(
         most=64,
         level="warning",
-        happens="the name is cut, and of tools with one name all are left out",
+        happens="the name is truncated, and tools with the same name are all left out",
         source="zed-industries/zed crates/agent/src/thread.rs",
     ),
     Keywords(
@@ -123,7 +123,7 @@ _ZED = (
         happens="the tool is left out with models of Google, xAI and others",
         source="zed-industries/zed crates/language_model/src/tool_schema.rs",
     ),
-    NoQuestions(level="note", happens="it cannot ask its person", source="zed.dev/docs/ai/mcp"),
+    NoQuestions(level="note", happens="it cannot ask the user", source="zed.dev/docs/ai/mcp"),
 )
 _CODEX = (
     NameLength(
@@ -133,7 +133,7 @@ _CODEX = (
         happens="the end of the name is replaced by a hash",
         source="openai/codex codex-rs/core/src/mcp_connection_manager.rs",
     ),
-    Keywords(words=("$ref",), level="warning", happens="the model is told that it is text", source="openai/codex#3152"),
+    Keywords(words=("$ref",), level="warning", happens="the model sees it as text", source="openai/codex#3152"),
     Keywords(
         words=_ROOT,
         at="root",
@@ -144,12 +144,12 @@ _CODEX = (
     Keywords(
         words=("anyOf", "oneOf"),
         level="warning",
-        happens="the model may be told that it is text",
+        happens="the model may see it as text",
         source="openai/codex#13768, openai/codex#20604",
     ),
     StructuredAlone(
         level="note",
-        happens="the model sees the structured content of an answer alone",
+        happens="the model only sees the structured content of a result",
         source="openai/codex#38287",
     ),
 )
@@ -170,12 +170,12 @@ _GEMINI_CLI = (
     Keywords(
         words=("propertyNames",),
         level="warning",
-        happens="requests have been refused with it",
+        happens="requests with it have been rejected",
         source="asbis/shapeitup release v1.6.2 (2026-04)",
     ),
     TextEnums(
         level="warning",
-        happens="requests have been refused with values that are no text",
+        happens="requests with values that are not text have been rejected",
         source="microsoft/azure-devops-mcp#145",
     ),
 )
@@ -241,7 +241,7 @@ _CLINE = (
 _LM_STUDIO = (
     NoImages(
         level="note",
-        happens="the person sees an image of an answer, the model does not",
+        happens="the user sees an image in a result, the model does not",
         source="lmstudio-ai/lmstudio-bug-tracker#1746, lmstudio-ai/lmstudio-bug-tracker#1596",
     ),
 )
@@ -265,4 +265,4 @@ PROFILES: Mapping[str, Profile] = {
         Profile(name="zed", title="Zed", facts=_ZED),
     )
 }
-"""By the names that the commands know clients by."""
+"""Keys are the names of clients on the command line and in the settings."""

@@ -1,6 +1,6 @@
-"""Registered tools in the formats of language models, their calls, and the results of these.
+"""Registered tools in the formats of language models, calls of these models, and the results of the calls.
 
-`Export` is the door. Names are imported when they are first used.
+`Export` is the entry point. Names are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from mcp_bridge.export.calls import ModelCall
     from mcp_bridge.export.exporting import Export
     from mcp_bridge.export.formats import FORMATS
-    from mcp_bridge.export.problems import Problem
+    from mcp_bridge.export.tools import Problem
 
 _WHERE = {
     "mcp_bridge.export.calls": ("ModelCall",),
     "mcp_bridge.export.exporting": ("Export",),
     "mcp_bridge.export.formats": ("FORMATS",),
-    "mcp_bridge.export.problems": ("Problem",),
+    "mcp_bridge.export.tools": ("Problem",),
 }
 
 __all__ = ["FORMATS", "Export", "ModelCall", "Problem"]

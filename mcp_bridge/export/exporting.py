@@ -1,4 +1,4 @@
-"""Export: a registry's tools in a vendor's format, and the calls of its models back into the registry."""
+"""Exports a registry's tools in a vendor's format, and runs the calls of the vendor's models."""
 
 from __future__ import annotations
 
@@ -12,27 +12,33 @@ import anyio
 from mcp_bridge.contracts.context import CallContext, Caller
 from mcp_bridge.contracts.errors import CallError, ConfigError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.export.answers import told
-from mcp_bridge.export.calls import ModelCall
+from mcp_bridge.export.calls import ModelCall, RawCall, parse_arguments
 from mcp_bridge.export.format import Format
 from mcp_bridge.export.formats import FORMATS
-from mcp_bridge.export.naming import exported_names
-from mcp_bridge.export.problems import Problem
-from mcp_bridge.export.reading import Wanted, as_arguments
-from mcp_bridge.export.tools import ExportedTool, made_ready
+from mcp_bridge.export.results import to_model_result
+from mcp_bridge.export.tools import ExportedTool, Problem, choose_names, export_tool
 from mcp_bridge.registry.registry import ToolRegistry, unknown
 from mcp_bridge.wire.outcomes import failure
 
 Contexts = CallContext | Callable[[ModelCall], CallContext]
-"""The running call that makes the calls of a model, or what makes a context for each of them."""
+"""The context of the call in which a model's calls run, or a function that returns one for each of them."""
 
 
 class Export:
-    """Tools in the format of one vendor, as they are now; `tools` is JSON-ready, for the request.
+    """A snapshot of tools in one vendor's format.
 
-    `tools` given is a registry, or entries. `only` has the names of those to export, all otherwise. `problems` says
-    what was changed and, with `strict`, why which tool is not. `names` leads from exported names to registered ones.
-    Raises ConfigError for an unknown format, or for `strict` where it has none, and ToolNotFound for a name in `only`.
+    Args:
+        tools: A registry, or entries.
+        format: A key of FORMATS.
+        strict: Whether schemas are converted for OpenAI's strict mode.
+        only: The names of the tools to export; by default all.
+
+    Attributes:
+        tools: The tools for the request, as JSON.
+        names: Exported names to registered ones.
+        problems: What was changed and, with `strict`, why a tool is not strict.
+
+    Raises ConfigError for an unknown format or one without strict mode, and ToolNotFound for a name in `only`.
     """
 
     def __init__(
@@ -43,86 +49,88 @@ class Export:
         strict: bool = False,
         only: Sequence[str] = (),
     ) -> None:
-        self._format = _format(format, strict)
-        self._caller = _caller(tools)
-        entries = _chosen(self._caller.list(), only)
-        made = exported_names((entry.name for entry in entries), begins_with_letter=self._format.begins_with_letter)
+        self._format = _get_format(format, strict)
+        self._caller = _to_caller(tools)
+        entries = _select_entries(self._caller.list(), only)
+        names = choose_names((entry.name for entry in entries), needs_initial_letter=self._format.needs_initial_letter)
         self._tools: dict[str, ExportedTool] = {}
         problems: list[Problem] = []
         for entry in entries:
-            tool, known = made_ready(entry, made[entry.name], strict=strict)
+            tool, changes = export_tool(entry, names[entry.name], strict=strict)
             self._tools[tool.name] = tool
-            problems += known
+            problems += changes
         self.problems: Sequence[Problem] = tuple(problems)
-        self.names: Mapping[str, str] = MappingProxyType({made[entry.name]: entry.name for entry in entries})
-        self.tools: list[dict[str, Any]] = self._format.tools(list(self._tools.values()))
+        self.names: Mapping[str, str] = MappingProxyType({names[entry.name]: entry.name for entry in entries})
+        self.tools: list[dict[str, Any]] = self._format.format_tools(list(self._tools.values()))
 
     def calls(self, response: Any) -> list[ModelCall]:
-        """The calls in a model's answer: an object of the vendor's SDK or plain data, whole or a part of it.
+        """The calls in a model's response: an object of the vendor's SDK or plain data, whole or a part of it.
 
-        A call that cannot be made has a `refusal` and is in the list like the others; it never raises.
+        Never raises: a call that is impossible has a `refusal`.
         """
-        return [self._call(wanted) for wanted in self._format.wanted(response)]
+        return [self._build_call(call) for call in self._format.find_calls(response)]
 
     async def answer(self, call: ModelCall, ctx: Contexts | None = None) -> ToolResult:
-        """What comes of one call, through the registry's pipeline; whatever goes wrong is in the result."""
+        """Run one call through the registry's pipeline. Errors are in the result."""
         try:
             if call.refusal is not None:
                 raise call.refusal
-            return await self._caller.dispatch(call, _context(call, ctx))
-        except CallError as error:  # it was refused, or the tool has gone since
+            return await self._caller.dispatch(call, _get_context(call, ctx))
+        except CallError as error:  # the call was impossible, or the tool is no longer registered
             return failure(error)
 
     def result(self, call: ModelCall, result: ToolResult) -> dict[str, Any]:
-        """A result in the format: a message, or the block or item that it is of one. Text is verbatim."""
-        return self._format.result(call, told(result))
+        """A result in the format: a message, or a block or item of a message. Text is verbatim."""
+        return self._format.format_result(call, to_model_result(result))
 
     async def run(self, response: Any, ctx: Contexts | None = None) -> list[dict[str, Any]]:
-        """Make all calls of a model's answer at once; the messages to append after it, none where it calls nothing.
+        """Run all calls of a model's response concurrently. Returns the messages to append after the response.
 
-        `ctx` is the running call whose tool talks to the model, or makes a context for each call.
+        Args:
+            response: The response; without calls there are no messages.
+            ctx: The context of the call whose tool talks to the model, or a function that returns one for each call.
         """
         calls = self.calls(response)
         results: dict[int, ToolResult] = {}
 
-        async def make(at: int, call: ModelCall) -> None:
-            results[at] = await self.answer(call, ctx)
+        async def run_call(index: int, call: ModelCall) -> None:
+            results[index] = await self.answer(call, ctx)
 
         async with anyio.create_task_group() as tasks:
-            for at, call in enumerate(calls):
-                tasks.start_soon(make, at, call)
-        return self._format.messages([self.result(call, results[at]) for at, call in enumerate(calls)])
+            for index, call in enumerate(calls):
+                tasks.start_soon(run_call, index, call)
+        return self._format.build_messages([self.result(call, results[index]) for index, call in enumerate(calls)])
 
-    def _call(self, wanted: Wanted) -> ModelCall:
-        tool = self._tools.get(wanted.name)
+    def _build_call(self, raw: RawCall) -> ModelCall:
+        tool = self._tools.get(raw.name)
         arguments: Any = None
         refusal: CallError | None = None
         try:
             if tool is None:
-                raise unknown(wanted.name, self._tools)
-            arguments = tool.arguments(as_arguments(wanted.arguments, wanted.name))
+                raise unknown(raw.name, self._tools)
+            arguments = tool.read_arguments(parse_arguments(raw.arguments, raw.name))
         except CallError as error:
             refusal = error
         return ModelCall(
-            id=wanted.id or f"call_{uuid4().hex}",
-            name=self.names.get(wanted.name, wanted.name),
+            id=raw.id or f"call_{uuid4().hex}",
+            name=self.names.get(raw.name, raw.name),
             arguments=arguments,
-            exported=wanted.name,
-            model_id=wanted.id,
+            exported=raw.name,
+            model_id=raw.id,
             refusal=refusal,
         )
 
 
-def _format(name: str, strict: bool) -> Format:
+def _get_format(name: str, strict: bool) -> Format:
     if name not in FORMATS:
         raise ConfigError(f"unknown format '{name}'", hint=f"Name one of: {', '.join(FORMATS)}")
     if strict and not FORMATS[name].strict:
-        names = ", ".join(known for known, made in FORMATS.items() if made.strict)
+        names = ", ".join(known for known, item in FORMATS.items() if item.strict)
         raise ConfigError(f"format '{name}' has no strict mode", hint=f"These have: {names}")
     return FORMATS[name]
 
 
-def _caller(tools: Caller | Iterable[ToolEntry]) -> Caller:
+def _to_caller(tools: Caller | Iterable[ToolEntry]) -> Caller:
     if not isinstance(tools, Iterable):
         return tools
     registry = ToolRegistry()
@@ -131,7 +139,7 @@ def _caller(tools: Caller | Iterable[ToolEntry]) -> Caller:
     return registry
 
 
-def _chosen(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[ToolEntry]:
+def _select_entries(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[ToolEntry]:
     names = [entry.name for entry in entries]
     for name in only:
         if name not in names:
@@ -139,7 +147,7 @@ def _chosen(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[ToolEntry
     return [entry for entry in entries if not only or entry.name in only]
 
 
-def _context(call: ModelCall, ctx: Contexts | None) -> CallContext:
+def _get_context(call: ModelCall, ctx: Contexts | None) -> CallContext:
     if ctx is None:
         return CallContext(request_id=call.id)
     return ctx if isinstance(ctx, CallContext) else ctx(call)

@@ -1,46 +1,38 @@
-"""What a format of a vendor is asked."""
+"""The base class of a vendor's format."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from mcp_bridge.export.answers import Answer
-from mcp_bridge.export.calls import ModelCall
-from mcp_bridge.export.reading import Wanted
+from mcp_bridge.export.calls import ModelCall, RawCall
+from mcp_bridge.export.results import ModelResult
 from mcp_bridge.export.tools import ExportedTool
 
 
-class Format(Protocol):
-    """Tools, calls and results as one vendor writes them; `strict` tells whether it has a strict mode that we make."""
+class Format(ABC):
+    """How a vendor writes tools, calls and results."""
 
-    @property
-    def name(self) -> str:
-        """What the format is called on the command line."""
-        ...
+    name: ClassVar[str]
+    """The name of the format on the command line."""
+    strict: ClassVar[bool] = False
+    """Whether tools can be exported for a strict mode of this vendor."""
+    needs_initial_letter: ClassVar[bool] = False
+    """Whether a tool's name must begin with a letter or `_`."""
 
-    @property
-    def strict(self) -> bool:
-        """Whether tools may be exported for its strict mode."""
-        ...
+    @abstractmethod
+    def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+        """The `tools` of a request."""
 
-    @property
-    def begins_with_letter(self) -> bool:
-        """Whether a name has to begin with a letter or `_`."""
-        ...
+    @abstractmethod
+    def find_calls(self, response: Any) -> Iterator[RawCall]:
+        """The calls in a model's response, in their order."""
 
-    def tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """What goes into a request as its tools."""
-        ...
+    @abstractmethod
+    def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """One result: a message, or a block or item of a message."""
 
-    def wanted(self, response: Any) -> Iterator[Wanted]:
-        """The calls in a model's answer, in their order."""
-        ...
-
-    def result(self, call: ModelCall, answer: Answer) -> dict[str, Any]:
-        """One result: a message, or the block or item that it is of one."""
-        ...
-
-    def messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """All results of one answer, as they are appended to the conversation."""
-        ...
+    def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The messages to append to the conversation for all results of one response."""
+        return list(results)

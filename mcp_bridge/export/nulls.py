@@ -1,11 +1,11 @@
-"""Nulls of strict mode, where every property is required: those that stand for "left out" are left out again."""
+"""Nulls in the arguments of strict tools, whose properties are all required: removes those that mean "left out"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.references import resolve
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -16,17 +16,17 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
     "null": (type(None),),
 }
-_TOGETHER = (("anyOf", any), ("oneOf", any), ("allOf", all))
+_COMBINATORS = (("anyOf", any), ("oneOf", any), ("allOf", all))
 
 
-def types_of(schema: Mapping[str, Any]) -> list[str]:
-    """The types that a schema names; empty where it names none."""
-    said = schema.get("type")
-    return [said] if isinstance(said, str) else [one for one in said or () if isinstance(one, str)]
+def list_types(schema: Mapping[str, Any]) -> list[str]:
+    """The types that a schema names; empty if it names none."""
+    types = schema.get("type")
+    return [types] if isinstance(types, str) else [name for name in types or () if isinstance(name, str)]
 
 
-class Nulls:
-    """What null means in a schema; what references lead to is looked at once, however many there are."""
+class NullCheck:
+    """Finds which parts of a schema accept null. The target of a reference is checked once."""
 
     __slots__ = ("_known", "_root")
 
@@ -34,105 +34,108 @@ class Nulls:
         self._root = root
         self._known: dict[str, bool] = {}
 
-    def fit(self, schema: Any) -> bool:
-        """Whether null fits a schema of its own account; a reference that leads to itself takes nothing."""
+    def accepts(self, schema: Any) -> bool:
+        """Whether null fits a part of the schema; a reference that leads to itself accepts nothing."""
         if not isinstance(schema, Mapping):
             return schema is not False
-        if isinstance(reference := schema.get("$ref"), str) and not self._followed(reference):
+        if isinstance(reference := schema.get("$ref"), str) and not self._accepts_target(reference):
             return False
-        if "type" in schema and "null" not in types_of(schema):
+        if "type" in schema and "null" not in list_types(schema):
             return False
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if isinstance(values, list) and None not in values:
             return False
         return all(
-            together(map(self.fit, schema[word])) for word, together in _TOGETHER if isinstance(schema.get(word), list)
+            combine(map(self.accepts, schema[keyword]))
+            for keyword, combine in _COMBINATORS
+            if isinstance(schema.get(keyword), list)
         )
 
-    def _followed(self, reference: str) -> bool:
+    def _accepts_target(self, reference: str) -> bool:
         if reference not in self._known:
             self._known[reference] = False
-            self._known[reference] = self.fit(resolve(reference, self._root))
+            self._known[reference] = self.accepts(resolve(reference, self._root))
         return self._known[reference]
 
 
-def without_nulls(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a strict tool as its own schema has them: null is left out where that does not take it."""
-    made: dict[str, Any] = _Meaning(schema).of(dict(arguments), schema)
-    return made
+def remove_nulls(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a strict tool without the nulls that its own schema does not accept."""
+    removed: dict[str, Any] = _NullRemoval(schema).remove(dict(arguments), schema)
+    return removed
 
 
-class _Meaning:
-    """One look at the arguments of a call. A value is held against a schema once, whatever leads there."""
+class _NullRemoval:
+    """One walk over the arguments of a call. A value is compared with a schema once, whatever leads there."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
-        self._nulls = Nulls(root)
+        self._nulls = NullCheck(root)
         self._fit: dict[tuple[int, int], bool] = {}
 
-    def of(self, value: Any, schema: Any) -> Any:
-        """The value without the nulls that stand for nothing."""
+    def remove(self, value: Any, schema: Any) -> Any:
+        """The value without the nulls that mean "left out"."""
         if not isinstance(value, list | dict):
             return value
-        branches = list(_branches(schema, self._root, set()))
+        branches = list(_list_branches(schema, self._root, set()))
         branch = next((one for one in branches if len(branches) == 1 or self._fits(value, one)), None)
         if branch is None:
             return value
         if isinstance(value, list):
-            return [self.of(item, branch.get("items", {})) for item in value]
-        parts, required = _object(branch)
+            return [self.remove(item, branch.get("items", {})) for item in value]
+        parts, required = _read_object(branch)
         return {
-            name: self.of(item, parts.get(name, {}))
+            name: self.remove(item, parts.get(name, {}))
             for name, item in value.items()
-            if not (item is None and name in parts and name not in required and not self._nulls.fit(parts[name]))
+            if not (item is None and name in parts and name not in required and not self._nulls.accepts(parts[name]))
         }
 
     def _fits(self, value: Any, branch: Mapping[str, Any]) -> bool:
-        """Whether a value is of this branch's strict form, as far as types, names and fixed values tell."""
+        """Whether a value fits the strict form of a branch, judged by types, names and fixed values."""
         if not isinstance(value, list | dict):
-            return _is_of(value, branch)
+            return _has_type(value, branch)
         key = (id(value), id(branch))
         if key not in self._fit:
-            self._fit[key] = _is_of(value, branch) and self._parts_fit(value, branch)
+            self._fit[key] = _has_type(value, branch) and self._do_parts_fit(value, branch)
         return self._fit[key]
 
-    def _parts_fit(self, value: Any, branch: Mapping[str, Any]) -> bool:
+    def _do_parts_fit(self, value: Any, branch: Mapping[str, Any]) -> bool:
         if isinstance(value, list):
-            return all(self._fits_any(item, branch.get("items", {})) for item in value)
-        parts, required = _object(branch)
+            return all(self._fits_any_branch(item, branch.get("items", {})) for item in value)
+        parts, required = _read_object(branch)
         return value.keys() == parts.keys() and all(
-            self._fits_any(item, parts[name]) or (item is None and name not in required) for name, item in value.items()
+            self._fits_any_branch(item, parts[name]) or (item is None and name not in required)
+            for name, item in value.items()
         )
 
-    def _fits_any(self, value: Any, schema: Any) -> bool:
-        return any(self._fits(value, branch) for branch in _branches(schema, self._root, set()))
+    def _fits_any_branch(self, value: Any, schema: Any) -> bool:
+        return any(self._fits(value, branch) for branch in _list_branches(schema, self._root, set()))
 
 
-def _is_of(value: Any, branch: Mapping[str, Any]) -> bool:
-    """Whether a value is of a type that the schema names, and one of its values where it names them."""
-    kinds = [kind for name in types_of(branch) for kind in _TYPES.get(name, ())]
-    if kinds and (not isinstance(value, tuple(kinds)) or (isinstance(value, bool) and bool not in kinds)):
+def _has_type(value: Any, branch: Mapping[str, Any]) -> bool:
+    """Whether a value has one of the types, and is one of the values, that a schema names."""
+    types = [kind for name in list_types(branch) for kind in _TYPES.get(name, ())]
+    if types and (not isinstance(value, tuple(types)) or (isinstance(value, bool) and bool not in types)):
         return False
     values = [branch["const"]] if "const" in branch else branch.get("enum")
     return values is None or value in values
 
 
-def _object(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+def _read_object(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     return schema.get("properties") or {}, schema.get("required") or []
 
 
-def _branches(schema: Any, root: Any, seen: set[str]) -> Iterator[Mapping[str, Any]]:
-    """What a schema comes to where references and alternatives are followed, as strict schemas have them."""
+def _list_branches(schema: Any, root: Any, seen: set[str]) -> Iterator[Mapping[str, Any]]:
+    """The schemas that references and alternatives of a strict schema lead to, or the schema itself."""
     if not isinstance(schema, Mapping):
         return
-    parts = next((schema[word] for word, _ in _TOGETHER if isinstance(schema.get(word), list)), None)
+    parts = next((schema[word] for word, _ in _COMBINATORS if isinstance(schema.get(word), list)), None)
     reference = schema.get("$ref")
     if isinstance(reference, str):
         if reference not in seen:
             seen.add(reference)
-            yield from _branches(resolve(reference, root), root, seen)
+            yield from _list_branches(resolve(reference, root), root, seen)
     elif parts is not None:
         for part in parts:
-            yield from _branches(part, root, seen)
+            yield from _list_branches(part, root, seen)
     else:
         yield schema

@@ -1,193 +1,292 @@
-"""OpenAI's strict mode: a schema in its subset of JSON Schema, or what there is in it that cannot be said there.
+"""OpenAI's strict mode: a schema in its subset of JSON Schema, or what the subset cannot express.
 
-Every property is required, those that were optional take null, and no object takes what it does not name. Nothing
-else changes: what the subset has no word for is reported by JSON path, never left out.
+Every property is required, optional ones accept null, and objects accept only the properties they name. Nothing else
+changes: what the subset does not have is reported with its JSON path, and never left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
-from mcp_bridge.export.disjoint import apart
-from mcp_bridge.export.limits import excess
-from mcp_bridge.export.nulls import Nulls, types_of
-from mcp_bridge.schema.json_pointer import below, resolve
+from mcp_bridge.export.nulls import NullCheck, list_types
+from mcp_bridge.schema.references import below, resolve
 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
 _TYPES = _SCALARS | {"object", "array"}
 _LABELS = ("title", "description")
-_SAID = frozenset({"default", "examples", "example"})
-"""Notes for the model that go into the description."""
-_DROPPED = frozenset({"$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
-"""Notes that say nothing about what fits."""
+_NOTES = frozenset({"default", "examples", "example"})
+"""Keywords for the model, which are moved into the description."""
+_IGNORED = frozenset({"$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
+"""Keywords that do not restrict which values fit."""
 _KEPT = frozenset(
     {
         "type", "enum", "const", "pattern", "format", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
         "exclusiveMinimum", "minItems", "maxItems", *_LABELS,
     }
 )  # fmt: skip
-_MADE = frozenset({"properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "allOf", "$ref"})
+_CONVERTED = frozenset({"properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "allOf", "$ref"})
+_KNOWN = _KEPT | _CONVERTED | _NOTES | _IGNORED
 _DEFINITIONS = ("$defs", "definitions")
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _COMPOSED = ("$ref", "anyOf", "oneOf", "allOf")
 _NULL = {"type": "null"}
+_MAX_REFERENCES = 8
+
+# Limits of strict schemas (OpenAI, Structured Outputs, "Supported schemas")
+MAX_PROPERTIES = 5_000
+MAX_LEVELS = 10
+MAX_CHARACTERS = 120_000
+"""Of all names of properties and definitions, and of the texts among enums and constants."""
+MAX_VALUES = 1_000
+"""Of all enums together."""
+LONG_ENUM, MAX_ENUM_CHARACTERS = 250, 15_000
+"""An enum with more values than LONG_ENUM has a limit for its characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strict:
-    """A schema in strict form; with problems, each a JSON path and a text, it must not be used as such."""
+class StrictSchema:
+    """A schema in strict form. If it has problems, each a JSON path and a text, strict mode cannot be used."""
 
     schema: dict[str, Any]
     problems: tuple[tuple[str, str], ...]
 
 
-def strictly(schema: Mapping[str, Any]) -> Strict:
+def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
     """The strict form of a tool's input schema, whose root is an object."""
-    making = _Making(root=schema, nulls=Nulls(schema))
-    own = {keyword: value for keyword, value in schema.items() if keyword not in (*_DEFINITIONS, "$id")}
-    made = making.schema(own, "$")
-    for word in _DEFINITIONS:
-        if isinstance(named := schema.get(word), Mapping) and named:
-            made[word] = {name: making.schema(part, below("$", word, name)) for name, part in named.items()}
-    if not making.problems:
-        making.problems += [("$", text) for text in excess(made)]
-    return Strict(schema=made, problems=tuple(making.problems))
+    converter = _Converter(root=schema, nulls=NullCheck(schema))
+    root = {keyword: value for keyword, value in schema.items() if keyword not in (*_DEFINITIONS, "$id")}
+    strict = converter.convert(root, "$")
+    for keyword in _DEFINITIONS:
+        if isinstance(parts := schema.get(keyword), Mapping) and parts:
+            strict[keyword] = {name: converter.convert(part, below("$", keyword, name)) for name, part in parts.items()}
+    if not converter.problems:
+        converter.problems += [("$", text) for text in _check_limits(strict)]
+    return StrictSchema(schema=strict, problems=tuple(converter.problems))
 
 
 @dataclass(slots=True, kw_only=True)
-class _Making:
-    """One walk over a schema: what it made stands in its answers, what it could not say in `problems`."""
+class _Converter:
+    """One walk over a schema. What strict mode cannot express is in `problems`."""
 
     root: Mapping[str, Any]
-    nulls: Nulls
+    nulls: NullCheck
     problems: list[tuple[str, str]] = field(default_factory=list)
 
-    def schema(self, schema: Any, path: str) -> dict[str, Any]:
+    def convert(self, schema: Any, path: str) -> dict[str, Any]:
         """The strict form of one part."""
         if not isinstance(schema, Mapping):
-            self._cannot(path, f"strict mode has no `{json.dumps(schema)}` for a schema")
+            self._report(path, f"strict mode has no `{json.dumps(schema)}` for a schema")
             return {}
-        for keyword in schema.keys() - _KEPT - _MADE - _SAID - _DROPPED:
-            self._cannot(below(path, keyword), "strict mode does not have this keyword")
-        made = {keyword: value for keyword, value in schema.items() if keyword in _KEPT}
+        for keyword in schema:
+            if keyword not in _KNOWN:
+                self._report(below(path, keyword), "strict mode does not have this keyword")
+        strict = {keyword: value for keyword, value in schema.items() if keyword in _KEPT}
         if (text := schema.get("format")) is not None and text not in _FORMATS:
-            self._cannot(below(path, "format"), f"strict mode does not have the format {text!r}")
-        if any(word in schema for word in _COMPOSED):
-            return _described(self._composed(schema, made, path), schema)
-        self._typed(schema, made, path)
-        if "object" in types_of(made):
-            made |= self._object(schema, path)
-        if "array" in types_of(made):
-            made["items"] = self._items(schema, path)
-        return _described(made, schema)
+            self._report(below(path, "format"), f"strict mode does not have the format {text!r}")
+        if any(keyword in schema for keyword in _COMPOSED):
+            return _add_notes(self._convert_composed(schema, strict, path), schema)
+        self._add_type(schema, strict, path)
+        if "object" in list_types(strict):
+            strict |= self._convert_object(schema, path)
+        if "array" in list_types(strict):
+            strict["items"] = self._convert_items(schema, path)
+        return _add_notes(strict, schema)
 
-    def _cannot(self, path: str, text: str) -> None:
+    def _report(self, path: str, text: str) -> None:
         self.problems.append((path, text))
 
-    def _typed(self, schema: Mapping[str, Any], made: dict[str, Any], path: str) -> None:
-        """Strict mode wants a type everywhere: one that follows from the values is said, otherwise there is none."""
-        if kinds := types_of(schema):
-            for kind in kinds:
-                if kind not in _TYPES:
-                    self._cannot(below(path, "type"), f"there is no type {kind!r}")
+    def _add_type(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> None:
+        """Strict mode requires a type everywhere; one that follows from the values is added."""
+        if types := list_types(schema):
+            for name in types:
+                if name not in _TYPES:
+                    self._report(below(path, "type"), f"there is no type {name!r}")
             return
         values = [schema["const"]] if "const" in schema else schema.get("enum")
-        kinds = sorted({_kind(value) for value in values}) if isinstance(values, list) and values else []
-        if not kinds or not _SCALARS.issuperset(kinds):
-            self._cannot(path, "it takes any type, and strict mode wants one to be named")
+        types = sorted({_get_type(value) for value in values}) if isinstance(values, list) and values else []
+        if not types or not _SCALARS.issuperset(types):
+            self._report(path, "it accepts any type, and strict mode requires a named type")
             return
-        made["type"] = kinds[0] if len(kinds) == 1 else kinds
+        strict["type"] = types[0] if len(types) == 1 else types
 
-    def _object(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+    def _convert_object(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
         more = schema.get("additionalProperties")
         properties = schema.get("properties")
         if more is not None and more is not False:
-            self._cannot(below(path, "additionalProperties"), "strict mode has objects of named properties alone")
+            self._report(below(path, "additionalProperties"), "strict mode only has objects of named properties")
         elif more is None and properties is None:
-            self._cannot(path, "it takes any properties, and strict mode wants them to be named")
+            self._report(path, "it accepts any properties, and strict mode requires named properties")
         parts = properties if isinstance(properties, Mapping) else {}
         required = [name for name in schema.get("required") or () if isinstance(name, str)]
         for name in required:
             if name not in parts:
-                self._cannot(
-                    below(path, "required"), f"'{name}' is required, but no property of that name is described"
-                )
+                text = f"'{name}' is required, but no property of that name is described"
+                self._report(below(path, "required"), text)
         place = below(path, "properties")
-        made = {name: self._property(part, below(place, name), name in required) for name, part in parts.items()}
-        return {"properties": made, "required": list(parts), "additionalProperties": False}
+        strict = {
+            name: self._convert_property(part, below(place, name), name in required) for name, part in parts.items()
+        }
+        return {"properties": strict, "required": list(parts), "additionalProperties": False}
 
-    def _property(self, part: Any, path: str, required: bool) -> dict[str, Any]:
-        made = self.schema(part, path)
-        if required or not isinstance(part, Mapping) or self.nulls.fit(part):
-            return made
+    def _convert_property(self, part: Any, path: str, required: bool) -> dict[str, Any]:
+        strict = self.convert(part, path)
+        if required or not isinstance(part, Mapping) or self.nulls.accepts(part):
+            return strict
         note = "null: as if it were left out" if "default" not in part else "null: the default"
-        return _annotated(_nullable(made), note)
+        return _extend_description(_allow_null(strict), note)
 
-    def _items(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+    def _convert_items(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
         if "items" not in schema:
-            self._cannot(path, "its items may be anything, and strict mode wants their schema")
+            self._report(path, "its items may be anything, and strict mode requires their schema")
             return {}
-        return self.schema(schema["items"], below(path, "items"))
+        return self.convert(schema["items"], below(path, "items"))
 
-    def _composed(self, schema: Mapping[str, Any], made: dict[str, Any], path: str) -> dict[str, Any]:
-        """A reference or alternatives; beside them strict mode has labels alone."""
-        labels = {word: made[word] for word in _LABELS if word in made}
-        words = [word for word in (*_COMPOSED, *_KEPT, *_MADE) if word in schema and word not in _LABELS]
-        word, *beside = dict.fromkeys(words)
-        for other in beside:
-            self._cannot(below(path, other), f"strict mode has nothing beside `{word}`")
-        if word == "$ref":
-            reference = self._reference(schema["$ref"], below(path, "$ref"))
-            return {"anyOf": [reference], **labels} if labels or _SAID & schema.keys() else reference
-        parts = schema[word] if isinstance(schema[word], list) else []
-        if word == "allOf" and len(parts) > 1:
-            self._cannot(below(path, "allOf"), "strict mode cannot put schemas together")
-        if word == "oneOf" and not apart(parts, self.root):
-            text = "strict mode has `anyOf` alone, and more than one of these may fit"
-            self._cannot(below(path, "oneOf"), text)
-        return {"anyOf": [self.schema(part, below(path, word, at)) for at, part in enumerate(parts)], **labels}
+    def _convert_composed(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> dict[str, Any]:
+        """A reference or alternatives, which strict mode only allows beside labels."""
+        labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
+        keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
+        keyword, *others = dict.fromkeys(keywords)
+        for other in others:
+            self._report(below(path, other), f"strict mode has nothing beside `{keyword}`")
+        if keyword == "$ref":
+            reference = self._convert_reference(schema["$ref"], below(path, "$ref"))
+            return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
+        parts = schema[keyword] if isinstance(schema[keyword], list) else []
+        if keyword == "allOf" and len(parts) > 1:
+            self._report(below(path, "allOf"), "strict mode cannot combine schemas")
+        if keyword == "oneOf" and not _are_exclusive(parts, self.root):
+            self._report(below(path, "oneOf"), "strict mode only has `anyOf`, and more than one of these may fit")
+        return {
+            "anyOf": [self.convert(part, below(path, keyword, index)) for index, part in enumerate(parts)],
+            **labels,
+        }
 
-    def _reference(self, reference: Any, path: str) -> dict[str, Any]:
-        known = reference == "#" or (
+    def _convert_reference(self, reference: Any, path: str) -> dict[str, Any]:
+        is_supported = reference == "#" or (
             isinstance(reference, str)
             and reference.startswith(("#/$defs/", "#/definitions/"))
             and reference.count("/") == 2
             and isinstance(resolve(reference, self.root), Mapping)
         )
-        if not known:
-            self._cannot(path, "strict mode has references to definitions at the root alone")
+        if not is_supported:
+            self._report(path, "strict mode only has references to definitions at the root")
         return {"$ref": reference}
 
 
-def _kind(value: Any) -> str:
-    kinds: dict[type, str] = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
-    return kinds.get(type(value), "other")
+def _get_type(value: Any) -> str:
+    names: dict[type, str] = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
+    return names.get(type(value), "other")
 
 
-def _nullable(made: dict[str, Any]) -> dict[str, Any]:
-    """The same, or null."""
-    if "anyOf" in made:
-        return made | {"anyOf": [*made["anyOf"], _NULL]}
-    if "const" not in made and types_of(made) and _SCALARS.issuperset(types_of(made)):
-        values = {"enum": [*made["enum"], None]} if "enum" in made and None not in made["enum"] else {}
-        return made | {"type": list(dict.fromkeys([*types_of(made), "null"]))} | values
-    labels = {word: made[word] for word in _LABELS if word in made}
-    return {"anyOf": [{word: part for word, part in made.items() if word not in labels}, _NULL], **labels}
+def _allow_null(strict: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in strict:
+        return strict | {"anyOf": [*strict["anyOf"], _NULL]}
+    types = list_types(strict)
+    if "const" not in strict and types and _SCALARS.issuperset(types):
+        values = {"enum": [*strict["enum"], None]} if "enum" in strict and None not in strict["enum"] else {}
+        return strict | {"type": list(dict.fromkeys([*types, "null"]))} | values
+    labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
+    return {"anyOf": [{keyword: part for keyword, part in strict.items() if keyword not in labels}, _NULL], **labels}
 
 
-def _described(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Notes that strict mode has no keyword for, in words."""
+def _add_notes(strict: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Moves the keywords for the model, which strict mode does not have, into the description."""
     notes = [
-        f"{word.capitalize()}: {json.dumps(schema[word], ensure_ascii=False)}" for word in sorted(_SAID & schema.keys())
+        f"{keyword.capitalize()}: {json.dumps(schema[keyword], ensure_ascii=False)}"
+        for keyword in sorted(_NOTES & schema.keys())
     ]
-    return _annotated(made, *notes)
+    return _extend_description(strict, *notes)
 
 
-def _annotated(made: dict[str, Any], *notes: str) -> dict[str, Any]:
+def _extend_description(strict: dict[str, Any], *notes: str) -> dict[str, Any]:
     if not notes:
-        return made
-    given = made.get("description")
-    return made | {"description": "\n".join([*([given] if isinstance(given, str) and given else []), *notes])}
+        return strict
+    given = strict.get("description")
+    return strict | {"description": "\n".join([*([given] if isinstance(given, str) and given else []), *notes])}
+
+
+# -- exclusive alternatives ----------------------------------------------------------------------------------
+
+
+def _are_exclusive(parts: Sequence[Any], root: Any) -> bool:
+    """Whether no value can fit two of these schemas, so that `oneOf` means the same as `anyOf`.
+
+    Different types exclude each other, and so does a required property with other values in each.
+    """
+    schemas = [_follow(part, root) for part in parts]
+    return all(_exclude_each_other(one, other, root) for one, other in combinations(schemas, 2))
+
+
+def _follow(part: Any, root: Any) -> Mapping[str, Any]:
+    for _ in range(_MAX_REFERENCES):
+        if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
+            break
+        part = resolve(part["$ref"], root)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
+    types, others = set(list_types(one)), set(list_types(other))
+    if not types or not others:
+        return False
+    if "number" in types | others:
+        types, others = ({"number", *names} if "integer" in names else names for names in (types, others))
+    shared = types & others
+    if not shared:
+        return True
+    required = [name for name in one.get("required") or () if name in (other.get("required") or ())]
+    return shared == {"object"} and any(_has_distinct_values(name, one, other, root) for name in required)
+
+
+def _has_distinct_values(name: str, one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
+    values, others = (
+        _list_values(_follow((schema.get("properties") or {}).get(name), root)) for schema in (one, other)
+    )
+    return bool(values) and bool(others) and not any(value in others for value in values)
+
+
+def _list_values(schema: Mapping[str, Any]) -> list[Any]:
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
+    return values if isinstance(values, list) else []
+
+
+# -- limits --------------------------------------------------------------------------------------------------
+
+
+def _check_limits(strict: Mapping[str, Any]) -> list[str]:
+    """A line for each limit that a strict schema exceeds."""
+    schemas = list(_walk(strict, 0))
+    objects = [(schema, level) for schema, level in schemas if isinstance(schema.get("properties"), Mapping)]
+    enums = [schema["enum"] for schema, _ in schemas if isinstance(schema.get("enum"), list)]
+    texts = [name for schema, _ in objects for name in schema["properties"]]
+    texts += [name for keyword in _DEFINITIONS for name in strict.get(keyword) or ()]
+    texts += [value for enum in enums for value in enum if isinstance(value, str)]
+    texts += [str(schema["const"]) for schema, _ in schemas if "const" in schema]
+    longest = max((sum(map(len, map(str, enum))) for enum in enums if len(enum) > LONG_ENUM), default=0)
+    counts = (
+        (sum(len(schema["properties"]) for schema, _ in objects), MAX_PROPERTIES, "properties"),
+        (max((level for _, level in objects), default=0), MAX_LEVELS, "levels of objects"),
+        (sum(map(len, texts)), MAX_CHARACTERS, "characters of names and values"),
+        (sum(map(len, enums)), MAX_VALUES, "values of enums"),
+        (longest, MAX_ENUM_CHARACTERS, f"characters in an enum of more than {LONG_ENUM} values"),
+    )
+    return [f"it has {count} {what}, and strict mode accepts {most}" for count, most, what in counts if count > most]
+
+
+def _walk(schema: Any, level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """Every schema in a strict schema, with the number of objects that contain it, itself included."""
+    if not isinstance(schema, Mapping):
+        return
+    level += "properties" in schema
+    yield schema, level
+    for part in (*(schema.get("properties") or {}).values(), schema.get("items"), *(schema.get("anyOf") or ())):
+        yield from _walk(part, level)
+    for keyword in _DEFINITIONS:
+        for part in (schema.get(keyword) or {}).values():
+            yield from _walk(part, 0)

@@ -1,33 +1,51 @@
-"""A tool made ready for a format: its name there, the schema the model fills in, the way back to its arguments."""
+"""Prepares tools for a format: name, schema for the model, and the way back from a model's arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.export.nulls import without_nulls
-from mcp_bridge.export.problems import Problem
-from mcp_bridge.export.strict import strictly
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.export.nulls import remove_nulls
+from mcp_bridge.export.strict import to_strict
+from mcp_bridge.schema.references import resolve
+from mcp_bridge.wire.names import client_name
 from mcp_bridge.wire.schemas import always_object, wrapped
 from mcp_bridge.wire.tools import INPUT, WireTool, to_wire
 from mcp_bridge.wire.values import words
 
-COMPOSED = ("anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref", "$dynamicRef")
-"""What OpenAI and Anthropic, and so Bedrock, refuse at the root of a tool's schema."""
-_BESIDE = frozenset({"$ref", "$defs", "definitions", "type", "title", "description", "default", "examples"})
-"""What may stand beside a reference at the root, which is then replaced by what it leads to."""
-_OWN = frozenset({"$id", "$defs", "definitions"})
-"""What references are relative to: a part that has its own stays where it is."""
-_HOPS = 8
+_COMPOSED = ("anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref", "$dynamicRef")
+"""What OpenAI and Anthropic, and so Bedrock, reject at the root of a tool's schema."""
+_BESIDE_REFERENCE = frozenset({"$ref", "$defs", "definitions", "type", "title", "description", "default", "examples"})
+"""A reference at the root is replaced by its target if it has no other keywords beside it."""
+_SCOPES = frozenset({"$id", "$defs", "definitions"})
+"""What references are relative to: a target with a scope of its own is not moved."""
+_MAX_REFERENCES = 8
+_MAX_NAME = 64
+"""What every vendor accepts; some accept more."""
+_HASH_DIGITS = 8
+"""How many digits of a hash make a name unique; more if that name is taken."""
+_NOT_LETTERS = frozenset("0123456789-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What an export changed, or cannot express. `tool` is a registered name, `path` a JSON path into its schema."""
+
+    tool: str
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"tool '{self.tool}': {self.path}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedTool:
-    """One tool in a format. `schema` is what the model sees; `strict` is None where that was not asked for."""
+    """One tool in a format. `schema` is what the model sees; `strict` is None if strict mode was not requested."""
 
     name: str
     description: str
@@ -35,49 +53,85 @@ class ExportedTool:
     strict: bool | None
     wire: WireTool
 
-    def arguments(self, given: Mapping[str, Any]) -> Any:
-        """The handler's data from a model's arguments. Raises InvalidArguments where these are not of the shape."""
+    @property
+    def labels(self) -> dict[str, str]:
+        """`name`, and `description` unless it is empty."""
+        return {"name": self.name, **({"description": self.description} if self.description else {})}
+
+    def read_arguments(self, given: Mapping[str, Any]) -> Any:
+        """The handler's data from a model's arguments. Raises InvalidArguments for arguments of another shape."""
         try:
-            meant = without_nulls(given, self.wire.input_schema) if self.strict else given
+            arguments = remove_nulls(given, self.wire.input_schema) if self.strict else given
         except RecursionError:
             raise InvalidArguments(["$: nested too deeply"], tool=self.wire.definition.name) from None
-        return self.wire.data(meant)
+        return self.wire.data(arguments)
 
 
-def made_ready(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedTool, list[Problem]]:
-    """The tool under its name in a format, and what there is to know about it."""
+def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedTool, list[Problem]]:
+    """The tool under its name in a format, and what was changed."""
     problems = [Problem(tool=entry.name, path="$", text=f"the tool is called '{name}'")] if name != entry.name else []
     wire = to_wire(entry.to_tool_definition())
-    schema, composed = _rooted(wire.input_schema)
+    schema, composed = _resolve_root(wire.input_schema)
     if composed:
-        alone = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-        schema = wrapped(alone if always_object(alone) else schema, INPUT)
-        text = f"no model takes it at the root, so all of the input is the one argument '{INPUT}'"
+        untyped = {keyword: value for keyword, value in schema.items() if keyword != "type"}
+        schema = wrapped(untyped if always_object(untyped) else schema, INPUT)
+        text = f"models do not accept this at the root, so the whole input is the one argument '{INPUT}'"
         problems.append(Problem(tool=entry.name, path=f"$.{composed}", text=text))
     elif wire.wraps_input:
-        text = f"this is no object, so it is the one argument '{INPUT}'"
+        text = f"this is not an object, so it is the one argument '{INPUT}'"
         problems.append(Problem(tool=entry.name, path="$", text=text))
-    said = strictly(schema) if strict else None
-    if said is not None:
-        problems += [Problem(tool=entry.name, path=path, text=text) for path, text in said.problems]
+    strict_form = to_strict(schema) if strict else None
+    if strict_form is not None:
+        problems += [Problem(tool=entry.name, path=path, text=text) for path, text in strict_form.problems]
+    is_strict = None if strict_form is None else not strict_form.problems
     schema = {"type": "object", "properties": {}, **schema}
-    wire = replace(wire, input_schema=schema, wraps_input=wire.wraps_input or bool(composed))
     exported = ExportedTool(
         name=name,
         description=words(entry.description),
-        schema=said.schema if said is not None and not said.problems else schema,
-        strict=None if said is None else not said.problems,
-        wire=wire,
+        schema=strict_form.schema if strict_form is not None and is_strict else schema,
+        strict=is_strict,
+        wire=replace(wire, input_schema=schema, wraps_input=wire.wraps_input or bool(composed)),
     )
     return exported, problems
 
 
-def _rooted(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The schema with what its root refers to in its place, and the keyword that no root may have, if there is one."""
-    made = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
-    for _ in range(_HOPS):
-        target = resolve(made["$ref"], made) if isinstance(made.get("$ref"), str) else None
-        if not isinstance(target, Mapping) or _OWN & target.keys() or made.keys() - _BESIDE:
+def _resolve_root(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The schema with a reference at its root replaced by its target, and a keyword that no root may have."""
+    root = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
+    for _ in range(_MAX_REFERENCES):
+        target = resolve(root["$ref"], root) if isinstance(root.get("$ref"), str) else None
+        if not isinstance(target, Mapping) or _SCOPES & target.keys() or root.keys() - _BESIDE_REFERENCE:
             break
-        made = {**target, **{keyword: value for keyword, value in made.items() if keyword != "$ref"}}
-    return made, next((keyword for keyword in COMPOSED if keyword in made), None)
+        root = {**target, **{keyword: value for keyword, value in root.items() if keyword != "$ref"}}
+    return root, next((keyword for keyword in _COMPOSED if keyword in root), None)
+
+
+def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) -> dict[str, str]:
+    """For each name a unique one in the format, `[A-Za-z0-9_-]{1,64}`, independent of the order of the names.
+
+    A name that fits is not changed. With `needs_initial_letter`, names begin with a letter or `_`.
+    """
+    given = sorted(set(names))
+    chosen = {name: name for name in given if _fits(name, needs_initial_letter)}
+    taken = set(chosen)
+    for name in given:
+        if name not in chosen:
+            chosen[name] = _add_hash(name, taken, needs_initial_letter)
+            taken.add(chosen[name])
+    return chosen
+
+
+def _fits(name: str, needs_initial_letter: bool) -> bool:
+    return client_name(name) == name and not (needs_initial_letter and name[0] in _NOT_LETTERS)
+
+
+def _add_hash(name: str, taken: set[str], needs_initial_letter: bool) -> str:
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    plain = client_name(name)
+    stem = plain if plain == name else plain.rpartition("_")[0]
+    stem = f"_{stem}" if needs_initial_letter and stem[:1] in _NOT_LETTERS else stem
+    for digits in range(_HASH_DIGITS, _MAX_NAME - 1):
+        candidate = f"{stem[: _MAX_NAME - 1 - digits]}_{digest[:digits]}"
+        if candidate not in taken:
+            return candidate
+    raise AssertionError("two names have the same SHA-256")  # pragma: no cover

@@ -35,7 +35,7 @@ from mcp_bridge.runtime import uncaught_errors
 from mcp_bridge.runtime.descriptors import private
 from mcp_bridge.runtime.event_loop import being_cancelled, cancelled_itself, lasting, uncancel
 from mcp_bridge.runtime.thread_pool import Soon, Threads, from_any_thread
-from mcp_bridge.schema.completing import completing
+from mcp_bridge.schema.callables import adapt_completion
 from mcp_bridge.wire.contents import to_contents
 from mcp_bridge.wire.messages import to_messages
 from mcp_bridge.wire.values import Unreadable, to_result
@@ -50,7 +50,7 @@ class Completer:
     """A function that completes an argument, as something that can be called."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.handler = completing(function)
+        self.handler = adapt_completion(function)
 
 
 class Inside:

@@ -1,1 +1,1 @@
-"""Schemas: what fits one, what to say when something does not, and how to infer one from a signature."""
+"""JSON Schema: validation with exact messages, inference from signatures, forms, headers and URI templates."""

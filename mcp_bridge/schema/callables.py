@@ -1,4 +1,4 @@
-"""What a callable says about itself: its signature, its annotations with their names resolved, its docstring."""
+"""Reads callables: signatures, annotations with resolved names, docstrings, and how completions are called."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
 
-MEND = "or give input_schema="
+SCHEMA_HINT = "or give input_schema="
 _CONTEXT_NAME = CallContext.__name__
 _FORWARDREF = 3  # annotationlib.Format.FORWARDREF; from 3.14 on, the default format raises for unresolvable names
 _FORMAT: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info >= (3, 14) else {}
@@ -22,17 +23,19 @@ _FORMAT: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info
 def context_parameter(function: Callable[..., Any]) -> str | None:
     """The name of the parameter annotated `CallContext` (alone, optional, as text, under another name), or None.
 
-    Any callable will do: functions, partials, bound methods, classes, objects with `__call__`, builtins.
+    Accepts any callable: functions, partials, bound methods, classes, objects with `__call__`, builtins.
     """
     try:
         parameters = inspect.signature(function, **_FORMAT).parameters.values()
-        taken = prefilled(function)
-        return next((item.name for item in parameters if item.name not in taken and _takes_it(function, item)), None)
+        bound = list_bound_keywords(function)
+        return next(
+            (item.name for item in parameters if item.name not in bound and _takes_context(function, item)), None
+        )
     except (TypeError, ValueError):  # some builtins have no signature
         return None
 
 
-def _takes_it(function: Callable[..., Any], item: inspect.Parameter) -> bool:
+def _takes_context(function: Callable[..., Any], item: inspect.Parameter) -> bool:
     try:
         return is_context(resolve(function, item.annotation))
     except (NameError, AttributeError, SyntaxError, TypeError):
@@ -40,11 +43,11 @@ def _takes_it(function: Callable[..., Any], item: inspect.Parameter) -> bool:
 
 
 def is_context(annotation: Any) -> bool:
-    """Whether an annotation means the call context: the class, in a union, in `Annotated`, or as text."""
+    """Whether an annotation is the call context: the class, in a union, in `Annotated`, or as text."""
     if isinstance(annotation, str):
-        return _text_is_context(annotation)
+        return _is_context_text(annotation)
     if isinstance(annotation, typing.ForwardRef):
-        return _text_is_context(annotation.__forward_arg__)
+        return _is_context_text(annotation.__forward_arg__)
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return any(is_context(part) for part in parts)
@@ -53,39 +56,39 @@ def is_context(annotation: Any) -> bool:
     return isinstance(annotation, type) and origin is None and issubclass(annotation, CallContext)
 
 
-def _text_is_context(text: str) -> bool:
+def _is_context_text(text: str) -> bool:
     try:
-        return _node_is_context(ast.parse(text.strip(), mode="eval").body)
+        return _is_context_node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError):  # ValueError: a null byte
         return False
 
 
-def _node_is_context(node: ast.expr) -> bool:
+def _is_context_node(node: ast.expr) -> bool:
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name == _CONTEXT_NAME
         case ast.Constant(value=str(text)):
-            return _text_is_context(text)
+            return _is_context_text(text)
         case ast.BinOp(left=left, right=right):
-            return _node_is_context(left) or _node_is_context(right)
+            return _is_context_node(left) or _is_context_node(right)
         case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inside):
             parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
             if name == "Annotated":
-                return _node_is_context(parts[0])
-            return name in {"Optional", "Union"} and any(_node_is_context(part) for part in parts)
+                return _is_context_node(parts[0])
+            return name in {"Optional", "Union"} and any(_is_context_node(part) for part in parts)
     return False
 
 
-def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature, annotations as they stand. Raises TypeError where there is none."""
+def read_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature with unresolved annotations. Raises TypeError for a callable without one."""
     try:
         return inspect.signature(function, **_FORMAT)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{called(function)} has no signature to read. Wrap it in a function, {MEND}") from error
+        raise TypeError(f"{called(function)} has no signature to read. Wrap it in a function, {SCHEMA_HINT}") from error
 
 
-def prefilled(function: Callable[..., Any]) -> frozenset[str]:
-    """The keywords that partials have filled in: no longer a caller's business, and maybe secret."""
+def list_bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
+    """The keywords that partials have bound. Callers must not see them: they may be secret."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)
@@ -93,8 +96,8 @@ def prefilled(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(names)
 
 
-def annotation_of(function: Callable[..., Any], item: inspect.Parameter) -> Any:
-    """A parameter's annotation as a type, `Any` without one. Raises TypeError naming what cannot be resolved."""
+def read_annotation(function: Callable[..., Any], item: inspect.Parameter) -> Any:
+    """A parameter's annotation as a type; `Any` if it has none. Raises TypeError for a name that cannot be resolved."""
     if item.annotation is item.empty:
         return Any
     try:
@@ -103,31 +106,31 @@ def annotation_of(function: Callable[..., Any], item: inspect.Parameter) -> Any:
         name = getattr(error, "name", None) or item.annotation
         raise TypeError(
             f"{called(function)}: parameter '{item.name}': '{name}' in its annotation cannot be resolved. "
-            f"Define or import it at the top of the module, {MEND}"
+            f"Define or import it at the top of the module, {SCHEMA_HINT}"
         ) from error
 
 
 def resolve(function: Callable[..., Any], annotation: Any) -> Any:
-    """An annotation of this callable with text evaluated where the callable was defined.
+    """An annotation of this callable, with text evaluated in the module that defines the callable.
 
-    Raises what the evaluation raises: NameError, AttributeError, SyntaxError, TypeError.
+    Raises NameError, AttributeError, SyntaxError or TypeError if the evaluation does.
     """
 
     def holder() -> None: ...
 
     holder.__annotations__ = {"it": annotation}
-    return typing.get_type_hints(holder, _namespace(innermost(function)), include_extras=True)["it"]
+    return typing.get_type_hints(holder, _get_namespace(_unwrap(function)), include_extras=True)["it"]
 
 
-def _namespace(target: Any) -> dict[str, Any]:
+def _get_namespace(target: Any) -> dict[str, Any]:
     names: dict[str, Any] | None = getattr(target, "__globals__", None)
     if names is None:
         names = vars(sys.modules.get(getattr(target, "__module__", None) or "builtins", typing))
     return names
 
 
-def innermost(function: Callable[..., Any]) -> Any:
-    """The function under partials and wrappers, or the `__call__` of an object; a class is itself."""
+def _unwrap(function: Callable[..., Any]) -> Any:
+    """The function inside partials and wrappers, or the `__call__` of an object; a class is itself."""
     target: Any = function
     while isinstance(target, functools.partial) or hasattr(target, "__wrapped__"):
         target = target.func if isinstance(target, functools.partial) else inspect.unwrap(target)
@@ -137,30 +140,51 @@ def innermost(function: Callable[..., Any]) -> Any:
 
 
 def called(function: Callable[..., Any]) -> str:
-    """What messages call this callable."""
-    return str(getattr(innermost(function), "__qualname__", function))
+    """The name of a callable in messages."""
+    return str(getattr(_unwrap(function), "__qualname__", function))
 
 
 def documentation(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:
-    """The docstring's description without its sections, and each parameter's own (Google, NumPy, reST)."""
+    """The docstring's description without its sections, and that of each parameter (Google, NumPy, reST)."""
     from docstring_parser import parse
 
-    parsed = parse(_docstring(function))
-    words = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    notes = {
+    parsed = parse(_read_docstring(function))
+    texts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
+    parameters = {
         name.strip().lstrip("*"): inspect.cleandoc(item.description)
         for item in parsed.params
         if item.description
         for name in item.arg_name.split(",")
     }
-    return "\n\n".join(words), notes
+    return "\n\n".join(texts), parameters
 
 
-def _docstring(function: Callable[..., Any]) -> str:
-    """The docstring, inherited ones too; an object's is that of its `__call__` or else of its class."""
+def _read_docstring(function: Callable[..., Any]) -> str:
+    """The docstring, even an inherited one; for an object that of its `__call__`, or else of its class."""
     target: Any = function
     while isinstance(target, functools.partial):
         target = target.func
     if inspect.isroutine(target) or isinstance(target, type) or hasattr(target, "__wrapped__"):
         return inspect.getdoc(target) or ""
     return inspect.cleandoc(type(target).__call__.__doc__ or type(target).__doc__ or "")
+
+
+def adapt_completion(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A completion function as a handler of `{"value", "known"}`. Its second parameter, if any, receives `known`."""
+    positional = [
+        item
+        for item in inspect.signature(function).parameters.values()
+        if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD, item.VAR_POSITIONAL)
+    ]
+    takes_known = len(positional) > 1 or any(item.kind is item.VAR_POSITIONAL for item in positional)
+
+    def list_arguments(data: Any) -> tuple[Any, ...]:
+        return (data["value"], data["known"]) if takes_known else (data["value"],)
+
+    if is_async(function):
+
+        async def complete(data: Any) -> Any:
+            return await function(*list_arguments(data))
+
+        return complete
+    return lambda data: function(*list_arguments(data))

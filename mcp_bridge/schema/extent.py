@@ -1,22 +1,29 @@
-"""The extent of data: how large, how deep and of how many parts it is, against what is allowed."""
+"""Limits for the size of data and schemas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from mcp_bridge.schema.references import REFERRING, Located, References
+
+MAX_SUBSCHEMAS = 100_000
+"""The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
+_COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
+_DEFINITIONS = frozenset({"$defs", "definitions"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """The most that data may be: `size` characters of text in all, `depth` levels, `nodes` values."""
+    """Limits for data: `size` characters of text in all, `depth` levels, `nodes` values."""
 
     size: int = 4 * 1024 * 1024
     depth: int = 64
     nodes: int = 100_000
 
     def excess(self, data: Any) -> str | None:
-        """What is too much about `data`, or None; ends at the first thing that is."""
+        """The first limit that the data exceeds, as text, or None."""
         nodes, size, level = 0, 0, [data]
         for _ in range(self.depth + 1):
             if not level:
@@ -27,7 +34,7 @@ class Extent:
                 if isinstance(value, str):
                     size += len(value)
                 elif isinstance(value, Mapping):
-                    size += sum(map(len, filter(_is_text, value)))
+                    size += sum(len(key) for key in value if isinstance(key, str))
                     below.extend(value.values())
                 elif isinstance(value, list | tuple):
                     below.extend(value)
@@ -39,5 +46,67 @@ class Extent:
         return f"nested deeper than {self.depth} levels" if level else None
 
 
-def _is_text(key: Any) -> bool:
-    return isinstance(key, str)
+def count_expanded(schema: Any) -> int:
+    """How many values a schema has with its own references followed; a loop counts once.
+
+    Stops soon after MAX_SUBSCHEMAS. Never raises.
+    """
+    references = References(schema, MAX_SUBSCHEMAS)
+    if references.incomplete:
+        return MAX_SUBSCHEMAS + 1
+    counts = {id(schema): 0}  # where the schema leads back to itself
+    stack, spent = [_PartCount(references.root, references)], 0
+    while stack:
+        top = stack[-1]
+        before, target = top.total, next(top.targets, None)
+        spent += top.total - before
+        if max(top.total, spent) > MAX_SUBSCHEMAS:
+            return MAX_SUBSCHEMAS + 1
+        if target is None:
+            stack.pop()
+            counts[id(top.located.node)] = top.total
+            if stack:
+                stack[-1].total += top.total
+        elif id(target.node) in counts:
+            top.total += counts[id(target.node)]
+        else:
+            counts[id(target.node)] = 0
+            stack.append(_PartCount(target, references))
+    return counts[id(schema)]
+
+
+@dataclass
+class _PartCount:
+    """A part that is being counted: its total so far, and the references in it that have not been followed."""
+
+    located: Located
+    references: References
+    total: int = 0
+    targets: Iterator[Located] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.targets = self._count()
+
+    def _count(self) -> Iterator[Located]:
+        stack = [self.located]
+        while stack:
+            located = stack.pop()
+            self.total += 1
+            if isinstance(located.node, Mapping):
+                for keyword in REFERRING & located.node.keys():
+                    yield from self.references.targets(keyword, located.node[keyword], located.base)
+            stack.extend(located.inner(_DEFINITIONS))
+
+
+def has_combinators(schema: Any) -> bool:
+    """Whether a schema has keywords that try several alternatives."""
+    stack = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            if not _COMBINATORS.isdisjoint(node):
+                return True
+            stack.extend(node.values())
+        elif isinstance(node, list | tuple):
+            stack.extend(node)
+    return False

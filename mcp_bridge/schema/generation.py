@@ -1,24 +1,33 @@
-"""JSON Schemas of Python types as clients like to read them: no made-up titles, no defaults that do not fit.
+"""Generates JSON Schemas of Python types: without invented titles, and without defaults that do not fit.
 
-pydantic generates them and is imported when the first one is asked for.
+Imports pydantic, so it is imported late.
 """
 
 from __future__ import annotations
 
 import collections.abc
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from enum import Enum
+from typing import Any, ClassVar, Final
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import PydanticSerializationError, SchemaError
 
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.results import Result
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.schema.callables import documentation
 
-Mode = Literal["validation", "serialization"]
-_WORDLESS = (str, bytes, bytearray, None, type(None), Any, object, inspect.Parameter.empty)
+UNSUPPORTED_TYPE: Final = (PydanticUserError, SchemaError, TypeError, NameError)
+"""What pydantic raises for a type that it does not support, or that JSON Schema cannot describe."""
+_UNTYPED = (str, bytes, bytearray, None, type(None), Any, object, inspect.Parameter.empty)
 _AWAITABLES = (types.CoroutineType, collections.abc.Coroutine, collections.abc.Awaitable)
 _STREAMS = (
     collections.abc.Iterator,
@@ -28,51 +37,39 @@ _STREAMS = (
 )
 
 
-def refusals() -> tuple[type[Exception], ...]:
-    """What pydantic raises for a type that it cannot handle, or that JSON Schema cannot describe."""
-    from pydantic.errors import PydanticUserError
-    from pydantic_core import SchemaError
-
-    return (PydanticUserError, SchemaError, TypeError, NameError)
-
-
 def output_schema(annotation: Any) -> dict[str, Any]:
-    """The schema of what a function returns, as its JSON looks.
+    """The schema of what a function returns, as JSON.
 
-    Empty where the type says nothing (missing, Any, None, object, text, bytes, content blocks, ToolResult,
-    streams), and where pydantic cannot describe it: such a tool works, its answers are just not validated.
+    Empty if the type says nothing (missing, Any, None, object, text, bytes, content blocks, ToolResult, streams) or
+    pydantic does not support it: the results of such a tool are not validated.
     """
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _AWAITABLES:
         return output_schema(parts[-1])
-    if NeedsInput in parts and origin in (typing.Union, types.UnionType):  # a question is no answer
+    if NeedsInput in parts and origin in (typing.Union, types.UnionType):  # a question is not a result
         return output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
     if origin is list and parts == (Any,):
-        return {}  # anything, content blocks among it
-    if origin is typing.Annotated and parts[0] in _WORDLESS:
+        return {}  # may contain content blocks
+    if origin is typing.Annotated and parts[0] in _UNTYPED:
         return {}
-    if annotation in _WORDLESS or origin in _STREAMS or annotation in _STREAMS or _is_content(annotation):
+    if annotation in _UNTYPED or origin in _STREAMS or annotation in _STREAMS or _has_content(annotation):
         return {}
-    from pydantic import TypeAdapter
-
     try:
         return generate(TypeAdapter(annotation).json_schema, "serialization")
-    except refusals():
+    except UNSUPPORTED_TYPE:
         return {}
 
 
-def _is_content(annotation: Any) -> bool:
-    """Content blocks, results and bytes, alone or within a union, list or tuple: nothing that a schema describes."""
+def _has_content(annotation: Any) -> bool:
+    """Whether a type is, or has in a union, list or tuple, something that is sent as content blocks."""
     parts = typing.get_args(annotation)
     if isinstance(annotation, type) and not parts:
         return issubclass(annotation, Content | NeedsInput | ToolResult | Result | bytes)
-    return any(_is_content(part) for part in parts)
+    return any(_has_content(part) for part in parts)
 
 
-def generate(make: Callable[..., dict[str, Any]], mode: Mode) -> dict[str, Any]:
-    """The schema that `make` (a model's or an adapter's method) answers, in this project's taste."""
-    from mcp_bridge.schema.plain_generator import PlainGenerator
-
+def generate(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
+    """The schema that a method of a model or an adapter returns, without null as a default where null does not fit."""
     schema = make(mode=mode, schema_generator=PlainGenerator)
     for part in schema.get("properties", {}).values():
         if part.get("default", ...) is None and not _allows_null(part, schema.get("$defs", {})):
@@ -81,7 +78,7 @@ def generate(make: Callable[..., dict[str, Any]], mode: Mode) -> dict[str, Any]:
 
 
 def _allows_null(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    """Whether null fits, by the keywords that pydantic writes."""
+    """Whether null fits a schema that pydantic has written."""
     if "$ref" in schema:
         return _allows_null(definitions[schema["$ref"].rsplit("/", 1)[-1]], definitions)
     for keyword in ("anyOf", "oneOf"):
@@ -90,3 +87,110 @@ def _allows_null(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> b
     if "enum" in schema or "const" in schema:
         return None in schema.get("enum", [schema.get("const", ...)])
     return bool(schema.get("type", "null") == "null")
+
+
+class PlainGenerator(GenerateJsonSchema):
+    """Keeps only titles that an author has given, and leaves out defaults that are not JSON.
+
+    Rejects enum members in a `Literal` of an argument: pydantic shows their values, but accepts only the members.
+    """
+
+    _ENUM_KEYWORDS: ClassVar = frozenset({"enum", "const"})
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - declared by pydantic
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._enums: set[str] = set()
+
+    def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Without the titles of enums, which pydantic adds after `enum_schema`."""
+        generated = super().generate(schema, mode)
+        for part in (generated, *generated.get("$defs", {}).values()):
+            if part.get("title") in self._enums and not self._ENUM_KEYWORDS.isdisjoint(part):
+                del part["title"]
+        return generated
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Never: a title derived from the name says nothing new."""
+        return False
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        """Without the name of the class as title."""
+        return _drop_class_name(super().model_schema(schema), schema["cls"])
+
+    def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
+        """Without the name of the class as title."""
+        return _drop_class_name(super().dataclass_schema(schema), schema["cls"])
+
+    def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
+        """Without the name of the class as title."""
+        return _drop_class_name(super().typed_dict_schema(schema), schema["cls"])
+
+    def enum_schema(self, schema: Any) -> JsonSchemaValue:
+        """Notes the name of the enum for `generate`."""
+        self._enums.add(schema["cls"].__name__)
+        return super().enum_schema(schema)
+
+    def literal_schema(self, schema: Any) -> JsonSchemaValue:
+        """Rejects members of an enum in an argument."""
+        members = [item for item in schema["expected"] if isinstance(item, Enum) and not isinstance(item, str | int)]
+        if members and self.mode == "validation":
+            return self.handle_invalid_for_json_schema(schema, f"a Literal of {members[0]!s}, not of its value")
+        return super().literal_schema(schema)
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as JSON. pydantic leaves the default out on PydanticSerializationError."""
+        try:
+            default = super().encode_default(dft)
+            json.dumps(default, allow_nan=False)
+        except ValueError as error:
+            raise PydanticSerializationError(str(error)) from error
+        return default
+
+
+class FormGenerator(PlainGenerator):
+    """Gives enums a title for each choice, from the docstring (`Attributes:`) or from the members' names."""
+
+    _ENUM_KEYWORDS: ClassVar = frozenset({"enum", "const", "oneOf"})
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._descriptions: dict[str, str] = {}
+
+    def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Describes enums by their docstrings without the sections."""
+        generated = super().generate(schema, mode)
+        for part in (generated, *generated.get("$defs", {}).values()):
+            if (description := self._descriptions.get(part.get("description", ""))) is not None:
+                part["description"] = description
+        return generated
+
+    def enum_schema(self, schema: Any) -> JsonSchemaValue:
+        """With a title for each choice, if titles say more than the values."""
+        generated = super().enum_schema(schema)
+        members: list[Enum] = schema["members"]
+        description, titles = documentation(schema["cls"])
+        self._descriptions[inspect.getdoc(schema["cls"]) or ""] = description
+        if all(isinstance(item.value, str) for item in members) and (titles or any(map(_has_own_name, members))):
+            del generated["enum" if "enum" in generated else "const"]
+            generated["oneOf"] = [
+                {"const": item.value, "title": titles.get(item.name) or _to_title(item)} for item in members
+            ]
+        return generated
+
+
+def _has_own_name(member: Enum) -> bool:
+    """Whether the name is more than the value in capitals."""
+    return _to_title(member) != str(member.value).replace("-", " ").replace("_", " ").capitalize()
+
+
+def _to_title(member: Enum) -> str:
+    return member.name.replace("_", " ").capitalize()
+
+
+def _drop_class_name(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
+    """Removes a title that is only the name of the class."""
+    config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+    if "title" not in config and schema.get("title") == cls.__name__:
+        del schema["title"]
+    return schema

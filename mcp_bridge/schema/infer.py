@@ -1,6 +1,6 @@
-"""From a typed function to a tool: description, schemas, and the way from JSON arguments to a call.
+"""Infers a tool from a typed function: description, schemas, and how JSON arguments become a call.
 
-pydantic and docstring_parser do the work and are imported when the first signature is read.
+pydantic and docstring_parser are imported when the first signature is read.
 """
 
 from __future__ import annotations
@@ -12,31 +12,30 @@ from typing import Annotated, Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.schema.callables import (
-    MEND,
-    annotation_of,
+    SCHEMA_HINT,
     called,
     context_parameter,
     documentation,
-    is_context,
-    prefilled,
+    list_bound_keywords,
+    read_annotation,
+    read_signature,
     resolve,
-    signature_of,
 )
-from mcp_bridge.schema.generation import generate, output_schema, refusals
 from mcp_bridge.schema.text import Bind, from_text
-
-__all__ = ["Bind", "Signature", "context_parameter", "infer", "is_context"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What a signature says.
+    """What is inferred from a function.
 
-    `description` is the docstring without its sections. `output_schema` is empty where the return type says
-    nothing, or nothing that pydantic can describe. `bind` makes keyword arguments of JSON arguments (models,
-    enums and dates built, defaults left to the function) and raises InvalidArguments with a line such as
-    `$.a.b: message` for each problem. `call` is the function as it takes these keywords: itself, or a wrapper
-    where it has positional-only parameters or `*args`. `context` is the parameter annotated `CallContext`.
+    Attributes:
+        description: The docstring without its sections.
+        input_schema: The schema of the arguments.
+        output_schema: Empty if the return type says nothing, or pydantic does not support it.
+        bind: Converts JSON arguments to keyword arguments (builds models, enums and dates, leaves defaults to the
+            function). Raises InvalidArguments with a line such as `$.a.b: message` for each problem.
+        call: The function, or a wrapper that accepts keywords for positional-only parameters and `*args`.
+        context: The name of the parameter annotated `CallContext`.
     """
 
     description: str
@@ -51,9 +50,9 @@ class Signature:
 class _Arguments:
     """One pydantic model for all arguments.
 
-    Its fields have names of their own and the parameters' as aliases: a parameter may be called `json` or
-    `_x`. `names` has the parameter of each field, `filled` the fields whose default stands in a pydantic
-    `Field`, where the function cannot see it. `hidden` parameters must not come in by way of `**kwargs`.
+    Its fields have generated names, with those of the parameters as aliases, because a parameter may be called `json`
+    or `_x`. `names` maps fields to parameters. `filled` are the fields whose default is in a pydantic `Field`, where
+    the function cannot see it. `hidden` parameters must not be passed through `**kwargs`.
     """
 
     model: Any
@@ -66,34 +65,41 @@ class _Arguments:
 def infer(function: Callable[..., Any], *, skip: Collection[str] = (), text: bool = False) -> Signature:
     """Read a callable's signature and docstring.
 
-    The parameters in `skip`, the context and what a partial has filled in are not in the schema. `*args` is
-    an array, `**kwargs` are additional properties. With `text`, `bind` reads arguments that are text (see
-    `schema.text`). Raises TypeError naming what cannot be inferred, and what to do.
+    `*args` becomes an array, `**kwargs` become additional properties. The context and what a partial has bound are not
+    in the schema. Raises TypeError for what cannot be inferred.
+
+    Args:
+        function: Any callable.
+        skip: Parameters that are not in the schema.
+        text: Whether arguments arrive as text (see `from_text`).
     """
-    signature = signature_of(function)
+    signature = read_signature(function)
     context = context_parameter(function)
-    hidden = frozenset((*skip, *prefilled(function), *([context] if context is not None else ())))
-    shown = [item for item in signature.parameters.values() if item.name not in hidden]
+    hidden = frozenset((*skip, *list_bound_keywords(function), *([context] if context is not None else ())))
+    visible = [item for item in signature.parameters.values() if item.name not in hidden]
     description, notes = documentation(function)
-    arguments = _arguments(function, shown, notes, hidden)
+    arguments = _build_model(function, visible, notes, hidden)
+    bind = _make_binder(arguments)
     return Signature(
         description=description,
         input_schema={"type": "object", "properties": {}, **arguments.schema},
-        output_schema=_returned(function, signature),
-        bind=from_text(_binder(arguments)) if text else _binder(arguments),
-        call=_by_name(function, signature),
+        output_schema=_infer_output(function, signature),
+        bind=from_text(bind) if text else bind,
+        call=_accept_keywords(function, signature),
         context=context,
     )
 
 
-def _returned(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
+def _infer_output(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
+    from mcp_bridge.schema.generation import output_schema
+
     try:
         return output_schema(resolve(function, signature.return_annotation))
-    except (NameError, AttributeError, SyntaxError, TypeError):  # a return type that only a type checker sees
+    except (NameError, AttributeError, SyntaxError, TypeError):  # a type that is imported only for type checkers
         return {}
 
 
-def _arguments(
+def _build_model(
     function: Callable[..., Any],
     parameters: Sequence[inspect.Parameter],
     notes: Mapping[str, str],
@@ -102,11 +108,13 @@ def _arguments(
     from pydantic import ConfigDict, create_model
     from pydantic.fields import FieldInfo
 
-    types = {item.name: annotation_of(function, item) for item in parameters}
+    from mcp_bridge.schema.generation import UNSUPPORTED_TYPE, generate
+
+    types = {item.name: read_annotation(function, item) for item in parameters}
     named = {f"p{index}": item for index, item in enumerate(parameters) if item.kind is not item.VAR_KEYWORD}
     rest = [types[item.name] for item in parameters if item.kind is item.VAR_KEYWORD]
     fields: dict[str, Any] = {
-        name: _field(item, types[item.name], notes.get(item.name)) for name, item in named.items()
+        name: _build_field(item, types[item.name], notes.get(item.name)) for name, item in named.items()
     }
     if rest and rest[0] is not Any:
         fields["__pydantic_extra__"] = dict[str, rest[0]]  # type: ignore[valid-type]
@@ -114,8 +122,8 @@ def _arguments(
     try:
         model: Any = create_model("Arguments", __config__=config, **fields)
         schema = generate(model.model_json_schema, "validation")
-    except refusals() as error:
-        raise _blame(function, types, error) from error
+    except UNSUPPORTED_TYPE as error:
+        raise _find_culprit(function, types, error) from error
     unseen = {name for name, item in named.items() if item.default is item.empty or isinstance(item.default, FieldInfo)}
     optional = {name for name, field in model.model_fields.items() if not field.is_required()}
     return _Arguments(
@@ -127,55 +135,57 @@ def _arguments(
     )
 
 
-def _blame(function: Callable[..., Any], types: Mapping[str, Any], error: Exception) -> TypeError:
-    """The error that names the first parameter whose type is refused on its own."""
+def _find_culprit(function: Callable[..., Any], types: Mapping[str, Any], error: Exception) -> TypeError:
+    """An error that names the first parameter whose type is not supported on its own."""
     from pydantic import TypeAdapter
+
+    from mcp_bridge.schema.generation import UNSUPPORTED_TYPE, generate
 
     for name, annotation in types.items():
         try:
             generate(TypeAdapter(annotation).json_schema, "validation")
-        except refusals() as own:
+        except UNSUPPORTED_TYPE as own:
             kind = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
             return TypeError(
                 f"{called(function)}: parameter '{name}' has a type that JSON Schema cannot describe, {kind}: "
-                f"{_reason(own)}. Annotate it with another type, {MEND}"
+                f"{_format_reason(own)}. Annotate it with another type, {SCHEMA_HINT}"
             )
-    return TypeError(f"{called(function)}: {_reason(error)}. Change the signature, {MEND}")
+    return TypeError(f"{called(function)}: {_format_reason(error)}. Change the signature, {SCHEMA_HINT}")
 
 
-def _reason(error: Exception) -> str:
-    """pydantic's words without its advice on configuration and its links."""
+def _format_reason(error: Exception) -> str:
+    """pydantic's message without its advice on configuration and its links."""
     lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines[0].endswith(":") else lines[0]
 
 
-def _field(item: inspect.Parameter, annotation: Any, note: str | None) -> tuple[Any, Any]:
-    """The field of one parameter. A description in the annotation or in a `Field` default wins over the docstring's."""
+def _build_field(item: inspect.Parameter, annotation: Any, note: str | None) -> tuple[Any, Any]:
+    """A description in the annotation or in a `Field` default takes precedence over the docstring's."""
     from pydantic import Field
     from pydantic.fields import FieldInfo
 
-    own: dict[str, Any] = {"default": ... if item.default is item.empty else item.default}
+    options: dict[str, Any] = {"default": ... if item.default is item.empty else item.default}
     if isinstance(item.default, FieldInfo):
         annotation = Annotated[annotation, item.default]
         factory = item.default.default_factory
-        own = {"default_factory": factory} if factory else {"default": item.default.get_default()}
+        options = {"default_factory": factory} if factory else {"default": item.default.get_default()}
         if item.default.is_required():
-            own = {"default": ...}
-    words = next(filter(None, map(_words, reversed(getattr(annotation, "__metadata__", ())))), note)
+            options = {"default": ...}
+    description = next(filter(None, map(_read_description, reversed(getattr(annotation, "__metadata__", ())))), note)
     if item.kind is item.VAR_POSITIONAL:
-        annotation, own = list[annotation], {"default_factory": list}
-    return annotation, Field(alias=item.name, description=words, **own)
+        annotation, options = list[annotation], {"default_factory": list}
+    return annotation, Field(alias=item.name, description=description, **options)
 
 
-def _words(metadata: Any) -> str | None:
+def _read_description(metadata: Any) -> str | None:
     """A description in `Annotated`: text, `Field(description=…)`, or PEP 727's `Doc`."""
-    told = metadata if isinstance(metadata, str) else getattr(metadata, "description", None)
-    told = told or getattr(metadata, "documentation", None)
-    return told if isinstance(told, str) else None
+    text = metadata if isinstance(metadata, str) else getattr(metadata, "description", None)
+    text = text or getattr(metadata, "documentation", None)
+    return text if isinstance(text, str) else None
 
 
-def _by_name(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
-    """The function, callable with keywords alone."""
+def _accept_keywords(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    """The function, or a wrapper of it that only needs keywords."""
     parameters = signature.parameters.values()
     if not any(item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL) for item in parameters):
         return function
@@ -191,34 +201,34 @@ def _by_name(function: Callable[..., Any], signature: inspect.Signature) -> Call
     return call
 
 
-def _binder(arguments: _Arguments) -> Bind:
+def _make_binder(arguments: _Arguments) -> Bind:
     from pydantic import ValidationError
     from pydantic_core import PydanticSerializationError, to_json
 
     names, filled, hidden = arguments.names, arguments.filled, arguments.hidden
-    read = arguments.model.model_validate_json
+    parse = arguments.model.model_validate_json
 
     def build(data: Any) -> Any:
-        # pydantic's strict JSON mode is what the schema says: text makes dates and enums, but no numbers
+        # pydantic's strict JSON mode does what the schema says: text becomes dates and enums, but not numbers
         try:
-            return read(to_json(data), strict=True)
+            return parse(to_json(data), strict=True)
         except ValidationError as error:
             if not any(item["type"] == "int_type" and _is_whole(item["input"]) for item in error.errors()):
                 raise
-        return read(to_json(_whole(data)), strict=True)
+        return parse(to_json(_convert_whole_floats(data)), strict=True)
 
     def bind(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            made = build(data)
+            model = build(data)
         except ValidationError as error:
-            lines = [_line(item, data) for item in error.errors(include_url=False)]
+            lines = [_format_line(item, data) for item in error.errors(include_url=False)]
             raise InvalidArguments(list(dict.fromkeys(lines))) from error
         except PydanticSerializationError as error:
             raise InvalidArguments([f"$: {error}"]) from error
-        extra = made.model_extra or {}
+        extra = model.model_extra or {}
         if not hidden.isdisjoint(extra):
             raise InvalidArguments([f"$.{name}: not an argument of this tool" for name in extra if name in hidden])
-        given = {name: getattr(made, field) for field, name in names.items() if name in data or field in filled}
+        given = {name: getattr(model, field) for field, name in names.items() if name in data or field in filled}
         return {**extra, **given}
 
     return bind
@@ -228,21 +238,21 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def _whole(value: Any) -> Any:
-    """`value` with 1.0 as 1: one number in JSON Schema (2020-12, section 6.1.1), two in Python."""
+def _convert_whole_floats(value: Any) -> Any:
+    """Turns 1.0 into 1: they are the same number in JSON Schema (2020-12, section 6.1.1), but not in pydantic."""
     if isinstance(value, Mapping):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _convert_whole_floats(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole(item) for item in value]
+        return [_convert_whole_floats(item) for item in value]
     return int(value) if _is_whole(value) else value
 
 
-def _line(item: Any, data: Any) -> str:
-    """One problem and its place. pydantic's own steps in between, such as a union's branches, are left out."""
-    place, here = "$", data
+def _format_line(item: Any, data: Any) -> str:
+    """A problem and its path, without pydantic's own steps such as the branches of a union."""
+    path, here = "$", data
     for part in item["loc"]:
         if isinstance(here, Mapping) and (part in here or item["type"] == "missing"):
-            place, here = f"{place}.{part}", here.get(part)
+            path, here = f"{path}.{part}", here.get(part)
         elif isinstance(here, list | tuple) and isinstance(part, int) and part < len(here):
-            place, here = f"{place}[{part}]", here[part]
-    return f"{place}: {item['msg']}"
+            path, here = f"{path}[{part}]", here[part]
+    return f"{path}: {item['msg']}"

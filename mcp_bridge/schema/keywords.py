@@ -1,4 +1,4 @@
-"""Where a schema has schemas in it, as JSON Schema's keywords say; what is data, such as `enum`, has none."""
+"""Which keywords of a schema contain schemas; those that contain data, such as `enum`, do not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ DEFINITIONS = frozenset({"$defs", "definitions"})
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"}
 )
-"""Keywords that say nothing about what fits."""
+"""Keywords that do not restrict which values fit."""
 MAX_DEPTH = 64
+MAX_SCHEMAS = 10_000
+"""Ends a walk in a schema that contains itself."""
 
 Steps = tuple[str | int, ...]
 
 
 def parts(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
-    """The schemas right below one, each with the keys that lead there."""
+    """The schemas directly below, each with the keys that lead there."""
     for keyword, value in schema.items():
         if keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
             yield from (((keyword, name), part) for name, part in value.items())
@@ -36,28 +38,29 @@ def parts(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
 
 
 def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """A copy in which every schema right below is what `change` makes of it."""
-    made: dict[str, Any] = {}
+    """A copy in which `change` has replaced every schema directly below."""
+    copy: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
-            made[keyword] = {name: change(part) for name, part in value.items()}
+            copy[keyword] = {name: change(part) for name, part in value.items()}
         elif isinstance(value, list | tuple) and (keyword in LISTS_OF_SCHEMAS or keyword == "items"):
-            made[keyword] = [change(part) for part in value]
+            copy[keyword] = [change(part) for part in value]
         else:
-            made[keyword] = change(value) if keyword in SCHEMAS else value
-    return made
+            copy[keyword] = change(value) if keyword in SCHEMAS else value
+    return copy
 
 
-def each(schema: Any, *, most: int = 10_000) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
-    """Every schema in a schema, itself first, with the keys that lead there; references are not followed.
+def each(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
+    """Every schema in a schema, itself first, with the keys that lead there. References are not followed.
 
-    A schema that contains itself ends at `most`, or where it is too deep.
+    Stops after MAX_SCHEMAS, because a schema may contain itself.
     """
     waiting: list[tuple[Steps, Any]] = [((), schema)]
-    while waiting and most > 0:
+    left = MAX_SCHEMAS
+    while waiting and left > 0:
         steps, part = waiting.pop()
         if not isinstance(part, Mapping) or len(steps) > 2 * MAX_DEPTH:
             continue
-        most -= 1
+        left -= 1
         yield steps, part
         waiting += reversed([((*steps, *more), inner) for more, inner in parts(part)])

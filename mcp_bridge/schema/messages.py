@@ -1,8 +1,7 @@
-"""The tool_use API's messages for its twelve keywords, made only after validation has failed.
+"""The tool_use API's messages for its twelve keywords, built only after validation has failed.
 
-The real validator's texts are kept to the letter; the meaning of the words is JSON Schema's (a boolean is
-not an integer, 1.0 is one). `Finding` names the place and the keyword, so that a second opinion on the same
-thing is not told twice.
+The texts are exactly those of the tool_use API; the keywords mean what JSON Schema says (a boolean is not an integer,
+1.0 is one). A `Finding` has its path and keyword, so that the library's error for the same problem can be skipped.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 MAX_DEPTH = 128
-"""How deep data is described; JSON this deep is refused by the parsers long before."""
+"""How deep data is described; parsers reject JSON this deep long before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem: where (a JSONPath such as `$.a[0]`), which keyword, and the line that says it."""
+    """One problem: its JSON path such as `$.a[0]`, its keyword, and its message."""
 
     path: str
     keyword: str
@@ -42,65 +41,64 @@ class Finding:
 
 
 def walk(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[Finding]:
-    """What the twelve keywords find wrong with `data`, in the tool_use API's order. Never raises."""
+    """The problems of the data by the twelve keywords, in the tool_use API's order. Never raises."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
-    if (wrong := _type_problem(data, schema.get("type"), path)) is not None:
-        yield wrong
+    if (problem := _check_type(data, schema.get("type"), path)) is not None:
+        yield problem
         return
-    yield from _enum(data, schema, path)
+    yield from _check_enum(data, schema, path)
     if isinstance(data, str):
-        yield from _length(data, schema, path)
+        yield from _check_length(data, schema, path)
     elif _is_number(data):
-        yield from _range(data, schema, path)
+        yield from _check_range(data, schema, path)
     elif isinstance(data, list | tuple):
-        yield from _array(data, schema, path, depth)
+        yield from _check_array(data, schema, path, depth)
     elif isinstance(data, dict):
-        yield from _object(data, schema, path, depth)
+        yield from _check_object(data, schema, path, depth)
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _type_problem(data: Any, wanted: Any, path: str) -> Finding | None:
-    """Type names nobody knows are passed over, unless a known one stands beside them."""
-    names = wanted if isinstance(wanted, list | tuple) else [wanted]
+def _check_type(data: Any, expected: Any, path: str) -> Finding | None:
+    """Unknown type names are ignored."""
+    names = expected if isinstance(expected, list | tuple) else [expected]
     known = [name for name in names if isinstance(name, str) and name in _TYPES]
     if not known or any(_TYPES[name](data) for name in known):
         return None
-    return Finding(path, "type", f"{path}: expected type {wanted}, got {type(data).__name__}")
+    return Finding(path, "type", f"{path}: expected type {expected}, got {type(data).__name__}")
 
 
-def _enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _check_enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
     allowed = schema.get("enum")
-    if isinstance(allowed, list | tuple) and not any(_equal(data, item) for item in allowed):
-        yield Finding(path, "enum", f"{path}: value {_shown(data)} not in enum {_shown(allowed)}")
+    if isinstance(allowed, list | tuple) and not any(_is_equal(data, item) for item in allowed):
+        yield Finding(path, "enum", f"{path}: value {_format_value(data)} not in enum {_format_value(allowed)}")
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _is_equal(left: Any, right: Any) -> bool:
     """JSON equality: a boolean is never a number, however deep."""
     try:
         if isinstance(left, bool) or isinstance(right, bool):
             return left is right
         if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-            return len(left) == len(right) and all(map(_equal, left, right))
+            return len(left) == len(right) and all(map(_is_equal, left, right))
         if isinstance(left, dict) and isinstance(right, dict):
-            return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+            return left.keys() == right.keys() and all(_is_equal(left[key], right[key]) for key in left)
         return bool(left == right)
-    except Exception:  # a stranger's __eq__, or a cycle
+    except Exception:  # a third-party __eq__, or a cycle
         return False
 
 
-def _shown(value: Any) -> str:
-    """`repr` that cannot fail: values may be anybody's objects, or endless."""
+def _format_value(value: Any) -> str:
     try:
         return repr(value)
-    except Exception:
+    except Exception:  # a third-party __repr__
         return f"<{type(value).__name__}>"
 
 
-def _length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _check_length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
     size = len(data)
     low, high = schema.get("minLength"), schema.get("maxLength")
     if _is_number(low) and size < low:
@@ -109,15 +107,17 @@ def _length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[Finding
         yield Finding(path, "maxLength", f"{path}: string length {size} > maxLength {high}")
 
 
-def _range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _check_range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if _is_number(low) and data < low:
-        yield Finding(path, "minimum", f"{path}: value {_shown(data)} < minimum {low}")
+        yield Finding(path, "minimum", f"{path}: value {_format_value(data)} < minimum {low}")
     if _is_number(high) and data > high:
-        yield Finding(path, "maximum", f"{path}: value {_shown(data)} > maximum {high}")
+        yield Finding(path, "maximum", f"{path}: value {_format_value(data)} > maximum {high}")
 
 
-def _array(data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[Finding]:
+def _check_array(
+    data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int
+) -> Iterator[Finding]:
     size = len(data)
     low, high = schema.get("minItems"), schema.get("maxItems")
     if _is_number(low) and size < low:
@@ -130,7 +130,7 @@ def _array(data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: s
         yield from walk(item, schema.get("items"), f"{path}[{index}]", depth + 1)
 
 
-def _object(data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[Finding]:
+def _check_object(data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[Finding]:
     required = schema.get("required")
     for name in required if isinstance(required, list | tuple) else ():
         if isinstance(name, str) and name not in data:

@@ -1,17 +1,50 @@
-"""Where the references in a schema lead: JSON pointers, anchors and embedded `$id`s (JSON Schema 2020-12, core 8)."""
+"""Places in a schema: where its references lead (JSON Schema 2020-12, core 8), and JSON paths."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin
 
-from mcp_bridge.schema.json_pointer import resolve
-
 REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
-_HERE = "http://-/"
-"""The address of a schema that gives itself none; relative ones are joined to it."""
+_DEFAULT_BASE = "http://-/"
+"""The address of a schema without one; relative addresses are joined to it."""
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+_MAX_DIGITS = 10
+"""No list has an index this long, and Python refuses to convert numbers of some thousand digits."""
+
+
+def resolve(reference: str, root: Any) -> Any:
+    """What a JSON Pointer such as `#/$defs/city` (RFC 6901) leads to from the schema's root.
+
+    None if it leads to nothing, and for anchors and other addresses.
+    """
+    if reference != "#" and not reference.startswith("#/"):
+        return None
+    node = root
+    for part in unquote(reference[1:]).split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping):
+            node = node.get(key)
+        elif isinstance(node, list | tuple) and key.isdecimal() and len(key) < _MAX_DIGITS and int(key) < len(node):
+            node = node[int(key)]
+        else:
+            return None
+    return node
+
+
+def below(path: str, *keys: str | int) -> str:
+    """A JSON path extended by keys: `$.properties.city`, `$.anyOf[0]`, `$["a b"]`."""
+    for key in keys:
+        if isinstance(key, int):
+            path += f"[{key}]"
+        elif _PLAIN_KEY.fullmatch(key):
+            path += f".{key}"
+        else:
+            path += '["' + key.replace("\\", "\\\\").replace('"', '\\"') + '"]'
+    return path
 
 
 class Located(NamedTuple):
@@ -21,29 +54,30 @@ class Located(NamedTuple):
     base: str
 
     def inner(self, without: Container[str] = ()) -> Iterator[Located]:
-        """What stands right below, but for some keywords."""
+        """The values directly below, except those of some keywords."""
         if isinstance(self.node, Mapping):
             for keyword, value in self.node.items():
                 if keyword not in without:
-                    yield Located(value, _own(value, self.base))
+                    yield _locate(value, self.base)
         elif isinstance(self.node, list | tuple):
             for value in self.node:
-                yield Located(value, _own(value, self.base))
+                yield _locate(value, self.base)
 
 
 class References:
-    """The addresses in a schema; `incomplete` when it has more parts than are read."""
+    """The addresses in a schema. `incomplete` means that the schema has more than `most` parts."""
 
     def __init__(self, schema: Any, most: int) -> None:
-        self.root = Located(schema, _own(schema, _HERE))
+        self.root = _locate(schema, _DEFAULT_BASE)
         self.incomplete = False
         self._resources: defaultdict[str, list[Located]] = defaultdict(list)
         self._anchors: defaultdict[str, list[Located]] = defaultdict(list)
-        self._resources[_HERE].append(self.root)
+        self._resources[_DEFAULT_BASE].append(self.root)
         stack = [self.root]
         while stack and not self.incomplete:
             located = stack.pop()
-            self._note(located)
+            if isinstance(located.node, Mapping):
+                self._add(located, located.node)
             stack.extend(located.inner())
             most -= 1
             self.incomplete = most < 0
@@ -54,19 +88,15 @@ class References:
             return
         address, _, fragment = reference.partition("#")
         fragment = unquote(fragment)
-        resources = self._resources.get(_joined(base, address) if address else base, ())
+        resources = self._resources.get(_join_address(base, address) if address else base, ())
         if not fragment or fragment.startswith("/"):
             for resource in resources:
-                found = resolve(f"#{fragment}", resource.node)
-                yield Located(found, _own(found, resource.base))
+                yield _locate(resolve(f"#{fragment}", resource.node), resource.base)
         else:
-            wanted = None if keyword == "$dynamicRef" else {resource.base for resource in resources}
-            yield from (item for item in self._anchors.get(fragment, ()) if wanted is None or item.base in wanted)
+            bases = None if keyword == "$dynamicRef" else {resource.base for resource in resources}
+            yield from (item for item in self._anchors.get(fragment, ()) if bases is None or item.base in bases)
 
-    def _note(self, located: Located) -> None:
-        node = located.node
-        if not isinstance(node, Mapping):
-            return
+    def _add(self, located: Located, node: Mapping[str, Any]) -> None:
         if isinstance(node.get("$id"), str):
             self._resources[located.base].append(located)
         for keyword in ("$anchor", "$dynamicAnchor"):
@@ -74,13 +104,13 @@ class References:
                 self._anchors[node[keyword]].append(located)
 
 
-def _own(node: Any, base: str) -> str:
-    """The address of a part: that of what it stands in, unless it gives itself one."""
-    given = node.get("$id") if isinstance(node, Mapping) else None
-    return _joined(base, given) if isinstance(given, str) else base
+def _locate(node: Any, base: str) -> Located:
+    """A part with the address of its parent, or with its own `$id`."""
+    own = node.get("$id") if isinstance(node, Mapping) else None
+    return Located(node, _join_address(base, own) if isinstance(own, str) else base)
 
 
-def _joined(base: str, address: str) -> str:
+def _join_address(base: str, address: str) -> str:
     try:
         return urljoin(base, address).partition("#")[0]
     except ValueError:  # an address like http://[

@@ -1,7 +1,7 @@
-"""Which names are those of secrets: what grants access or authorizes a payment (client/elicitation).
+"""Recognizes names of secrets: what grants access or authorizes a payment (client/elicitation).
 
-A name says secret at its end: `api_key`, `newPassword2` and `access-token` are secrets, `token_count` and
-`password_hint` are not.
+The end of a name decides: `api_key`, `newPassword2` and `access-token` are secrets, `token_count` and `password_hint`
+are not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _PAIRS = frozenset(
         ("security", "code"),
     }
 )  # fmt: skip
-_AGAIN = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
+_REPETITIONS = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
 
 
 def names_secret(name: str) -> bool:
-    """Whether something of this name is a secret, typed in once or once again."""
+    """Whether a name is that of a secret, or of its confirmation."""
     words = [word.lower() for word in WORD.findall(name)]
-    while words and words[-1] in _AGAIN:
+    while words and words[-1] in _REPETITIONS:
         words.pop()
     return bool(words) and (words[-1] in _SECRETS or tuple(words[-2:]) in _PAIRS)

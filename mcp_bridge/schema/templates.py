@@ -1,7 +1,7 @@
-"""Which URIs and URI templates (RFC 6570) can be served, told without the SDK, which is the one to match them.
+"""Checks which URIs and URI templates (RFC 6570) can be served, without importing the SDK that matches them.
 
-Its parser takes fewer templates than RFC 6570 has, so that what a URI fits is never a guess; the rules here are those.
-Commands that serve nothing have them to tell in advance what `serve` would refuse.
+The SDK accepts fewer templates than RFC 6570, so that a URI matches in only one way; these are its rules. Commands that
+do not serve can thus report in advance what `serve` would reject.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _BRACE = re.compile(r"[{}]")
 _EXPRESSION = re.compile(r"\{(?P<operator>[+#./;?&]?)(?P<body>[^}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")  # RFC 6570, section 2.3, without percent-encoding
 _LISTS = frozenset("/.;")
-"""Operators that put something before each item of a list."""
+"""Operators that write a separator before each item of a list."""
 _BARE = frozenset(("", "+"))
-"""Operators that put nothing before the first variable."""
+"""Operators that write nothing before the first variable."""
 _WIDE = frozenset("+#")
-"""Operators whose variables reach over slashes."""
+"""Operators whose variables may contain slashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A variable of a template. With `explode` (`{/path*}`) its value is a list of text.
 
-    `expression` is the text in braces that it stands in. `anchored` is whether some text begins it: what stands before
-    it in the template, its operator or a comma.
+    `expression` is the text in braces that contains it. `anchored` means that text precedes its value: that of the
+    template, an operator or a comma.
     """
 
     name: str
@@ -44,120 +44,117 @@ class Variable:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it reaches over slashes."""
+        """Whether its value may contain slashes."""
         return self.explode or self.operator in _WIDE
 
 
 def uri_complaints(uri: Any) -> list[str]:
-    """Why this is no URI of one resource, a line each; empty when it is one."""
-    wrong = _no_uri(uri)
-    if not wrong and (brace := _BRACE.search(uri)):
-        wrong = [f"it is no URI: there is a brace after '{uri[: brace.start()]}'. Variables need a template"]
-    return wrong
+    """Why this is not the URI of a single resource, one line each; empty if it is."""
+    lines = _check_uri(uri)
+    if not lines and (brace := _BRACE.search(uri)):
+        lines = [f"it is not a URI: there is a brace after '{uri[: brace.start()]}'. Variables need a template"]
+    return lines
 
 
 def template_complaints(template: Any) -> list[str]:
-    """Why URIs cannot be matched with this template, a line each; empty when they can.
+    """Why URIs cannot be matched with this template, one line each; empty if they can.
 
-    What concerns the whole template is told when each expression is right.
+    The template as a whole is checked once each expression is correct.
     """
-    wrong = _no_uri(template) or _too_long(template)
-    wrong = wrong or [line for found in _EXPRESSION.finditer(template) for line in _wrong_expression(found)]
-    if wrong:
-        return wrong
+    lines = _check_uri(template) or _check_length(template)
+    lines = lines or [line for match in _EXPRESSION.finditer(template) for line in _check_expression(match)]
+    if lines:
+        return lines
     variables = template_variables(template)
-    rules = (_too_many, _repeated, _two_queries, _side_by_side, _two_wide)
+    rules = (_check_number, _check_names, _check_queries, _check_separation, _check_wide_variables)
     return [line for rule in rules for line in rule(variables)]
 
 
 def template_variables(template: str) -> tuple[Variable, ...]:
-    """The variables of a template that has no complaints, in its order; none for a URI."""
-    return tuple(_variables(template))
-
-
-def _variables(template: str) -> Iterator[Variable]:
+    """The variables of a valid template, in its order; none for a URI."""
+    variables: list[Variable] = []
     end = 0
-    for found in _EXPRESSION.finditer(template):
-        operator, led = found["operator"], found.start() > end or found["operator"] not in _BARE
-        for index, item in enumerate(found["body"].split(",")):
+    for match in _EXPRESSION.finditer(template):
+        operator, follows_text = match["operator"], match.start() > end
+        for index, item in enumerate(match["body"].split(",")):
             explode = item.endswith("*")
-            # a list begins each of its items itself: that text is the list's own, and no end of what is before it
-            anchored = found.start() > end and index == 0 if explode else led or index > 0
-            yield Variable(item.removesuffix("*"), operator, explode, found[0], anchored)
-        end = found.end()
+            # the separator before each item of a list belongs to the list, so it does not end the variable before it
+            anchored = (follows_text and index == 0) if explode else follows_text or operator not in _BARE or index > 0
+            variables.append(Variable(item.removesuffix("*"), operator, explode, match[0], anchored))
+        end = match.end()
+    return tuple(variables)
 
 
-def _no_uri(uri: Any) -> list[str]:
+def _check_uri(uri: Any) -> list[str]:
     if not isinstance(uri, str):
         return [f"a URI is text, found {type(uri).__name__}"]
     if not _SCHEME.match(uri):
-        return ["it is no URI. Begin with a scheme, as notes://today or users://{id} do"]
+        return ["it is not a URI. Begin with a scheme, as in notes://today or users://{id}"]
     if blank := _BLANK.search(uri):
-        return [f"it is no URI: there is a blank after '{uri[: blank.start()]}'. Leave it out, or write %20"]
+        return [f"it is not a URI: there is a blank after '{uri[: blank.start()]}'. Leave it out, or write %20"]
     return []
 
 
-def _too_long(template: str) -> list[str]:
+def _check_length(template: str) -> list[str]:
     if len(template) <= MAX_LENGTH:
         return []
     return [f"it has {len(template)} characters, a template has {MAX_LENGTH} at most. Write a shorter one"]
 
 
-def _wrong_expression(found: re.Match[str]) -> Iterator[str]:
-    if not found["end"]:
-        yield f"'{found[0]}' is not closed. Write a variable as {{name}}"
-    elif not found["body"]:
-        yield f"'{found[0]}' names no variable. Write one in it, as {{{found['operator']}name}}"
+def _check_expression(match: re.Match[str]) -> Iterator[str]:
+    if not match["end"]:
+        yield f"'{match[0]}' is not closed. Write a variable as {{name}}"
+    elif not match["body"]:
+        yield f"'{match[0]}' names no variable. Write one in it, as {{{match['operator']}name}}"
     else:
-        wrong = (_wrong_item(item, found["operator"]) for item in found["body"].split(","))
-        yield from (f"'{found[0]}': {line}" for line in wrong if line)
+        lines = (_check_variable(item, match["operator"]) for item in match["body"].split(","))
+        yield from (f"'{match[0]}': {line}" for line in lines if line)
 
 
-def _wrong_item(item: str, operator: str) -> str:
+def _check_variable(item: str, operator: str) -> str:
     name = item.removesuffix("*")
     if ":" in item:
-        return f"a variable cannot be cut to a length. Write {item.partition(':')[0]!r} without the colon"
+        return f"the length of a variable cannot be limited. Write {item.partition(':')[0]!r} without the colon"
     if not _NAME.fullmatch(name):
-        return f"{name!r} is no name of a variable. Use letters, digits and _"
+        return f"{name!r} is not a variable name. Use letters, digits and _"
     if name != item and operator not in _LISTS:
-        return f"there is no list here. Write {{/{name}*}} for the steps of a path, or leave the * out"
+        return f"a list is not possible here. Write {{/{name}*}} for the steps of a path, or leave the * out"
     return ""
 
 
-def _too_many(variables: Sequence[Variable]) -> Iterator[str]:
+def _check_number(variables: Sequence[Variable]) -> Iterator[str]:
     if len(variables) > MAX_VARIABLES:
         yield f"it has {len(variables)} variables, a template has {MAX_VARIABLES} at most. Leave some out"
 
 
-def _repeated(variables: Sequence[Variable]) -> Iterator[str]:
+def _check_names(variables: Sequence[Variable]) -> Iterator[str]:
     seen: set[str] = set()
     for variable in variables:
         if variable.name in seen:
-            yield f"'{variable.expression}': '{variable.name}' stands in it twice. Give each a name of its own"
+            yield f"'{variable.expression}': '{variable.name}' is in the template twice. Use a name only once"
         seen.add(variable.name)
 
 
-def _two_queries(variables: Sequence[Variable]) -> Iterator[str]:
-    """Names are told apart by `_repeated`, so a query that is there twice has at least one name in two expressions."""
-    begun = list(dict.fromkeys(item.expression for item in variables if item.operator == "?"))
-    for expression in begun[1:]:
-        yield f"'{expression}': '{begun[0]}' has begun the query. Go on with {{&{expression[2:]}"
+def _check_queries(variables: Sequence[Variable]) -> Iterator[str]:
+    queries = list(dict.fromkeys(item.expression for item in variables if item.operator == "?"))
+    for expression in queries[1:]:
+        yield f"'{expression}': '{queries[0]}' has begun the query. Continue it with {{&{expression[2:]}"
 
 
-def _side_by_side(variables: Sequence[Variable]) -> Iterator[str]:
+def _check_separation(variables: Sequence[Variable]) -> Iterator[str]:
     for one, other in pairwise(variables):
         if not other.anchored:
             where = one.expression if one.expression == other.expression else one.expression + other.expression
             yield (
-                f"'{where}': where '{one.name}' ends and '{other.name}' begins cannot be told. "
-                f"Put some text between them, or make them one variable"
+                f"'{where}': nothing separates '{one.name}' from '{other.name}'. "
+                f"Put text between them, or make them one variable"
             )
 
 
-def _two_wide(variables: Sequence[Variable]) -> Iterator[str]:
+def _check_wide_variables(variables: Sequence[Variable]) -> Iterator[str]:
     wide = [item for item in variables if item.is_wide]
     for item in wide[1:]:
         yield (
-            f"'{item.expression}': '{wide[0].name}' reaches over slashes already, and one variable of a template can. "
+            f"'{item.expression}': '{wide[0].name}' may contain slashes, and only one variable of a template can. "
             f"Write {{{item.name}}}"
         )

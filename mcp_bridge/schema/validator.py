@@ -1,186 +1,223 @@
-"""One validator for everything: built once a tool, asked `is_valid` first, explained only on failure.
+"""Validates data: one compiled validator per schema, asked `is_valid` first; problems are explained only on failure.
 
-jsonschema-rs judges (JSON Schema 2020-12, linear-time patterns, no network, no files); the tool_use API's
-texts come from `messages`. Nothing in a schema or in data makes it raise.
+jsonschema-rs validates (JSON Schema 2020-12, linear-time patterns, no network, no files), and `messages` has the texts
+of the tool_use API. Neither a schema nor data makes a validator raise.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import jsonschema_rs
 import orjson
 
 from mcp_bridge.contracts.results import ValidationResult
-from mcp_bridge.schema.cost import MOST, branches, expanded
-from mcp_bridge.schema.extent import Extent
-from mcp_bridge.schema.foreign import translate
-from mcp_bridge.schema.mending import mend
+from mcp_bridge.schema.extent import MAX_SUBSCHEMAS, Extent, count_expanded, has_combinators
 from mcp_bridge.schema.messages import KEYWORDS, Finding, walk
+from mcp_bridge.schema.schema_repair import repair_schema
 
 _FALSE = "falseSchema"
-_UNFIT = Finding("$", "schema", "$: value does not fit the schema")
+_INVALID = Finding("$", "schema", "$: value does not fit the schema")
 _EXPLAINED = Extent(depth=6, nodes=200)
-"""The data for which the library may say what is wrong where branches refer to themselves: each level multiplies it."""
+"""The data that the library may explain where alternatives refer to themselves: each level multiplies the work."""
 _LISTED = Extent(nodes=1_000)
-"""The data of which the library may list all that is wrong: it makes the whole list before it tells the first.
+"""The data for which the library may list all errors; it builds the whole list before it returns the first.
 
-Of more data it tells the first alone; where there are branches, that has the list for each of them.
+Of larger data it reports only the first error, unless there are alternatives: then that error lists those of each one.
 """
-_TOLD, _TEXT = 1_000, 256 * 1024
-"""The most problems that are told, and characters after which no more are: one list of an enum may be long."""
+_MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
+"""The problems of one validation; a single `enum` may be long."""
 _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 """Keywords that only the whole schema explains."""
+_MAX_DEPTH = 200
+"""How deep data is validated, because the library's recursion is not bounded."""
+_MAX_BITS = 1024
+"""The widest integer that is validated."""
 
 
 class Validator:
-    """Judges data by one schema. `left_out` has the paths of schema keywords that could not be understood."""
+    """Validates data by one schema. `left_out` has the paths of schema keywords that are not understood.
 
-    __slots__ = ("_branches", "_judge", "_recursive", "_unknown", "left_out", "schema")
+    `check_formats` asserts `format`, which is an annotation otherwise.
+    """
 
-    def __init__(self, schema: Any) -> None:
+    __slots__ = ("_check_formats", "_has_combinators", "_may_recurse", "_unknown", "_validator", "left_out", "schema")
+
+    def __init__(self, schema: Any, *, check_formats: bool = False) -> None:
         self.schema = schema
         self.left_out: Sequence[str] = ()
+        self._check_formats = check_formats
         self._unknown: Sequence[str] = ()
-        self._judge: jsonschema_rs.Validator | None = None
-        self._recursive = self._branches = False
+        self._validator: jsonschema_rs.Validator | None = None
+        self._may_recurse = self._has_combinators = False
         if isinstance(schema, Mapping) and schema:
-            self._judge = self._compile(schema)
+            self._validator = self._compile(schema)
         elif schema is False:
-            self._judge = _compile({"not": {}})
+            self._validator = _compile({"not": {}})
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
-        self._recursive = _may_recurse(schema)
-        if self._recursive and expanded(schema) > MOST:
+        self._may_recurse = _has_references(schema)
+        if self._may_recurse and count_expanded(schema) > MAX_SUBSCHEMAS:
             self.left_out = ("#/$ref",)
             return None
-        self._branches = branches(schema)
-        judge = _compile(schema)
-        if judge is not None:
-            return judge
-        mended, self.left_out = mend(schema, lambda part: _compile(part) is not None)
-        self._unknown = [place for place in self.left_out if _is_elsewhere(place, _at(schema, place))]
-        return _compile(mended)
+        self._has_combinators = has_combinators(schema)
+        validator = _compile(schema, check_formats=self._check_formats)
+        if validator is not None:
+            return validator
+        repaired, self.left_out = repair_schema(schema, lambda part: _compile(part) is not None)
+        self._unknown = [place for place in self.left_out if _is_external(place, _get_value(schema, place))]
+        return _compile(repaired, check_formats=self._check_formats)
 
     def is_valid(self, data: Any) -> bool:
-        """Whether `data` fits; the fast question, asked on every call."""
+        """Whether the data fits. This is the fast path of every call."""
         if self._unknown:
             return False
-        if self._judge is None:
+        if self._validator is None:
             return not self.left_out or not self.problems(data)
         try:
-            if self._recursive:
-                orjson.dumps(data)  # refuses, in C, what is too deep for the library's unbounded recursion
-            return bool(self._judge.is_valid(data))
+            if self._may_recurse:
+                orjson.dumps(data)  # rejects, in C, what is too deep for the library's unbounded recursion
+            return bool(self._validator.is_valid(data))
         except Exception:
             return not self.problems(data)
 
     def problems(self, data: Any) -> list[str]:
-        """A line for each thing wrong with `data`, the tool_use API's texts first; empty when it fits.
+        """A line for each problem, the tool_use API's first; empty if the data fits.
 
-        After a thousand, or a quarter of a million characters, one line says that there is more.
+        After a thousand problems or a quarter of a million characters, one line says that there are more.
         """
         if self._unknown:
             return [
-                f"{place}: {_at(self.schema, place)!r} is not known here, so nothing fits the schema"
+                f"{place}: {_get_value(self.schema, place)!r} is not known here, so nothing fits the schema"
                 for place in self._unknown
             ]
-        return list(_bounded(self._findings(data)))
+        return list(_limit(self._find(data)))
 
-    def _findings(self, data: Any) -> Iterator[Finding]:
-        closed: set[str] = set()
-        told: set[tuple[str, str]] = set()
+    def _find(self, data: Any) -> Iterator[Finding]:
+        mistyped: set[str] = set()
+        known: set[tuple[str, str]] = set()
         for finding in walk(data, self.schema):
-            told.add((finding.path, finding.keyword))
+            known.add((finding.path, finding.keyword))
             if finding.keyword == "type":
-                closed.add(finding.path)
+                mistyped.add(finding.path)
             yield finding
-        copy, foreign = translate(data)
-        for other in self._second_opinion(copy, is_clear=not told and not foreign):
-            if not _is_told(other, told) and not _below(other.path, closed) and not _below(other.path, foreign):
+        copy, foreign = _convert(data)
+        unexplained = mistyped | foreign
+        for other in self._find_others(copy, is_clear=not known and not foreign):
+            if not _is_known(other, known) and not _is_below(other.path, unexplained):
                 yield other
 
-    def _second_opinion(self, data: Any, *, is_clear: bool) -> Iterable[Finding]:
-        """What the library finds: everything beyond the twelve keywords, and what only a whole schema shows.
+    def _find_others(self, data: Any, *, is_clear: bool) -> Iterable[Finding]:
+        """What the library finds: other keywords than the tool_use API's, and what only the whole schema shows.
 
-        Where that would cost too much it is only asked whether the data fits, if so far all `is_clear`.
+        If explaining costs too much, the library only says whether the data fits, and only while `is_clear`: no other
+        problem is known.
         """
-        if self._judge is None:
+        if self._validator is None:
             return []
         try:
-            if self._branches and (_EXPLAINED if self._recursive else _LISTED).excess(data) is not None:
-                return [] if not is_clear or self._judge.is_valid(data) else [_UNFIT]
+            if self._has_combinators and (_EXPLAINED if self._may_recurse else _LISTED).excess(data) is not None:
+                return [] if not is_clear or self._validator.is_valid(data) else [_INVALID]
             if _LISTED.excess(data) is None:
-                return [found for error in self._judge.iter_errors(data) for found in _findings(error)]
-            self._judge.validate(data)
+                return [finding for error in self._validator.iter_errors(data) for finding in _translate_error(error)]
+            self._validator.validate(data)
         except jsonschema_rs.ValidationError as error:
-            return _findings(error)
+            return _translate_error(error)
         except Exception as error:
             return [Finding("$", "schema", f"$: {error}")]
         return []
 
     def check(self, data: Any) -> ValidationResult:
-        """`is_valid`, and `problems` when not, as the tool_use API answers it."""
+        """`is_valid` and `problems` as a result of the tool_use API."""
         if self.is_valid(data):
             return ValidationResult()
-        return ValidationResult(False, self.problems(data) or [_UNFIT.text])
+        return ValidationResult(False, self.problems(data) or [_INVALID.text])
 
 
 def validate(data: Any, schema: Any) -> ValidationResult:
-    """Judge `data` by `schema` once. For many calls by one schema keep a `Validator`."""
+    """Validate data by a schema once. For many calls by one schema keep a `Validator`."""
     return Validator(schema).check(data)
 
 
 def complaints(schema: Any) -> list[str]:
-    """What is wrong with a schema itself, in one line each; empty when all of it is understood."""
-    validator = Validator(schema)
-    if not validator.left_out:
-        return []
-    return [f"{place}: {_reason(schema, place)}" for place in validator.left_out]
+    """The problems of a schema itself, one line each; empty if all of it is understood."""
+    return [f"{place}: {_explain(schema, place)}" for place in Validator(schema).left_out]
 
 
-def _bounded(findings: Iterable[Finding]) -> Iterator[str]:
-    """The texts of so many findings as anybody reads."""
+def _limit(findings: Iterable[Finding]) -> Iterator[str]:
     size = 0
     for number, finding in enumerate(findings):
-        if number == _TOLD or size > _TEXT:
-            yield "$: there is more that does not fit; only the first problems are told"
+        if number == _MAX_PROBLEMS or size > _MAX_CHARACTERS:
+            yield "$: there are more problems; only the first are listed"
             return
         size += len(finding.text)
         yield finding.text
 
 
-def _compile(schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
+# -- schemas -------------------------------------------------------------------------------------------------
+
+
+def _compile(schema: Mapping[str, Any], *, check_formats: bool = False) -> jsonschema_rs.Validator | None:
     with contextlib.suppress(Exception):
-        return jsonschema_rs.validator_for(dict(schema), offline=True, pattern_options=jsonschema_rs.RegexOptions())
+        return _build_validator(dict(schema), check_formats=check_formats)
     return None
 
 
-def _is_elsewhere(place: str, value: Any) -> bool:
-    """Whether a schema says there that it is written otherwise, or stands elsewhere: nobody here knows its meaning."""
+def _build_validator(schema: Any, *, check_formats: bool = False) -> jsonschema_rs.Validator:
+    """Raises what the library raises for an invalid schema."""
+    return jsonschema_rs.validator_for(
+        schema,
+        offline=True,
+        pattern_options=jsonschema_rs.RegexOptions(),
+        validate_formats=check_formats or None,  # None: as the schema's draft defines it
+        formats={"date-time": _is_date_time} if check_formats else None,
+        email_options=jsonschema_rs.EmailOptions(allow_display_text=False) if check_formats else None,
+    )
+
+
+def _is_date_time(text: str) -> bool:
+    """RFC 3339, but seconds and offset are optional: calendar pickers and naive datetimes leave them out."""
+    try:
+        return bool(re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", text) and datetime.fromisoformat(text.upper()))
+    except ValueError:
+        return False
+
+
+def _has_references(schema: Mapping[str, Any]) -> bool:
+    """Only references can lead back to the schema itself."""
+    try:
+        text = orjson.dumps(schema, default=str)
+        return b'ref":' in text or b'Ref":' in text
+    except (TypeError, ValueError):
+        return True
+
+
+def _is_external(place: str, value: Any) -> bool:
+    """Whether a schema refers to another document or an unknown draft, whose meaning is not known here."""
     keyword = place.rsplit("/", 1)[-1]
     return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
 
 
-def _reason(schema: Any, place: str) -> str:
-    """Why the keyword at `place` cannot be understood, and what to do where it is a pattern."""
-    keyword, value = place.rsplit("/", 1)[-1], _at(schema, place)
-    if place == "#/$ref" and expanded(schema) > MOST:
-        return f"its references come to more than {MOST} subschemas"
+def _explain(schema: Any, place: str) -> str:
+    """Why the keyword at a place is not understood."""
+    keyword, value = place.rsplit("/", 1)[-1], _get_value(schema, place)
+    if place == "#/$ref" and count_expanded(schema) > MAX_SUBSCHEMAS:
+        return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
     if keyword == "pattern":
         return f"the pattern {value!r} cannot be used. Patterns run in linear time: write it without look-around"
-    part = schema if keyword in _WHOLE else {keyword: value}
     try:
-        jsonschema_rs.validator_for(part, offline=True, pattern_options=jsonschema_rs.RegexOptions())
+        _build_validator(schema if keyword in _WHOLE else {keyword: value})
     except Exception as error:
         return str(error).splitlines()[0]
     return "this cannot be understood"
 
 
-def _at(schema: Any, place: str) -> Any:
-    """The value at a path that mending told; keys may have slashes in them, then there is none."""
+def _get_value(schema: Any, place: str) -> Any:
+    """The value at a path of schema_repair, or None if a key in the path contains a slash."""
     node = schema
     for step in place.split("/")[1:]:
         if isinstance(node, list | tuple):
@@ -190,53 +227,82 @@ def _at(schema: Any, place: str) -> Any:
     return node
 
 
-def _may_recurse(schema: Mapping[str, Any]) -> bool:
-    """Whether the schema has references at all: only those can lead back to themselves."""
-    try:
-        text = orjson.dumps(schema, default=str)
-        return b'ref":' in text or b'Ref":' in text
-    except (TypeError, ValueError):
-        return True
+# -- errors of the library -----------------------------------------------------------------------------------
 
 
-def _is_told(finding: Finding, told: set[tuple[str, str]]) -> bool:
-    """Whether the walker said it already; a property that a false schema refuses is told by its parent's path."""
+def _is_known(finding: Finding, known: set[tuple[str, str]]) -> bool:
+    """Whether the walker has found it; it reports a property that a false schema forbids at the parent's path."""
     if finding.keyword == _FALSE:
         start = f"{finding.path}."
-        return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in told)
-    return (finding.path, finding.keyword) in told
+        return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in known)
+    return (finding.path, finding.keyword) in known
 
 
-def _below(path: str, closed: set[str]) -> bool:
-    return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in closed)
+def _is_below(path: str, tops: set[str]) -> bool:
+    return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
 
 
-def _findings(error: jsonschema_rs.ValidationError) -> Iterable[Finding]:
-    """One library error as findings, in the tool_use API's words where the keyword is one of its own."""
-    path = _path(error.instance_path)
+def _translate_error(error: jsonschema_rs.ValidationError) -> Iterator[Finding]:
+    """A library error in the tool_use API's words, if that API has its keyword."""
+    path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
     keyword = str(error.kind.name)
     if keyword == _FALSE and error.schema_path[-1:] == ["additionalProperties"]:
         yield Finding(path, _FALSE, f"{path}: additional property not allowed")
-        return
-    if keyword == "required":
+    elif keyword == "required":
         name = getattr(error.kind, "property", "")
         yield Finding(f"{path}.{name}", keyword, f"{path}.{name}: required field missing")
     elif keyword == "additionalProperties":
         for name in sorted(getattr(error.kind, "unexpected", ())):
             yield Finding(f"{path}.{name}", keyword, f"{path}.{name}: additional property not allowed")
-    elif keyword in KEYWORDS and (own := _in_own_words(error, path, keyword)):
+    elif keyword in KEYWORDS and (own := _walk_again(error, path, keyword)):
         yield own
     else:
         yield Finding(path, keyword, f"{path}: {error.message}")
 
 
-def _in_own_words(error: jsonschema_rs.ValidationError, path: str, keyword: str) -> Finding | None:
-    """The walker's text for a keyword that the library met behind a reference or a combinator."""
+def _walk_again(error: jsonschema_rs.ValidationError, path: str, keyword: str) -> Finding | None:
+    """The walker's finding for a keyword that the library met behind a reference or a combinator."""
     value = getattr(error.kind, {"type": "types", "enum": "options"}.get(keyword, "limit"), None)
     if keyword == "type" and isinstance(value, list) and len(value) == 1:
         value = value[0]
     return next(walk(error.instance, {keyword: value}, path), None) if value is not None else None
 
 
-def _path(parts: Iterable[str | int]) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+# -- data that is not JSON -----------------------------------------------------------------------------------
+# In process a tool may receive anything: bytes, sets, objects, other keys than text, lone surrogates, cycles.
+# The tool_use API accepts them wherever no keyword forbids them.
+
+
+def _convert(data: Any) -> tuple[Any, set[str]]:
+    """A JSON copy of the data, and the paths at which a null replaces something else. Never raises."""
+    paths: set[str] = set()
+    return _convert_value(data, "$", paths, 0), paths
+
+
+def _convert_value(data: Any, path: str, paths: set[str], depth: int) -> Any:
+    if depth <= _MAX_DEPTH:
+        if isinstance(data, dict):
+            items = ((_convert_key(key), value) for key, value in data.items())
+            return {key: _convert_value(value, f"{path}.{key}", paths, depth + 1) for key, value in items}
+        if isinstance(data, list | tuple):
+            return [_convert_value(item, f"{path}[{index}]", paths, depth + 1) for index, item in enumerate(data)]
+        if data is None or isinstance(data, bool | float):
+            return data
+        if isinstance(data, str):
+            return _replace_surrogates(data)
+        if isinstance(data, int) and data.bit_length() <= _MAX_BITS:
+            return int(data)
+    paths.add(path)
+    return None
+
+
+def _convert_key(key: Any) -> str:
+    try:
+        return _replace_surrogates(key if isinstance(key, str) else str(key))
+    except Exception:  # a third-party __str__, or an integer with too many digits
+        return f"<{type(key).__name__}>"
+
+
+def _replace_surrogates(text: str) -> str:
+    """Each lone surrogate becomes a question mark, so the length stays the same."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else str(text)

@@ -16,7 +16,7 @@ from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import Prepared
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.completing import completing
+from mcp_bridge.schema.callables import adapt_completion
 from mcp_bridge.schema.templates import template_variables
 from mcp_bridge.server.context import Request, ServedContext
 from mcp_bridge.server.responses import Responses, check_success, shorten, with_result_type
@@ -94,7 +94,7 @@ class CompletionMethod:
     def _prepare(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
         known = self._prepared.get((name, argument))
         if known is None or known[0] is not function:
-            prepared = Prepared(CompletionEntry(completing(function)))
+            prepared = Prepared(CompletionEntry(adapt_completion(function)))
             known = self._prepared[name, argument] = (function, prepared)
         return known[1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.references import resolve
 from mcp_bridge.wire.values import plain
 
 _OBJECT_WORDS = frozenset(

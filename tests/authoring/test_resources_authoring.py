@@ -16,7 +16,7 @@ from mcp_bridge import CallContext, DuplicateTool, ToolRegistry
 from mcp_bridge.authoring import prompt, resource, tool
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.schema.infer import context_parameter
+from mcp_bridge.schema.callables import context_parameter
 from mcp_bridge.testing import connect
 
 
@@ -416,13 +416,13 @@ def test_a_resource_at_one_uri_cannot_need_an_argument() -> None:
 
 @pytest.mark.parametrize("uri", ["notes", "{scheme}://a"])
 def test_text_that_is_no_uri_is_refused_with_a_hint(uri: str) -> None:
-    with pytest.raises(ValueError, match=r"is no URI\. Begin with a scheme, as notes://today or users://{id} do"):
+    with pytest.raises(ValueError, match=r"is not a URI\. Begin with a scheme, as in notes://today or users://{id}"):
         resource(uri)
 
 
 @pytest.mark.parametrize("uri", ["a://{id", "a://id}", "a://{}"])
 def test_a_lonely_brace_is_refused(uri: str) -> None:
-    with pytest.raises(ValueError, match=r"is not closed|brace|names no variable|is no name of a variable"):
+    with pytest.raises(ValueError, match=r"is not closed|brace|names no variable|is not a variable name"):
         resource(uri)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.dialects.flattening import flattened
-from mcp_bridge.dialects.inlining import MOST, TEXT, inlined
+from mcp_bridge.dialects.flattening import flatten_root
+from mcp_bridge.dialects.inlining import MAX_CHARACTERS, MAX_PARTS, inline_references
 from tests.kits.dialects.dialect_kit import ADDRESS, REFERRING, SHAPES, TREE
 
 
 def test_what_a_reference_leads_to_stands_in_its_place_with_what_stood_beside_it() -> None:
-    made = inlined(REFERRING)
+    made = inline_references(REFERRING)
     assert made == {
         "type": "object",
         "properties": {
@@ -25,23 +25,23 @@ def test_what_a_reference_leads_to_stands_in_its_place_with_what_stood_beside_it
 
 
 def test_a_schema_without_references_stays_the_same_object() -> None:
-    assert inlined(ADDRESS) is ADDRESS
+    assert inline_references(ADDRESS) is ADDRESS
 
 
 def test_what_leads_back_to_itself_ends_where_it_begins_again_and_says_so() -> None:
-    tree = inlined(TREE)["properties"]["tree"]
+    tree = inline_references(TREE)["properties"]["tree"]
     again = tree["properties"]["branches"]["items"]
     assert again == {"type": "object", "description": "Another Tree, as it is described above."}
 
 
 def test_a_reference_to_the_whole_ends_at_once() -> None:
-    made = inlined({"type": "object", "properties": {"next": {"$ref": "#"}}})
+    made = inline_references({"type": "object", "properties": {"next": {"$ref": "#"}}})
     assert made["properties"]["next"] == {"type": "object", "description": "As it is described at the top."}
 
 
 def test_an_object_that_knows_its_own_properties_alone_is_not_put_together_with_others() -> None:
     closed = {"type": "object", "properties": {"a": {}}}
-    made = inlined({"$ref": "#/$defs/c", "additionalProperties": False, "$defs": {"c": closed}})
+    made = inline_references({"$ref": "#/$defs/c", "additionalProperties": False, "$defs": {"c": closed}})
     assert made == {"additionalProperties": False, "allOf": [closed]}
 
 
@@ -51,7 +51,7 @@ def test_in_older_drafts_nothing_beside_a_reference_counts() -> None:
         "properties": {"a": {"$ref": "#/definitions/n", "maximum": 3, "description": "A number."}},
         "definitions": {"n": {"type": "number"}},
     }
-    assert inlined(schema)["properties"]["a"] == {"type": "number", "description": "A number."}
+    assert inline_references(schema)["properties"]["a"] == {"type": "number", "description": "A number."}
 
 
 def test_data_that_looks_like_a_reference_is_left_alone() -> None:
@@ -61,7 +61,7 @@ def test_data_that_looks_like_a_reference_is_left_alone() -> None:
         "properties": {"$ref": {"type": "string"}},
     }
     schema = {"type": "object", "properties": {"a": data, "b": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "null"}}}
-    assert inlined(schema)["properties"] == {"a": data, "b": {"type": "null"}}
+    assert inline_references(schema)["properties"] == {"a": data, "b": {"type": "null"}}
 
 
 def test_references_by_anchor_and_by_address_are_inlined_too() -> None:
@@ -73,7 +73,7 @@ def test_references_by_anchor_and_by_address_are_inlined_too() -> None:
             "p": {"$id": "http://example.com/part", "$ref": "#/$defs/in", "$defs": {"in": {"type": "null"}}},
         },
     }
-    made = inlined(schema)
+    made = inline_references(schema)
     assert made == {
         "$id": "http://example.com/all",
         "properties": {"a": {"type": "number"}, "b": {"type": "null"}},
@@ -87,14 +87,16 @@ def test_references_that_double_what_they_lead_to_stay_and_the_log_says_why(capl
         doubling[f"d{level}"] = {"type": "object", "properties": {"a": below, "b": below}}
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d19"}}, "$defs": doubling}
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
-        assert inlined(schema, of="the input of 'big'") is schema
-    assert caplog.messages == [f"the references of the input of 'big' stay: it would come to more than {MOST} parts"]
+        assert inline_references(schema, label="the input of 'big'") is schema
+    assert caplog.messages == [
+        f"the references of the input of 'big' stay: it would come to more than {MAX_PARTS} parts"
+    ]
 
 
 @pytest.mark.parametrize("reference", ["#/$defs/missing", "http://example.com/elsewhere", "#nowhere"])
 def test_a_reference_that_leads_nowhere_stays(reference: str) -> None:
     schema = {"properties": {"a": {"$ref": reference}}}
-    assert inlined(schema) is schema
+    assert inline_references(schema) is schema
 
 
 def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,15 +104,17 @@ def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pyt
     properties = {f"p{number}": {"$ref": "#/$defs/long"} for number in range(500)}
     schema = {"type": "object", "properties": properties, "$defs": {"long": long}}
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
-        assert inlined(schema) is schema
-    assert caplog.messages == [f"the references of a schema stay: it would come to more than {TEXT} characters"]
+        assert inline_references(schema) is schema
+    assert caplog.messages == [
+        f"the references of a schema stay: it would come to more than {MAX_CHARACTERS} characters"
+    ]
 
 
 def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
     steps = {f"d{n}": {"properties": {"a": {"properties": {"b": {"$ref": f"#/$defs/d{n + 1}"}}}}} for n in range(30)}
     schema = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**steps, "d30": {"type": "null"}}}
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
-        assert inlined(schema) is schema
+        assert inline_references(schema) is schema
     assert caplog.messages == ["the references of a schema stay: it would be nested deeper than 100 levels"]
 
 
@@ -120,12 +124,12 @@ def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogC
 def test_a_schema_that_is_a_reference_becomes_what_it_leads_to_and_keeps_its_draft(draft: str) -> None:
     closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
     schema = {"$schema": draft, "type": "object", "$ref": "#/definitions/A", "definitions": {"A": closed}}
-    assert inlined(schema) == {"$schema": draft, **closed}
+    assert inline_references(schema) == {"$schema": draft, **closed}
 
 
 def test_the_schema_before_is_not_changed() -> None:
     before = repr((REFERRING, SHAPES, TREE))
     for schema in (REFERRING, SHAPES, TREE):
-        inlined(schema)
-        flattened(schema)
+        inline_references(schema)
+        flatten_root(schema)
     assert repr((REFERRING, SHAPES, TREE)) == before

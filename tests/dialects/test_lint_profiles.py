@@ -97,7 +97,7 @@ def test_a_long_name_is_measured_with_what_the_client_puts_before_it() -> None:
     [finding] = [one for one in found("claude-code", [tool(LONG)]) if one.rule == "name-length"]
     assert finding.level == "error"
     assert (finding.tool, finding.path) == (LONG, "$.name")
-    assert f"76 characters as 'mcp__{SERVER}__{LONG}', and Claude Code takes 64" in finding.text
+    assert f"76 characters as 'mcp__{SERVER}__{LONG}', and Claude Code accepts 64" in finding.text
     assert "`alias` of at most 48 characters" in finding.cure
     assert [one for one in found("claude-desktop", [tool(LONG)]) if one.rule == "name-length"] == []
 

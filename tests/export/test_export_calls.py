@@ -92,7 +92,7 @@ async def test_an_unknown_tool_takes_no_other_call_with_it() -> None:
     ("sent", "problem"),
     [
         ('{"city": "Rom"', "not JSON"),
-        ('{"city": NaN}', "NaN is no JSON value"),
+        ('{"city": NaN}', "NaN is not a JSON value"),
         ("[1]", "expected an object, got list"),
         ("[" * 100_000, "nested too deeply"),
     ],
@@ -244,7 +244,7 @@ def test_papers_go_where_a_format_takes_them() -> None:
 def test_nothing_is_told_as_each_format_can() -> None:
     assert "content" not in shown("anthropic", content=None)
     assert "content" not in shown("anthropic", Text(" "))
-    assert shown("bedrock", content=None)["content"] == [{"text": "The tool answered nothing."}]
+    assert shown("bedrock", content=None)["content"] == [{"text": "The tool returned nothing."}]
     assert shown("openai", content=None)["content"] == ""
     assert shown("gemini", content=None)["response"] == {"output": ""}
 

@@ -55,7 +55,7 @@ def test_stdout_has_the_tools_and_stderr_what_is_to_know(folder: Path) -> None:
 def test_strict_says_which_tool_it_cannot_be_for(folder: Path) -> None:
     done = run(folder, "export", "openai", "tools.py", "--strict")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [False, True]
-    assert "tool 'a.b': $: it takes any properties, and strict mode wants them to be named" in done.stderr
+    assert "tool 'a.b': $: it accepts any properties, and strict mode requires named properties" in done.stderr
 
 
 def test_some_tools_go_to_a_file(folder: Path) -> None:

@@ -225,7 +225,7 @@ def test_what_is_too_large_is_told(fits: Any, exceeds: Any, text: str) -> None:
     assert exporting(fits).problems == ()
     export = exporting(exceeds)
     (problem,) = export.problems
-    assert problem.text.startswith(f"it has {text}, and strict mode takes ")
+    assert problem.text.startswith(f"it has {text}, and strict mode accepts ")
     assert export.tools[0]["strict"] is False
 
 

@@ -202,7 +202,7 @@ def test_what_fits_an_exported_schema_fits_the_tool_and_the_other_way_round(sche
 
 def _objects_alone(export: Export) -> bool:
     """Whether the input was one that takes objects, of which clients can send nothing else."""
-    return any("of the input" in problem.text for problem in export.problems)
+    return any("the whole input" in problem.text for problem in export.problems)
 
 
 def test_a_registry_of_entries_that_are_twice_there_is_refused() -> None:

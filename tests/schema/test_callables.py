@@ -17,7 +17,8 @@ from pydantic import Field
 from typing_extensions import Doc
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.schema.infer import context_parameter, infer, is_context
+from mcp_bridge.schema.callables import context_parameter, is_context
+from mcp_bridge.schema.infer import infer
 from tests.kits.schema.typed_functions import Period, Place, Unit, taking
 
 if typing.TYPE_CHECKING:
@@ -95,7 +96,7 @@ def test_a_forward_reference_to_the_context_means_it() -> None:
 def test_looking_for_the_context_imports_neither_pydantic_nor_the_docstring_parser() -> None:
     code = (
         "import sys\n"
-        "from mcp_bridge.schema.infer import context_parameter\n"
+        "from mcp_bridge.schema.callables import context_parameter\n"
         "def f(a: int, ctx: 'CallContext'): ...\n"
         "assert context_parameter(f) == 'ctx'\n"
         "print(sorted({'pydantic', 'docstring_parser', 'typing_extensions'} & set(sys.modules)))"

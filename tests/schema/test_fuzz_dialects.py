@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge.contracts.tool import ToolDefinition
+from mcp_bridge.dialects.argument_repair import ArgumentRepair
 from mcp_bridge.dialects.dialect import Dialect
-from mcp_bridge.dialects.flattening import COMBINATORS, flattened
-from mcp_bridge.dialects.inlining import inlined
-from mcp_bridge.dialects.parsing import Parsing
+from mcp_bridge.dialects.flattening import COMBINATORS, ShapeBuilder, flatten_root
+from mcp_bridge.dialects.inlining import inline_references
 from mcp_bridge.dialects.rewriting import applied
-from mcp_bridge.dialects.shapes import Shapes
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.schemas import as_object
 from mcp_bridge.wire.tools import to_wire
@@ -36,7 +35,7 @@ def test_a_schema_without_references_takes_what_the_original_takes_and_no_more_u
     original = Validator(schema)
     if original.left_out:
         return
-    made = inlined(schema)
+    made = inline_references(schema)
     rewritten = Validator(made)
     assert not rewritten.left_out
     text = json.dumps(schema["$defs"]["m"])
@@ -54,13 +53,13 @@ def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_desc
     schema: dict[str, Any], data: list[Any]
 ) -> None:
     root = as_object(schema)
-    original, flat = Validator(root), flattened(root).schema
+    original, flat = Validator(root), flatten_root(root).schema
     if original.left_out or flat is root:
         return
     assert not set(COMBINATORS) & flat.keys()
-    shape = Shapes(root).of(root)
+    shape = ShapeBuilder(root).build(root)
     assert shape is not None
-    sure = {name: part if name in shape.sure else {} for name, part in flat["properties"].items()}
+    sure = {name: part if name in shape.certain else {} for name, part in flat["properties"].items()}
     rewritten = Validator({**flat, "properties": sure})
     for value in data:
         assert rewritten.is_valid(value) or not original.is_valid(value)
@@ -74,13 +73,13 @@ def test_an_argument_that_fits_arrives_as_it_is_and_one_beside_it_that_does_not_
     own = {word: part for word, part in schema.items() if word != "$defs"}
     whole = {"properties": {"it": own, "count": {"type": "integer"}}, "$defs": schema["$defs"]}
     validator = Validator(whole)
-    made = Parsing(whole).parsed({"it": value, "count": "1"})
+    made = ArgumentRepair(whole).repair({"it": value, "count": "1"})
     if validator.is_valid({"it": value, "count": 1}):
         assert made["it"] is value
         assert made["count"] == 1
     fits = {"it": value}
     if validator.is_valid(fits):
-        assert Parsing(whole).parsed(fits) is fits
+        assert ArgumentRepair(whole).repair(fits) is fits
 
 
 @examples(40)

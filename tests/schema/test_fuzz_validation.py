@@ -89,7 +89,7 @@ def test_a_long_chain_of_references_is_followed_to_its_end() -> None:
 def test_the_first_thousand_problems_are_told_and_that_there_are_more() -> None:
     found = Validator({"items": {"type": "integer"}}).problems(["x"] * 2000)
     assert found[999] == "$[999]: expected type integer, got str"
-    assert found[1000:] == ["$: there is more that does not fit; only the first problems are told"]
+    assert found[1000:] == ["$: there are more problems; only the first are listed"]
 
 
 @dataclass

@@ -110,7 +110,7 @@ SECRET = "this is a secret"
         (Annotated[str | int, Header("Region")], TYPE),
         (Annotated[Any, Header("Region")], TYPE),
         (Annotated[Place, Header("Other")], TYPE),
-        (Annotated[str, Header("")], "'' is no header name"),
+        (Annotated[str, Header("")], "'' is not a header name"),
         (Annotated[str, Header(5)], "a header's name is text, not int"),  # type: ignore[arg-type]
         (Annotated[str, Header("Region")] | None, "a header is a parameter itself"),
         (list[Annotated[str, Header("Region")]], "a header is a parameter itself"),
@@ -134,7 +134,7 @@ def test_two_headers_of_one_name_are_refused_whatever_their_case() -> None:
 
 
 def test_a_secret_by_its_name_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"'api_key' is the name of a secret\. Headers are seen and logged"):
+    with pytest.raises(TypeError, match=r"'api_key' is the name of a secret\. Headers are visible and logged"):
 
         @tool
         def query(api_key: Annotated[str, Header("Key")]) -> None: ...
@@ -254,7 +254,7 @@ def test_a_property_whose_name_says_secret_is_refused() -> None:
     lines = header_complaints(named(*names))
     assert len(lines) == len(names)
     for name, line in zip(names, lines, strict=True):
-        assert f"'{name}' is the name of a secret. Headers are seen and logged on their way" in line
+        assert f"'{name}' is the name of a secret. Headers are visible and logged on their way" in line
 
 
 def test_a_word_that_only_looks_like_a_secret_is_none() -> None:

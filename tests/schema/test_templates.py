@@ -49,9 +49,9 @@ GOOD = [
 ]
 
 BAD = [
-    ("", "it is no URI. Begin with a scheme, as notes://today or users://{id} do"),
-    ("a:", "it is no URI. Begin with a scheme"),
-    ("{a}://b", "it is no URI. Begin with a scheme"),
+    ("", "it is not a URI. Begin with a scheme, as in notes://today or users://{id}"),
+    ("a:", "it is not a URI. Begin with a scheme"),
+    ("{a}://b", "it is not a URI. Begin with a scheme"),
     ("a://b c", "there is a blank after 'a://b'. Leave it out, or write %20"),
     ("a://{b}\n", "there is a blank after 'a://{b}'. Leave it out, or write %20"),
     ("a://x\u2003{b}", "there is a blank after 'a://x'. Leave it out, or write %20"),
@@ -59,19 +59,19 @@ BAD = [
     ("a://{", "'{' is not closed. Write a variable as {name}"),
     ("a://{}", "'{}' names no variable. Write one in it, as {name}"),
     ("a://x{?}", "'{?}' names no variable. Write one in it, as {?name}"),
-    ("a://{b:3}", "'{b:3}': a variable cannot be cut to a length. Write 'b' without the colon"),
-    ("a://{b-c}", "'{b-c}': 'b-c' is no name of a variable. Use letters, digits and _"),
-    ("a://{{b}}", "'{{b}': '{b' is no name of a variable. Use letters, digits and _"),
-    ("a://{b,}", "'{b,}': '' is no name of a variable. Use letters, digits and _"),
-    ("a://{b..c}", "'{b..c}': 'b..c' is no name of a variable. Use letters, digits and _"),
-    ("a://{é}", "'{é}': 'é' is no name of a variable. Use letters, digits and _"),
-    ("a://{b*}", "'{b*}': there is no list here. Write {/b*} for the steps of a path, or leave the * out"),
-    ("a://{b}/{b}", "'{b}': 'b' stands in it twice. Give each a name of its own"),
-    ("a://x{?b}{?c,d}", "'{?c,d}': '{?b}' has begun the query. Go on with {&c,d}"),
-    ("a://{b}{c}", "'{b}{c}': where 'b' ends and 'c' begins cannot be told. Put some text between them, or make"),
-    ("a://x{/b,c*}", "'{/b,c*}': where 'b' ends and 'c' begins cannot be told. Put some text between them, or make"),
-    ("a://{+b}/{+c}", "'{+c}': 'b' reaches over slashes already, and one variable of a template can. Write {c}"),
-    ("a://x{/b*}{#c}", "'{#c}': 'b' reaches over slashes already, and one variable of a template can. Write {c}"),
+    ("a://{b:3}", "'{b:3}': the length of a variable cannot be limited. Write 'b' without the colon"),
+    ("a://{b-c}", "'{b-c}': 'b-c' is not a variable name. Use letters, digits and _"),
+    ("a://{{b}}", "'{{b}': '{b' is not a variable name. Use letters, digits and _"),
+    ("a://{b,}", "'{b,}': '' is not a variable name. Use letters, digits and _"),
+    ("a://{b..c}", "'{b..c}': 'b..c' is not a variable name. Use letters, digits and _"),
+    ("a://{é}", "'{é}': 'é' is not a variable name. Use letters, digits and _"),
+    ("a://{b*}", "'{b*}': a list is not possible here. Write {/b*} for the steps of a path, or leave the * out"),
+    ("a://{b}/{b}", "'{b}': 'b' is in the template twice. Use a name only once"),
+    ("a://x{?b}{?c,d}", "'{?c,d}': '{?b}' has begun the query. Continue it with {&c,d}"),
+    ("a://{b}{c}", "'{b}{c}': nothing separates 'b' from 'c'. Put text between them, or make"),
+    ("a://x{/b,c*}", "'{/b,c*}': nothing separates 'b' from 'c'. Put text between them, or make"),
+    ("a://{+b}/{+c}", "'{+c}': 'b' may contain slashes, and only one variable of a template can. Write {c}"),
+    ("a://x{/b*}{#c}", "'{#c}': 'b' may contain slashes, and only one variable of a template can. Write {c}"),
     ("a://" + "b" * MAX_LENGTH, f"it has 8196 characters, a template has {MAX_LENGTH} at most. Write a shorter one"),
     (
         "a://{" + ",".join(f"b{number}" for number in range(MAX_VARIABLES + 1)) + "}",
@@ -90,7 +90,7 @@ def test_a_template_that_uris_can_be_matched_with_has_no_complaints(template: st
 def test_a_template_is_refused_with_the_place_and_what_to_do(template: str, line: str) -> None:
     [told] = template_complaints(template)
     assert line in told
-    if "no URI" not in told:  # the SDK takes any text for a template
+    if "not a URI" not in told:  # the SDK takes any text for a template
         assert not can_be_matched(template)
 
 
@@ -135,11 +135,12 @@ def test_a_uri_has_no_complaints_exactly_when_it_has_a_scheme_and_neither_blanks
 
 @pytest.mark.parametrize("uri", ["", "/notes", "notes:", "1a://b"])
 def test_a_uri_needs_a_scheme(uri: str) -> None:
-    assert uri_complaints(uri) == ["it is no URI. Begin with a scheme, as notes://today or users://{id} do"]
+    assert uri_complaints(uri) == ["it is not a URI. Begin with a scheme, as in notes://today or users://{id}"]
 
 
 def test_a_uri_with_a_brace_is_told_where_it_is() -> None:
-    assert uri_complaints("a://b/{c}") == ["it is no URI: there is a brace after 'a://b/'. Variables need a template"]
+    expected = "it is not a URI: there is a brace after 'a://b/'. Variables need a template"
+    assert uri_complaints("a://b/{c}") == [expected]
 
 
 @pytest.mark.parametrize(
@@ -155,13 +156,13 @@ def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value
 @pytest.mark.parametrize(
     ("uri", "line"),
     [
-        ("notes", "it is no URI. Begin with a scheme"),
-        ("notes://b c", "it is no URI: there is a blank after 'notes://b'"),
-        ("notes://b}", "it is no URI: there is a brace after 'notes://b'"),
-        ("notes://{b}}", "its braces are not balanced. Write a variable as {name}"),
+        ("notes", "it is not a URI. Begin with a scheme"),
+        ("notes://b c", "it is not a URI: there is a blank after 'notes://b'"),
+        ("notes://b}", "it is not a URI: there is a brace after 'notes://b'"),
+        ("notes://{b}}", "it has a brace too many. Write a variable as {name}"),
         ("notes://{b", "'{b' is not closed"),
-        ("notes://{b:3}", "'{b:3}': a variable cannot be cut to a length"),
-        ("notes://{b}{c}", "'{b}{c}': where 'b' ends and 'c' begins cannot be told"),
+        ("notes://{b:3}", "'{b:3}': the length of a variable cannot be limited"),
+        ("notes://{b}{c}", "'{b}{c}': nothing separates 'b' from 'c'"),
     ],
 )
 def test_a_decorator_refuses_what_cannot_be_served_and_says_which(uri: str, line: str) -> None:
@@ -242,9 +243,9 @@ class Source:
 
 
 PROBLEMS = [
-    "resource 'notes' is not published: it is no URI. Begin with a scheme, as notes://today or users://{id} do",
-    "resource template 'a://{x}{y}' is not published: '{x}{y}': where 'x' ends and 'y' begins cannot be told. "
-    "Put some text between them, or make them one variable",
+    "resource 'notes' is not published: it is not a URI. Begin with a scheme, as in notes://today or users://{id}",
+    "resource template 'a://{x}{y}' is not published: '{x}{y}': nothing separates 'x' from 'y'. "
+    "Put text between them, or make them one variable",
 ]
 
 
@@ -297,4 +298,4 @@ def test_validate_tells_the_line_of_a_decorator_that_is_refused(tmp_path: Path) 
         "from mcp_bridge import resource\n\n@resource('a://{x:3}')\ndef cut(x: str) -> str:\n    return x\n",
     )
     [problem] = told["problems"]["tools"]
-    assert problem.startswith(f"{tmp_path / 'tools.py'}:3: ValueError: @resource('a://{{x:3}}'): '{{x:3}}': a variable")
+    assert problem.startswith(f"{tmp_path / 'tools.py'}:3: ValueError: @resource('a://{{x:3}}'): '{{x:3}}': the length")

@@ -13,7 +13,7 @@ from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step
 from mcp_bridge.amplifier.validation.mounting import RecordingCoordinator
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.third_party import described, settled
-from mcp_bridge.schema.json_pointer import resolve
+from mcp_bridge.schema.references import resolve
 from mcp_bridge.schema.validator import Validator, complaints
 
 LONG_TEXT = "sample \N{SNOWMAN} \x07 " * 200

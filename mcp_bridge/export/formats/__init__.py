@@ -1,4 +1,4 @@
-"""The formats, by the names that they have on the command line."""
+"""The formats by their names on the command line."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ from mcp_bridge.export.formats.openai_chat import OpenAIChat
 from mcp_bridge.export.formats.openai_responses import OpenAIResponses
 
 FORMATS: Mapping[str, Format] = {
-    made.name: made for made in (OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini(), Bedrock(), Ollama())
+    item.name: item for item in (OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini(), Bedrock(), Ollama())
 }

@@ -3,60 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.export.answers import PDF, Answer, in_words, paper, picture
-from mcp_bridge.export.calls import ModelCall
-from mcp_bridge.export.reading import Wanted, field, inside
+from mcp_bridge.export.calls import ModelCall, RawCall, get_field, list_items
+from mcp_bridge.export.format import Format
+from mcp_bridge.export.results import PDF, ModelResult, format_block, get_image, get_pdf
 from mcp_bridge.export.tools import ExportedTool
 
 
-@dataclass(frozen=True, slots=True)
-class Anthropic:
-    """Calls are `tool_use` blocks, results are `tool_result` blocks of one message of the user."""
+class Anthropic(Format):
+    """Calls are `tool_use` blocks, results are `tool_result` blocks of one user message."""
 
-    name: str = "anthropic"
-    strict: bool = False
-    begins_with_letter: bool = False
+    name = "anthropic"
 
-    def tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """The `tools` of a request."""
-        return [
-            {
-                "name": tool.name,
-                **({"description": tool.description} if tool.description else {}),
-                "input_schema": tool.schema,
-            }
-            for tool in tools
-        ]
+    def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+        """Tools with an `input_schema`."""
+        return [{**tool.labels, "input_schema": tool.schema} for tool in tools]
 
-    def wanted(self, response: Any) -> Iterator[Wanted]:
+    def find_calls(self, response: Any) -> Iterator[RawCall]:
         """The `tool_use` blocks; tools that Anthropic runs itself have blocks of another type."""
-        for item in inside(response, "content"):
-            if field(item, "type") == "tool_use":
-                name = str(field(item, "name") or "")
-                yield Wanted(id=field(item, "id"), name=name, arguments=field(item, "input"))
+        for item in list_items(response, "content"):
+            if get_field(item, "type") == "tool_use":
+                name = str(get_field(item, "name") or "")
+                yield RawCall(id=get_field(item, "id"), name=name, arguments=get_field(item, "input"))
 
-    def result(self, call: ModelCall, answer: Answer) -> dict[str, Any]:
-        """A block; pictures and PDFs as such. Blocks of blank text are refused there, so there are none."""
-        made: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.id}
-        blocks = [_block(block) for block in answer.blocks]
-        content = [block for block in blocks if block.get("text") is None or block["text"].strip()]
+    def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """A `tool_result` block. Blank text is dropped, because the API rejects it."""
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.id}
+        blocks = [_convert_block(item) for item in result.blocks]
+        content = [item for item in blocks if item.get("text") is None or item["text"].strip()]
         if len(content) == 1 and content[0]["type"] == "text":
-            made["content"] = content[0]["text"]
+            block["content"] = content[0]["text"]
         elif content:
-            made["content"] = content
-        return made | {"is_error": True} if answer.failed else made
+            block["content"] = content
+        return block | {"is_error": True} if result.failed else block
 
-    def messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One message: this API wants all results of one answer in the next."""
+    def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """One message: this API expects all results of a response in the next message."""
         return [{"role": "user", "content": list(results)}] if results else []
 
 
-def _block(block: dict[str, Any]) -> dict[str, Any]:
-    if shown := picture(block):
-        return {"type": "image", "source": {"type": "base64", "media_type": shown[0], "data": shown[1]}}
-    if document := paper(block):
-        return {"type": "document", "source": {"type": "base64", "media_type": PDF, "data": document}}
-    return {"type": "text", "text": in_words(block)}
+def _convert_block(block: dict[str, Any]) -> dict[str, Any]:
+    if image := get_image(block):
+        return {"type": "image", "source": {"type": "base64", "media_type": image[0], "data": image[1]}}
+    if pdf := get_pdf(block):
+        return {"type": "document", "source": {"type": "base64", "media_type": PDF, "data": pdf}}
+    return {"type": "text", "text": format_block(block)}

@@ -4,59 +4,47 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.export.answers import NOTHING, Answer, in_words, paper, picture
-from mcp_bridge.export.calls import ModelCall
-from mcp_bridge.export.reading import Wanted, field, inside
+from mcp_bridge.export.calls import ModelCall, RawCall, get_field, list_items
+from mcp_bridge.export.format import Format
+from mcp_bridge.export.results import NOTHING, ModelResult, format_block, get_image, get_pdf
 from mcp_bridge.export.tools import ExportedTool
 
 
-@dataclass(frozen=True, slots=True)
-class Bedrock:
-    """Calls are `toolUse` blocks, results are `toolResult` blocks of one message of the user."""
+class Bedrock(Format):
+    """Calls are `toolUse` blocks, results are `toolResult` blocks of one user message."""
 
-    name: str = "bedrock"
-    strict: bool = False
-    begins_with_letter: bool = False
+    name = "bedrock"
 
-    def tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+    def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
         """The `tools` of a request's `toolConfig`."""
-        return [
-            {
-                "toolSpec": {
-                    "name": tool.name,
-                    **({"description": tool.description} if tool.description else {}),
-                    "inputSchema": {"json": tool.schema},
-                }
-            }
-            for tool in tools
-        ]
+        return [{"toolSpec": {**tool.labels, "inputSchema": {"json": tool.schema}}} for tool in tools]
 
-    def wanted(self, response: Any) -> Iterator[Wanted]:
-        """The `toolUse` blocks of an answer."""
-        for item in inside(response, "output", "message", "content"):
-            call = field(item, "toolUse")
-            if (name := field(call, "name")) is not None:
-                yield Wanted(id=field(call, "toolUseId"), name=str(name), arguments=field(call, "input"))
+    def find_calls(self, response: Any) -> Iterator[RawCall]:
+        """The `toolUse` blocks of the message."""
+        for item in list_items(response, "output", "message", "content"):
+            call = get_field(item, "toolUse")
+            if (name := get_field(call, "name")) is not None:
+                yield RawCall(id=get_field(call, "toolUseId"), name=str(name), arguments=get_field(call, "input"))
 
-    def result(self, call: ModelCall, answer: Answer) -> dict[str, Any]:
-        """A block; pictures and PDFs as such, in bytes, as boto3 takes them. Blank text is refused there."""
-        blocks = [_block(block) for block in answer.blocks] if answer.value is None else [{"json": answer.value}]
-        content = [block for block in blocks if "text" not in block or str(block["text"]).strip()]
-        status = "error" if answer.failed else "success"
+    def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """A `toolResult` block. Blank text is dropped, because the API rejects it."""
+        blocks = [_convert_block(item) for item in result.blocks] if result.value is None else [{"json": result.value}]
+        content = [item for item in blocks if "text" not in item or str(item["text"]).strip()]
+        status = "error" if result.failed else "success"
         return {"toolResult": {"toolUseId": call.id, "content": content or [{"text": NOTHING}], "status": status}}
 
-    def messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One message: this API wants all results of one answer in the next."""
+    def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """One message: this API expects all results of a response in the next message."""
         return [{"role": "user", "content": list(results)}] if results else []
 
 
-def _block(block: dict[str, Any]) -> dict[str, Any]:
-    if shown := picture(block):
-        mime_type, data = shown
+def _convert_block(block: dict[str, Any]) -> dict[str, Any]:
+    """Images and PDFs as bytes, which boto3 expects."""
+    if image := get_image(block):
+        mime_type, data = image
         return {"image": {"format": mime_type.removeprefix("image/"), "source": {"bytes": base64.b64decode(data)}}}
-    if document := paper(block):
-        return {"document": {"format": "pdf", "name": "document", "source": {"bytes": base64.b64decode(document)}}}
-    return {"text": in_words(block)}
+    if pdf := get_pdf(block):
+        return {"document": {"format": "pdf", "name": "document", "source": {"bytes": base64.b64decode(pdf)}}}
+    return {"text": format_block(block)}

@@ -1,51 +1,41 @@
-"""Gemini, by the Developer API and Vertex AI alike."""
+"""Gemini, through the Developer API and Vertex AI."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.export.answers import Answer
-from mcp_bridge.export.calls import ModelCall
-from mcp_bridge.export.reading import Wanted, field, inside
+from mcp_bridge.export.calls import ModelCall, RawCall, get_field, list_items
+from mcp_bridge.export.format import Format
+from mcp_bridge.export.results import ModelResult
 from mcp_bridge.export.tools import ExportedTool
 
 
-@dataclass(frozen=True, slots=True)
-class Gemini:
-    """One tool of many function declarations; calls and results are parts of contents."""
+class Gemini(Format):
+    """One tool with many function declarations; calls and results are parts of contents."""
 
-    name: str = "gemini"
-    strict: bool = False
-    begins_with_letter: bool = True
+    name = "gemini"
+    needs_initial_letter = True
 
-    def tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """The `tools` of a request. `parametersJsonSchema` takes JSON Schema, which `parameters` does not."""
-        declared = [
-            {
-                "name": tool.name,
-                **({"description": tool.description} if tool.description else {}),
-                "parametersJsonSchema": tool.schema,
-            }
-            for tool in tools
-        ]
-        return [{"functionDeclarations": declared}] if declared else []
+    def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+        """`parametersJsonSchema` accepts JSON Schema, which `parameters` does not."""
+        declarations = [{**tool.labels, "parametersJsonSchema": tool.schema} for tool in tools]
+        return [{"functionDeclarations": declarations}] if declarations else []
 
-    def wanted(self, response: Any) -> Iterator[Wanted]:
-        """The function calls among the parts of the first candidate; not all have an id."""
-        for item in inside(response, "candidates", "content", "parts"):
-            call = field(item, "function_call", "functionCall")
-            if (name := field(call, "name")) is not None:
-                yield Wanted(id=field(call, "id"), name=str(name), arguments=field(call, "args"))
+    def find_calls(self, response: Any) -> Iterator[RawCall]:
+        """The function calls of the first candidate; some have no id."""
+        for item in list_items(response, "candidates", "content", "parts"):
+            call = get_field(item, "function_call", "functionCall")
+            if (name := get_field(call, "name")) is not None:
+                yield RawCall(id=get_field(call, "id"), name=str(name), arguments=get_field(call, "args"))
 
-    def result(self, call: ModelCall, answer: Answer) -> dict[str, Any]:
-        """A part, with the id where the call had one; what is no text is told in words."""
-        output = answer.text if answer.value is None else answer.value
-        response = {"error": answer.text} if answer.failed else {"output": output}
-        given = {"id": call.model_id} if call.model_id is not None else {}
-        return {"functionResponse": {**given, "name": call.exported, "response": response}}
+    def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """A `functionResponse` part, with the id of the call if it has one."""
+        output = result.text if result.value is None else result.value
+        response = {"error": result.text} if result.failed else {"output": output}
+        call_id = {"id": call.model_id} if call.model_id is not None else {}
+        return {"functionResponse": {**call_id, "name": call.exported, "response": response}}
 
-    def messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One content: results without an id are told apart by their order."""
+    def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """One content: the order identifies results without an id."""
         return [{"role": "user", "parts": list(results)}] if results else []

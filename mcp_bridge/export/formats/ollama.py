@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.export.answers import Answer
-from mcp_bridge.export.calls import ModelCall
-from mcp_bridge.export.reading import Wanted, field, inside
+from mcp_bridge.export.calls import ModelCall, RawCall, get_field, list_items
+from mcp_bridge.export.format import Format
+from mcp_bridge.export.results import ModelResult
 from mcp_bridge.export.tools import ExportedTool
 
 
-@dataclass(frozen=True, slots=True)
-class Ollama:
-    """Functions as OpenAI has them; calls have no ids, and arguments that are parsed already."""
+class Ollama(Format):
+    """Functions as in OpenAI's API, but calls have no ids, and their arguments are parsed already."""
 
-    name: str = "ollama"
-    strict: bool = False
-    begins_with_letter: bool = False
+    name = "ollama"
 
-    def tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """The `tools` of a request."""
-        return [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    **({"description": tool.description} if tool.description else {}),
-                    "parameters": tool.schema,
-                },
-            }
-            for tool in tools
-        ]
+    def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
+        """Tools of the type `function`."""
+        return [{"type": "function", "function": {**tool.labels, "parameters": tool.schema}} for tool in tools]
 
-    def wanted(self, response: Any) -> Iterator[Wanted]:
-        """The calls of an answer's message."""
-        for item in inside(response, "message", "tool_calls"):
-            function = field(item, "function")
-            if (name := field(function, "name")) is not None:
-                yield Wanted(id=field(item, "id"), name=str(name), arguments=field(function, "arguments"))
+    def find_calls(self, response: Any) -> Iterator[RawCall]:
+        """The `tool_calls` of the message."""
+        for item in list_items(response, "message", "tool_calls"):
+            function = get_field(item, "function")
+            if (name := get_field(function, "name")) is not None:
+                yield RawCall(id=get_field(item, "id"), name=str(name), arguments=get_field(function, "arguments"))
 
-    def result(self, call: ModelCall, answer: Answer) -> dict[str, Any]:
-        """A message; this format takes text and has no word for an error but its text."""
-        return {"role": "tool", "tool_name": call.exported, "content": answer.text}
-
-    def messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A message each, in the order of the calls."""
-        return list(results)
+    def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
+        """A message. The format only has text, also for errors."""
+        return {"role": "tool", "tool_name": call.exported, "content": result.text}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.dialects import reading
-from mcp_bridge.dialects.parsing import Parsing
+from mcp_bridge.dialects import argument_repair
+from mcp_bridge.dialects.argument_repair import ArgumentRepair
 from mcp_bridge.schema.validator import Validator
 from tests.kits.dialects.dialect_kit import TREE, VALUES
 from tests.kits.fuzzing import examples
@@ -34,7 +34,7 @@ from tests.kits.fuzzing import examples
 def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
     given_: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert Parsing(VALUES).parsed(given_) == expected
+    assert ArgumentRepair(VALUES).repair(given_) == expected
     assert Validator(VALUES).is_valid(expected)
 
 
@@ -52,21 +52,21 @@ def test_json_in_a_string_is_parsed_where_the_schema_wants_what_is_in_it(
     ],
 )
 def test_anything_else_is_left_for_the_validator_to_refuse(value: dict[str, Any]) -> None:
-    assert Parsing(VALUES).parsed(value) is value
+    assert ArgumentRepair(VALUES).repair(value) is value
 
 
 def test_the_tree_below_is_parsed_however_deep() -> None:
     leaf = json.dumps({"name": "c"})
     middle = json.dumps({"name": "b", "branches": [leaf]})
-    made = Parsing(TREE).parsed({"tree": json.dumps({"name": "a", "branches": json.dumps([middle])})})
+    made = ArgumentRepair(TREE).repair({"tree": json.dumps({"name": "a", "branches": json.dumps([middle])})})
     assert made == {"tree": {"name": "a", "branches": [{"name": "b", "branches": [{"name": "c"}]}]}}
 
 
 def test_a_string_is_parsed_where_the_schema_takes_text_but_not_this_one() -> None:
     schema = {"properties": {"ids": {"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "integer"}}]}}}
-    parsed = Parsing(schema).parsed
-    assert parsed({"ids": "[1, 2]"}) == {"ids": [1, 2]}
-    assert parsed({"ids": "all"}) == {"ids": "all"}
+    repair = ArgumentRepair(schema).repair
+    assert repair({"ids": "[1, 2]"}) == {"ids": [1, 2]}
+    assert repair({"ids": "all"}) == {"ids": "all"}
 
 
 def test_the_alternative_that_takes_it_decides_what_is_parsed() -> None:
@@ -74,16 +74,16 @@ def test_the_alternative_that_takes_it_decides_what_is_parsed() -> None:
         {"properties": {"kind": {"const": "text"}, "value": {"type": "string"}}, "required": ["kind", "value"]},
         {"properties": {"kind": {"const": "number"}, "value": {"type": "number"}}, "required": ["kind", "value"]},
     ]
-    parsed = Parsing({"type": "object", "oneOf": kinds}).parsed
-    assert parsed({"kind": "number", "value": "5"}) == {"kind": "number", "value": 5}
+    repair = ArgumentRepair({"type": "object", "oneOf": kinds}).repair
+    assert repair({"kind": "number", "value": "5"}) == {"kind": "number", "value": 5}
     fits = {"kind": "text", "value": "5"}
-    assert parsed(fits) is fits
+    assert repair(fits) is fits
 
 
 def test_what_is_neither_described_nor_wrong_is_left_alone() -> None:
     given_ = {"count": "1", "more": "[1]", "patterned": {"a": "1"}}
     schema = {"properties": {**VALUES["properties"], "patterned": {"patternProperties": {"^a": {"type": "integer"}}}}}
-    assert Parsing(schema).parsed(given_) == {"count": 1, "more": "[1]", "patterned": {"a": "1"}}
+    assert ArgumentRepair(schema).repair(given_) == {"count": 1, "more": "[1]", "patterned": {"a": "1"}}
 
 
 def test_items_by_their_place_and_further_properties_are_parsed() -> None:
@@ -93,7 +93,7 @@ def test_items_by_their_place_and_further_properties_are_parsed() -> None:
         },
         "additionalProperties": {"type": "number"},
     }
-    made = Parsing(schema).parsed({"pair": ["1", "2", "true", "false"], "more": "1.5"})
+    made = ArgumentRepair(schema).repair({"pair": ["1", "2", "true", "false"], "more": "1.5"})
     assert made == {"pair": ["1", 2, True, False], "more": 1.5}
 
 
@@ -103,7 +103,7 @@ def test_references_to_the_root_and_schemas_with_an_address_are_understood() -> 
         "type": "object",
         "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
     }
-    made = Parsing(schema).parsed({"next": '{"value": "1", "next": {"value": "2"}}'})
+    made = ArgumentRepair(schema).repair({"next": '{"value": "1", "next": {"value": "2"}}'})
     assert made == {"next": {"value": 1, "next": {"value": 2}}}
 
 
@@ -115,13 +115,13 @@ def test_alternatives_within_alternatives_come_to_an_end() -> None:
     value: dict[str, Any] = {"x": "none"}
     for _ in range(40):
         value = {"a": value, "x": "none"}
-    assert Parsing(schema).parsed(value) == value
+    assert ArgumentRepair(schema).repair(value) == value
 
 
 def test_an_anchor_is_not_taken_for_the_whole_schema() -> None:
     properties = {"note": {"$ref": "#text"}, "count": {"type": "integer"}}
     schema = {"type": "object", "properties": properties, "$defs": {"t": {"$anchor": "text", "type": "string"}}}
-    assert Parsing(schema).parsed({"note": '{"a": 1}', "count": "1"}) == {"note": '{"a": 1}', "count": 1}
+    assert ArgumentRepair(schema).repair({"note": '{"a": 1}', "count": "1"}) == {"note": '{"a": 1}', "count": 1}
 
 
 @pytest.mark.parametrize("length", [0, 400])
@@ -130,50 +130,50 @@ def test_alternatives_that_lead_back_to_themselves_come_to_an_end(length: int) -
     last = {f"n{length}": {"anyOf": [{"$ref": "#/$defs/n0"}, {"type": "integer"}]}}
     properties = {"count": {"type": "integer"}, "x": {"$ref": "#/$defs/n0"}}
     schema = {"properties": properties, "required": ["missing"], "$defs": chain | last}
-    made = Parsing(schema).parsed({"x": [1], "count": "1"})
+    made = ArgumentRepair(schema).repair({"x": [1], "count": "1"})
     assert made["x"] == [1]
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The schemas that validators are made of for parts."""
-    made: list[Any] = []
+    """The schemas that are compiled: first the whole, then its parts."""
+    schemas: list[Any] = []
 
-    def noting(schema: Any) -> Validator:
-        made.append(schema)
+    def record_and_compile(schema: Any) -> Validator:
+        schemas.append(schema)
         return Validator(schema)
 
-    monkeypatch.setattr(reading, "Validator", noting)
-    return made
+    monkeypatch.setattr(argument_repair, "Validator", record_and_compile)
+    return schemas
 
 
 def test_texts_that_may_be_any_need_no_validator_each(compiled: list[Any]) -> None:
     properties = {f"p{number}": {"type": "string", "description": "Any."} for number in range(1_000)}
     schema = {"properties": {**properties, "count": {"type": "integer"}}, "required": ["count"]}
-    made = Parsing(schema).parsed(dict.fromkeys(properties, "1") | {"count": "1"})
+    made = ArgumentRepair(schema).repair(dict.fromkeys(properties, "1") | {"count": "1"})
     assert made == dict.fromkeys(properties, "1") | {"count": 1}
-    assert compiled == []
+    assert compiled == [schema]
 
 
 def test_places_that_say_the_same_share_a_validator(compiled: list[Any]) -> None:
     properties = {f"p{number}": {"$ref": "#/$defs/word"} for number in range(50)}
     schema = {"properties": properties, "required": ["no"], "$defs": {"word": {"type": "string", "pattern": "^a"}}}
-    Parsing(schema).parsed(dict.fromkeys(properties, "a1"))
-    assert len(compiled) == 1
+    ArgumentRepair(schema).repair(dict.fromkeys(properties, "a1"))
+    assert len(compiled) == 2
 
 
 def test_a_large_schema_is_not_compiled_for_each_of_its_places(compiled: list[Any]) -> None:
     words = {f"w{number}": {"type": "string", "pattern": f"^{number}", "title": "x" * 500} for number in range(500)}
     properties = {name: {"$ref": f"#/$defs/{name}"} for name in words}
     arguments = dict.fromkeys(words, "1")
-    assert Parsing({"properties": properties, "required": ["no"], "$defs": words}).parsed(arguments) == arguments
+    assert ArgumentRepair({"properties": properties, "required": ["no"], "$defs": words}).repair(arguments) == arguments
     assert 0 < len([one for one in compiled if one is not True]) < 200
 
 
 def test_nothing_is_kept_of_names_that_clients_make_up() -> None:
-    parsing = Parsing({"additionalProperties": {"type": "integer"}})
+    parsing = ArgumentRepair({"additionalProperties": {"type": "integer"}})
     for number in range(100):
-        assert parsing.parsed({f"n{number}": "x", f"m{number}": "1"}) == {f"n{number}": "x", f"m{number}": 1}
+        assert parsing.repair({f"n{number}": "x", f"m{number}": "1"}) == {f"n{number}": "x", f"m{number}": 1}
     assert len(parsing._root._children) == 1
 
 
@@ -219,7 +219,7 @@ def test_what_was_put_into_strings_comes_out_again(pair: tuple[dict[str, Any], A
         return json.dumps(value) if data.draw(st.booleans()) else value
 
     whole = {"type": "object", "properties": {"it": schema}, "required": ["it"]}
-    assert Parsing(whole).parsed({"it": strung(value)}) == {"it": value}
+    assert ArgumentRepair(whole).repair({"it": strung(value)}) == {"it": value}
 
 
 ARGUMENTS = st.dictionaries(
@@ -238,7 +238,7 @@ ARGUMENTS = st.dictionaries(
 @examples(50)
 @given(arguments=ARGUMENTS)
 def test_an_argument_that_fits_is_never_changed_whatever_stands_beside_it(arguments: dict[str, Any]) -> None:
-    made = Parsing(VALUES).parsed(arguments)
+    made = ArgumentRepair(VALUES).repair(arguments)
     for name, value in arguments.items():
         if Validator(VALUES["properties"][name]).is_valid(value):
             assert made[name] is value
