@@ -20,8 +20,8 @@ from mcp_bridge.approvals import folders
 from mcp_bridge.approvals.approver import Asked, News
 from mcp_bridge.approvals.decisions import HURRIED
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.answering import Terminal
 from mcp_bridge.cli.app import app
+from mcp_bridge.cli.approvals import ApprovalTerminal
 from mcp_bridge.cli.exits import errors_for_people
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 
@@ -449,9 +449,9 @@ class Answers:
         return number != 9
 
 
-def terminal(clock: Clock) -> tuple[Terminal, Answers]:
+def terminal(clock: Clock) -> tuple[ApprovalTerminal, Answers]:
     """A terminal whose answers are kept."""
-    made, answers = Terminal(Path("nowhere"), clock), Answers()
+    made, answers = ApprovalTerminal(Path("nowhere"), clock), Answers()
     made.visits = answers  # type: ignore[assignment]
     return made, answers
 
@@ -464,10 +464,10 @@ def asked(number: int, *scopes: str, prompt: str = "Sure?") -> Asked:
 async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     made, answers = terminal(clock)
-    made.hear(asked(1))
-    made.hear(asked(2))
+    made.receive(asked(1))
+    made.receive(asked(2))
     clock.now += HURRIED + 1
-    made.hear(News(1, "another"))
+    made.receive(News(1, "another"))
     await made.read("y")
     assert answers.given == []
     assert "Read it first, then answer again, or name its number." in capsys.readouterr().err
@@ -491,7 +491,7 @@ async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: 
 async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     made, answers = terminal(clock)
-    made.hear(asked(1))
+    made.receive(asked(1))
     clock.now += 1
     capsys.readouterr()
     await made.read(line)
@@ -502,10 +502,10 @@ async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: p
 async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
     await made.read("y")
-    made.hear(asked(9))
+    made.receive(asked(9))
     await made.read("y 9")
-    made.hear(News(9, "withdrawn"))
-    made.hear(News(9, "unfit"))
+    made.receive(News(9, "withdrawn"))
+    made.receive(News(9, "unfit"))
     said = capsys.readouterr().err
     assert "Nothing is asked." in said
     assert "[9] its bridge has ended" in said
@@ -514,6 +514,6 @@ async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -
 
 async def test_a_question_cannot_pose_as_another_or_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
-    made.hear(asked(1, prompt="Sure?\n[2] shop (1) asks about tool 'harmless'\x1b[2J\u202e"))
+    made.receive(asked(1, prompt="Sure?\n[2] shop (1) asks about tool 'harmless'\x1b[2J\u202e"))
     said = capsys.readouterr().err.splitlines()
     assert said[1:3] == ["  | Sure?", "  | [2] shop (1) asks about tool 'harmless'\\x1b[2J\\u202e"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.cli.doctor import conversation as conversation_room
-from mcp_bridge.cli.doctor.conversation import Conversation, Fault
+from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
 from tests.kits.cli.cli_running import TOOLS, Inside
 
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
@@ -205,18 +205,20 @@ def test_a_server_that_introduces_itself_oddly_is_listened_to(inside: Inside, tm
 
 def test_of_what_a_server_says_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
     source = "import sys; input(); sys.stderr.write('x' * 9_000 + ''.join(f'{n}\\n' for n in range(9_000)))"
-    with pytest.raises(Fault) as found, Conversation([sys.executable, "-c", source], tmp_path, 30) as conversation:
-        conversation.ask("initialize", {})
+    command = [sys.executable, "-c", source]
+    with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
+        conversation.request("initialize", {})
     assert found.value.kind == "ended"
-    lines = conversation.said.splitlines()
-    assert (len(lines), lines[-1]) == (conversation_room.SAID, "8999")
+    lines = conversation.stderr.splitlines()
+    assert (len(lines), lines[-1]) == (conversation_room.MAX_STDERR, "8999")
 
 
 def test_a_line_without_an_end_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation_room, "LONGEST", 1_000)
+    monkeypatch.setattr(conversation_room, "MAX_LINE", 1_000)
     source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
-    with pytest.raises(Fault) as found, Conversation([sys.executable, "-c", source], tmp_path, 30) as conversation:
-        conversation.ask("initialize", {})
+    command = [sys.executable, "-c", source]
+    with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
+        conversation.request("initialize", {})
     assert found.value.kind == "polluted"
 
 

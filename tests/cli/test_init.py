@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import mcp_bridge
-from mcp_bridge.cli import initialising
-from mcp_bridge.cli.initialising import TEMPLATES, project_name
+from mcp_bridge.cli import init
+from mcp_bridge.cli.init import TEMPLATES, to_project_name
 from mcp_bridge.settings import load
 from tests.kits.packaging.packaging_kit import BUILD, built_wheel, environment, inside, with_dependencies
 
@@ -127,9 +127,9 @@ def test_a_folder_that_cannot_be_had_is_told(tmp_path: Path, folder: str) -> Non
 
 def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     impossible = {**TEMPLATES, "no/folder/for/it": "README.md.in"}
-    monkeypatch.setattr(initialising, "TEMPLATES", impossible)
+    monkeypatch.setattr(init, "TEMPLATES", impossible)
     with pytest.raises(mcp_bridge.ConfigError, match="no project can be made here"):
-        initialising.init(tmp_path / "new" / "deep")
+        init.create_project(tmp_path / "new" / "deep")
     assert names(tmp_path) == set()
 
 
@@ -146,7 +146,7 @@ def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path) -> None:
     [("My Tools", "my-tools"), ("日本", "my-tools"), ("-x-", "x"), ("a.b_c", "a-b_c")],
 )
 def test_the_servers_name_is_made_of_the_folders(folder: str, name: str) -> None:
-    assert project_name(Path("/somewhere", folder)) == name
+    assert to_project_name(Path("/somewhere", folder)) == name
 
 
 @pytest.mark.parametrize("folder", ["2026", "null"])
@@ -155,12 +155,12 @@ def test_settings_are_sound_whatever_the_folder_is_called(tmp_path: Path, folder
     assert load(tmp_path / folder / "mcp-bridge.yaml", {}).name == folder
 
 
-@pytest.mark.parametrize("origin", ["/a path/of $HOME/it's #1", None])
+@pytest.mark.parametrize("find_install_source", ["/a path/of $HOME/it's #1", None])
 def test_where_the_bridge_comes_from_stands_in_a_file_of_this_machine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: str | None
 ) -> None:
-    monkeypatch.setattr(initialising, "origin", lambda: origin)
-    initialising.init(tmp_path / "p")
+    monkeypatch.setattr(init, "find_install_source", lambda: origin)
+    init.create_project(tmp_path / "p")
     local = tmp_path / "p" / "local.mk"
     assert local.exists() == (origin is not None)
     assert "local.mk" in (tmp_path / "p" / ".gitignore").read_text().splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.doctor.preflight import python_of
+from mcp_bridge.cli.doctor.preflight import find_python
 from mcp_bridge.clients import reading
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.dialects.table import PROFILES
@@ -136,17 +136,17 @@ def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(person: Per
     assert "there is no s.yaml" in person.doctor("gemini-cli").failed[ERAS[0]]
 
 
-def test_the_python_of_a_script_is_the_one_it_runs_on(tmp_path: Path) -> None:
+def test_the_find_python_a_script_is_the_one_it_runs_on(tmp_path: Path) -> None:
     program = tmp_path / "mcp-bridge"
     for line in ("#!/usr/bin/env python3", "#!/bin/sh"):  # the latter where a folder has a space in its name
         program.write_text(f"{line}\n")
-        assert python_of(str(program)) == "python"
+        assert find_python(str(program)) == "python"
     program.write_text("#!/some/where/python3.12\n")
-    assert python_of(str(program)) == "/some/where/python3.12"
+    assert find_python(str(program)) == "/some/where/python3.12"
     program.write_text("#!/bin/sh\n")
     (tmp_path / "python").write_text("")
-    assert python_of(str(program)) == str(tmp_path / "python")
-    assert python_of("uv") == "python"
+    assert find_python(str(program)) == str(tmp_path / "python")
+    assert find_python("uv") == "python"
 
 
 def test_a_path_that_no_system_takes_is_a_finding(person: Person) -> None:

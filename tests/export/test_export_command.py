@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.cli.exporting import MAKERS
+from mcp_bridge.cli.command_groups import MODEL_FORMATS
 from tests.kits.export.export_kit import ALL, functions
 
 TOOLS = '''
@@ -93,8 +93,8 @@ def test_a_source_that_cannot_be_loaded_is_told(folder: Path) -> None:
 
 def test_help_names_all_that_can_be_exported(folder: Path) -> None:
     done = run(folder, "export", "--help")
-    assert tuple(MAKERS) == ALL
-    assert [name for name in MAKERS if name not in done.stdout] == []
+    assert tuple(MODEL_FORMATS) == ALL
+    assert [name for name in MODEL_FORMATS if name not in done.stdout] == []
 
 
 def test_exporting_imports_no_sdk_of_mcp_or_of_a_vendor(folder: Path) -> None:
