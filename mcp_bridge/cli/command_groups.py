@@ -83,8 +83,8 @@ def _has(command: Any, option: str) -> bool:
 export = typer.Typer(
     name="export",
     cls=FormatGroup,
-    help="Export tools or the whole server. Tools for language model APIs; the server as a bundle, an image, a registry "
-    "entry, a client file or links.",
+    help="Export tools or the whole server. Tools for language model APIs; the server as a bundle, image, "
+    "registry entry, client file or links.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
