@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_had_is_told(tmp_path: Path, folder: str) -> Non
     (tmp_path / "dangling").symlink_to("nowhere")
     done = inside(tmp_path, "init", folder)
     assert done.code == 2
-    assert "no project can be made here: " in done.err
+    assert "cannot create a project here: " in done.err
     assert names(tmp_path) == {"file", "dangling"}
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_had_is_told(tmp_path: Path, folder: str) -> Non
 def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     impossible = {**TEMPLATES, "no/folder/for/it": "README.md.in"}
     monkeypatch.setattr(init, "TEMPLATES", impossible)
-    with pytest.raises(mcp_bridge.ConfigError, match="no project can be made here"):
+    with pytest.raises(mcp_bridge.ConfigError, match="cannot create a project here"):
         init.create_project(tmp_path / "new" / "deep")
     assert names(tmp_path) == set()
 
@@ -155,7 +155,7 @@ def test_settings_are_sound_whatever_the_folder_is_called(tmp_path: Path, folder
     assert load(tmp_path / folder / "mcp-bridge.yaml", {}).name == folder
 
 
-@pytest.mark.parametrize("find_install_source", ["/a path/of $HOME/it's #1", None])
+@pytest.mark.parametrize("origin", ["/a path/of $HOME/it's #1", None])
 def test_where_the_bridge_comes_from_stands_in_a_file_of_this_machine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: str | None
 ) -> None:
