@@ -1,61 +1,169 @@
-"""The commands and their options. Each function imports its command late, so that `--help` stays fast."""
+"""The table of commands. A command's module is imported when the command runs, so that `--help` stays fast."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from io import TextIOWrapper
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli.command_groups import approvals, export, module
+from mcp_bridge.cli import group_options, options
 from mcp_bridge.cli.exits import Exit, errors_for_people, leave
-from mcp_bridge.cli.parameters import (
-    ClientArgument,
-    DryRunOption,
-    EditFileOption,
-    FileArgument,
-    FileOption,
-    JsonOption,
-    LogLevelOption,
-    ScopeOption,
-    ServerNameOption,
-)
+from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcp_bridge.runtime.supervisor import Guard
 
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: the class of its options, and the function (`module:name` in this package) that is called with them.
+
+    With `takes_context`, the function gets the context too: its `obj` is the process guard.
+    """
+
+    options: type
+    target: str
+    takes_context: bool = False
+
+
+COMMANDS: Mapping[str, Command] = {
+    "serve": Command(options.ServeOptions, "serve:serve_target", takes_context=True),
+    "list": Command(options.ListOptions, "listing:list_entries"),
+    "call": Command(options.CallOptions, "call:call_tool"),
+    "init": Command(options.InitOptions, "init:create_project"),
+    "validate": Command(options.ValidateOptions, "listing:validate_target"),
+    "lint": Command(options.LintOptions, "lint:lint_tools"),
+    "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
+    "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
+    "clients": Command(options.ClientsOptions, "clients:list_clients"),
+    "install": Command(options.InstallOptions, "install:install_server"),
+    "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
+}
+"""The commands in the order of `--help`."""
+_EXPORT_TOOLS = Command(group_options.ToolExportOptions, "export:export_tools", takes_context=True)
+EXPORT_COMMANDS: Mapping[str, Command] = {
+    **dict.fromkeys(group_options.MODEL_FORMATS, _EXPORT_TOOLS),
+    "mcpb": Command(group_options.BundleOptions, "export:export_bundle"),
+    "server-json": Command(group_options.RegistryEntryOptions, "export:export_registry_entry"),
+    "mcp-json": Command(group_options.ClientFileOptions, "export:export_client_file"),
+    "links": Command(group_options.LinkOptions, "export:export_links"),
+    "dockerfile": Command(group_options.DockerfileOptions, "export:export_dockerfile"),
+}
+MODULE_COMMANDS: Mapping[str, Command] = {
+    "validate": Command(group_options.ModuleOptions, "module:check_module"),
+    "lock": Command(group_options.LockOptions, "module_lock:lock_modules"),
+}
+APPROVAL_COMMANDS: Mapping[str, Command] = {
+    "answer": Command(group_options.AnswerOptions, "approvals:answer_bridges"),
+    "list": Command(group_options.GrantListOptions, "approvals:show_grants"),
+    "revoke": Command(group_options.RevokeOptions, "approvals:revoke_grants"),
+}
+
+
+class FormatGroup(TyperGroup):
+    """A group whose errors list the formats, and the formats that have an option."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a format. Raises ConfigError for an unknown format or an option of other formats."""
+        if args and args[0] not in self.commands:
+            known = ", ".join(self.commands)
+            raise ConfigError(f"unknown format '{args[0]}'", where="FORMAT", hint=f"Use one of: {known}")
+        resolved = super().resolve_command(ctx, args)
+        _check_options(args[0], args[1:], self.commands)
+        return resolved
+
+
+class DefaultAnswerGroup(TyperGroup):
+    """A group whose command `answer` is the default."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse `approvals FILE` as `approvals answer FILE`."""
+        if not args or (args[0] not in self.commands and args[0] not in {"--help", "-h"}):
+            args = ["answer", *args]
+        return super().parse_args(ctx, args)
+
+
+def _check_options(name: str, args: list[str], commands: Mapping[str, Any]) -> None:
+    """Reject options that only other formats have; options that no format has are left to the parser."""
+    for word in args:
+        if word == "--":
+            return
+        option = word.partition("=")[0]
+        formats = [each for each, command in commands.items() if option.startswith("--") and _has(command, option)]
+        if formats and name not in formats:
+            hint = f"These formats have it: {', '.join(formats)}"
+            raise ConfigError(f"'{name}' has no option {option}", where=option, hint=hint)
+
+
+def _has(command: Any, option: str) -> bool:
+    return any(option in (*parameter.opts, *parameter.secondary_opts) for parameter in command.params)
+
+
+def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
+    for name, command in commands.items():
+        text = (command.options.__doc__ or "").format(api=group_options.MODEL_FORMATS.get(name))
+        group.command(name, help=text)(_make_callback(command))
+
+
+def _make_callback(command: Command) -> Callable[..., None]:
+    """Make the function that typer calls: its parameters are the fields of the options."""
+    module, _, function = command.target.partition(":")
+
+    def run_command(context: typer.Context, **values: Any) -> None:
+        target = getattr(import_module(f"mcp_bridge.cli.{module}"), function)
+        target(command.options(**values), *([context] if command.takes_context else []))
+
+    hints = {"context": typer.Context, **get_type_hints(command.options, include_extras=True)}
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
+    fields = [context, *inspect.signature(command.options).parameters.values()]
+    run_command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [field.replace(annotation=hints[field.name]) for field in fields]
+    )
+    run_command.__annotations__ = hints
+    return run_command
+
+
 app = typer.Typer(
     name="mcp-bridge",
     help="Serve the tools you already have to any MCP client.",
-    rich_markup_mode=None,  # with rich, --help costs three times as much
+    rich_markup_mode=None,  # with rich, --help takes three times as long
     pretty_exceptions_enable=False,
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(export)
-app.add_typer(module)
-app.add_typer(approvals)
-
-
-def run(guard: Guard | None = None) -> None:
-    """Run the command line and exit with its code; `guard` is the process guard that is already running.
-
-    Characters that the terminal's encoding lacks are escaped.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    code: int | str | None = Exit.OK
-    try:
-        with errors_for_people():
-            app(obj=guard)
-    except SystemExit as end:
-        code = end.code
-    leave(int(code or Exit.OK))
+_export = typer.Typer(
+    name="export",
+    cls=FormatGroup,
+    help="Export tools or the whole server. Tools for language model APIs; the server as a bundle, image, "
+    "registry entry, client file or links.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+_module = typer.Typer(
+    name="module",
+    help="Check Amplifier modules, and lock the ones that come from git.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+_approvals = typer.Typer(
+    name="approvals",
+    cls=DefaultAnswerGroup,
+    help="Approve or deny tool calls of running bridges. Also lists and revokes lasting approvals.",
+    rich_markup_mode=None,
+)
+_add_commands(app, COMMANDS)
+for _group, _commands in ((_export, EXPORT_COMMANDS), (_module, MODULE_COMMANDS), (_approvals, APPROVAL_COMMANDS)):
+    _add_commands(_group, _commands)
+    app.add_typer(_group)
 
 
 def _print_version(is_given: bool) -> None:
@@ -73,224 +181,18 @@ def accept_common_options(
     """Accept the options of every command."""
 
 
-@app.command()
-def serve(
-    context: typer.Context,
-    file: FileArgument = None,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[HOST:]PORT",
-            help="Serve over HTTP on this address instead of stdio; `settings` uses the address in the settings.",
-        ),
-    ] = None,
-    token_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Require HTTP clients to send the bearer token in this environment variable."
-        ),
-    ] = None,
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Reload Python files when they change, and notify clients.")
-    ] = False,
-    guard: Annotated[
-        bool | None,
-        typer.Option(
-            "--guard/--no-guard",
-            help="Run two small processes that end whatever tools leave running; Linux only. Default: where possible.",
-            show_default=False,
-        ),
-    ] = None,
-    log_level: LogLevelOption = "warning",
-    log_file: Annotated[Path | None, typer.Option(help="Also log to this file, rotated at 5 MB.")] = None,
-) -> None:
-    """Serve tools to MCP clients over stdio or HTTP."""
-    from mcp_bridge.cli.serve import ServeOptions, serve_target
+def run(guard: Guard | None = None) -> None:
+    """Run the command line and exit with its code; `guard` is the process guard that is already running.
 
-    options = ServeOptions(
-        http=http, token_env=token_env, reload=reload, log_level=log_level, log_file=log_file, guard=guard
-    )
-    serve_target(file, options, context.obj)
-
-
-@app.command("list")
-def list_tools(
-    file: FileArgument = None,
-    as_json: JsonOption = False,
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="List only tools with this tag; repeatable.")] = None,
-    all_tags: Annotated[bool, typer.Option("--all-tags", help="List only tools that have every --tag.")] = False,
-    log_level: LogLevelOption = "critical",  # problems are reported at every level
-) -> None:
-    """List the tools, resources and prompts that would be served."""
-    from mcp_bridge.cli.listing import ListOptions, list_entries
-    from mcp_bridge.cli.logs import configure
-
-    configure(log_level)
-    list_entries(file, ListOptions(as_json=as_json, tags=tag or (), match_all_tags=all_tags))
-
-
-@app.command()
-def call(
-    name: Annotated[str, typer.Argument(help="The name of the tool.")],
-    pairs: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="The arguments, or one JSON object.")
-    ] = None,
-    file: FileOption = None,
-    arguments: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The arguments as JSON; - reads them from stdin.")
-    ] = None,
-    as_json: JsonOption = False,
-    log_level: LogLevelOption = "error",
-) -> None:
-    """Call one tool and print its result."""
-    from mcp_bridge.cli.call import CallOptions, call_tool
-    from mcp_bridge.cli.logs import configure
-
-    configure(log_level)
-    call_tool(name, CallOptions(pairs=pairs or (), file=file, arguments=arguments, as_json=as_json))
-
-
-@app.command()
-def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder, created if it does not exist.")] = Path(),
-) -> None:
-    """Create a project. It has settings, tools, a test and a Makefile. Existing files are not overwritten."""
-    from mcp_bridge.cli.init import create_project
-
-    create_project(folder)
-
-
-@app.command()
-def validate(file: FileArgument = None, as_json: JsonOption = False, log_level: LogLevelOption = "critical") -> None:
-    """Check settings and sources without serving them. Exits with 1 if there are problems."""
-    from mcp_bridge.cli.listing import validate_target
-    from mcp_bridge.cli.logs import configure
-
-    configure(log_level)
-    validate_target(file, as_json=as_json)
-
-
-@app.command()
-def lint(
-    file: FileArgument = None,
-    client: Annotated[str, typer.Option(metavar="NAME", help="A client such as claude-code, or `all`.")] = "all",
-    server_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name of the server in the client. Default: as for install.")
-    ] = None,
-    as_json: JsonOption = False,
-    log_level: LogLevelOption = "critical",
-) -> None:
-    """Check which tools MCP clients would reject. Shows how to fix them. Exits with 1 if a tool is rejected."""
-    from mcp_bridge.cli.lint import LintOptions, lint_tools
-    from mcp_bridge.cli.logs import configure
-
-    configure(log_level)
-    lint_tools(file, LintOptions(client=client, server_name=server_name, as_json=as_json))
-
-
-@app.command()
-def doctor(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[CLIENT|FILE]",
-            help="A client, `all` for every client, or a file to serve. Default: the file in the current folder.",
-        ),
-    ] = None,
-    scope: Annotated[
-        str | None,
-        typer.Option(metavar="SCOPE", help="Check only this file of the client: user, project or local."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Check the server with this name in the client.")
-    ] = None,
-    call: Annotated[
-        str | None, typer.Option(metavar="TOOL[=JSON]", help="Call this tool, even if it is not read-only.")
-    ] = None,
-    command: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Check the server that this command starts.")
-    ] = None,
-    as_json: JsonOption = False,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="How long to wait for each response. Default: 20, or for a client twice its own timeout, at most 60.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """Diagnose a server. Starts it as an MCP client would, and explains the cause of each failure."""
-    from mcp_bridge.cli.doctor.command import DoctorOptions, run_doctor
-
-    options = DoctorOptions(command=command, scope=scope, name=name, call=call, as_json=as_json, timeout=timeout)
-    run_doctor(target, options)
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of the settings file."""
-    from mcp_bridge.cli.listing import print_settings_schema
-
-    print_settings_schema()
-
-
-@app.command()
-def clients(as_json: JsonOption = False) -> None:
-    """List the MCP clients on this machine. Shows their settings files and the bridges in them."""
-    from mcp_bridge.cli.clients import list_clients
-
-    list_clients(as_json=as_json)
-
-
-@app.command()
-def install(
-    client: ClientArgument,
-    file: FileArgument = None,
-    scope: ScopeOption = None,
-    name: ServerNameOption = None,
-    dry_run: DryRunOption = False,
-    only_print: Annotated[
-        bool, typer.Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
-    ] = False,
-    link: Annotated[bool, typer.Option("--link", help="Print a link that installs the server when opened.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace another server that has the same name.")] = False,
-    edit_file: EditFileOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Add this server to an MCP client. Everything else in the client's settings stays unchanged."""
-    from mcp_bridge.cli.install import InstallOptions, install_server
-
-    options = InstallOptions(
-        scope=scope,
-        name=name,
-        dry_run=dry_run,
-        only_print=only_print,
-        link=link,
-        force=force,
-        edit_file=edit_file,
-        as_json=as_json,
-    )
-    install_server(client, file, options)
-
-
-@app.command()
-def uninstall(
-    client: ClientArgument,
-    name: Annotated[
-        str | None,
-        typer.Argument(help="The name of the server. Default: what install added.", show_default=False),
-    ] = None,
-    scope: ScopeOption = None,
-    dry_run: DryRunOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Remove the server even if it is not a bridge.")] = False,
-    edit_file: EditFileOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Remove this server from an MCP client. Restores the client's settings as they were before."""
-    from mcp_bridge.cli.uninstall import UninstallOptions, uninstall_server
-
-    options = UninstallOptions(
-        name=name, scope=scope, dry_run=dry_run, force=force, edit_file=edit_file, as_json=as_json
-    )
-    uninstall_server(client, options)
+    Characters that the terminal's encoding lacks are escaped.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    code: int | str | None = Exit.OK
+    try:
+        with errors_for_people():
+            app(obj=guard)
+    except SystemExit as end:
+        code = end.code
+    leave(int(code or Exit.OK))

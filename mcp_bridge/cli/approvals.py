@@ -21,6 +21,7 @@ from mcp_bridge.approvals.decisions import HURRIED, Scope
 from mcp_bridge.approvals.remembered import Grant, Remembered
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.group_options import AnswerOptions, GrantListOptions, RevokeOptions
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
@@ -43,9 +44,9 @@ _OUTCOMES = {
 }
 
 
-def answer_bridges(file: Path | None) -> None:
+def answer_bridges(options: AnswerOptions) -> None:
     """Answer the requests of the bridges that use these settings, until Ctrl-C or end of input. Raises ConfigError."""
-    settings = _load_settings(file)
+    settings = _load_settings(options.file)
     if not sockets.are_there():
         problem = "approvals in a terminal need Unix sockets, which this system lacks"
         raise ConfigError(problem, hint="Use a client that supports elicitation")
@@ -169,10 +170,10 @@ def _list_choices(request: Asked) -> str:
     return ", ".join([*(_CHOICES[scope] for scope in request.scopes if scope in _CHOICES), "n = no"])
 
 
-def show_grants(file: Path | None, *, as_json: bool) -> None:
+def show_grants(options: GrantListOptions) -> None:
     """Show the lasting approvals as a table (stderr) and their ids (stdout, unless it is a terminal), or as JSON."""
-    grants = anyio.run(_list_grants, _open_store(_load_settings(file)))
-    if as_json:
+    grants = anyio.run(_list_grants, _open_store(_load_settings(options.file)))
+    if options.as_json:
         write_json([asdict(grant) for grant in grants])
         return
     if not os.isatty(1):
@@ -182,8 +183,9 @@ def show_grants(file: Path | None, *, as_json: bool) -> None:
     show_table(columns, [_to_cells(grant) for grant in grants], empty="no lasting approvals")
 
 
-def revoke_grants(id: str | None, file: Path | None, *, revoke_all: bool) -> None:
+def revoke_grants(options: RevokeOptions) -> None:
     """Revoke one approval, or all; exit with 3 if there is none. Raises ConfigError."""
+    id, file, revoke_all = options.id, options.file, options.revoke_all
     if revoke_all and id is not None and file is None:
         file, id = Path(id), None
     if id is not None and file is None and is_settings(Path(id)):

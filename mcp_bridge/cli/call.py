@@ -7,15 +7,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import INTERRUPTED, Exit
+from mcp_bridge.cli.options import CallOptions
 from mcp_bridge.cli.output import escape, report
 from mcp_bridge.cli.target import load_target
 from mcp_bridge.contracts.context import CallContext
@@ -28,16 +28,6 @@ from mcp_bridge.wire.content import block
 from mcp_bridge.wire.values import plain, text_of
 
 _HINT = "Use key=value pairs, or --arguments with one JSON object"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOptions:
-    """The options of `call`."""
-
-    pairs: Sequence[str] = ()
-    file: Path | None = None
-    arguments: str | None = None
-    as_json: bool = False
 
 
 class TerminalContext(CallContext):
@@ -78,20 +68,21 @@ class TerminalContext(CallContext):
             self._bar.stop()
 
 
-def call_tool(name: str, options: CallOptions) -> None:
+def call_tool(options: CallOptions) -> None:
     """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
-    arguments, pairs = options.arguments, options.pairs
+    logs.configure(options.log_level)
+    arguments, pairs = options.arguments, options.pairs or []
     if arguments is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
         arguments, pairs = pairs[0], []
     if pairs and arguments is not None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
     data = _parse_json(arguments) if arguments is not None else None
     with private():  # stdout is for the result alone
-        result = anyio.run(_run_call, load_target(options.file).bridge, name, pairs, data)
+        result = anyio.run(_run_call, load_target(options.file).bridge, options.name, pairs, data)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
-        print(json.dumps(_to_json(result), indent=2, ensure_ascii=False))
+        print(json.dumps(_describe_result(result), indent=2, ensure_ascii=False))
     elif result.is_error:
         report(result.error_text)
     else:
@@ -154,7 +145,7 @@ def _parse_pair(pair: str, properties: Any) -> tuple[str, Any]:
         return key, value
 
 
-def _to_json(result: ToolResult) -> dict[str, Any]:
+def _describe_result(result: ToolResult) -> dict[str, Any]:
     row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
     if result.content is not None:
         row["content"] = [block(item, "") for item in result.content]

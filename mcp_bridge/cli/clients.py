@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcp_bridge.cli.options import ClientsOptions
 from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.clients.client import Client, Installed, Machine, Place
 from mcp_bridge.clients.locating import found, here, path_of
@@ -57,15 +58,15 @@ def suggest_clients(word: str) -> Sequence[str]:
     return exact or [*similar, *(name for name in CLIENTS if len(word) > 2 and word in name and name not in similar)]
 
 
-def list_clients(*, as_json: bool) -> None:
+def list_clients(options: ClientsOptions) -> None:
     """List the clients that are installed or have a file, on stderr; all of them with --json, on stdout."""
     machine = here()
     rows = [
         (client, found(client, machine), [read_client_file(client, place, machine) for place in client.places])
         for client in CLIENTS.values()
     ]
-    if as_json:
-        write_json([_to_json(*row) for row in rows])
+    if options.as_json:
+        write_json([_describe_client(*row) for row in rows])
         return
     missing = []
     for client, is_installed, files in rows:
@@ -100,7 +101,7 @@ def _describe_files(client: Client, files: Sequence[ClientFile]) -> Iterator[str
                 yield f"  bridge '{server.name}' serves {served(client, server.value) or 'no explicit file'}"
 
 
-def _to_json(client: Client, is_installed: bool, files: Sequence[ClientFile]) -> dict[str, object]:
+def _describe_client(client: Client, is_installed: bool, files: Sequence[ClientFile]) -> dict[str, object]:
     return {
         "client": client.name,
         "title": client.title,

@@ -7,13 +7,21 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.group_options import (
+    BundleOptions,
+    ClientFileOptions,
+    DockerfileOptions,
+    LinkOptions,
+    RegistryEntryOptions,
+    ToolExportOptions,
+)
 from mcp_bridge.cli.install import build_entry
 from mcp_bridge.cli.output import format_count, report, report_problems
 from mcp_bridge.cli.target import ServedFile, find_file, load_target, run_until_started
@@ -28,50 +36,47 @@ from mcp_bridge.packaging.dockerfile import build_dockerfile, find_in_context
 from mcp_bridge.packaging.manifest import Description, PublishedEntries, choose_version
 from mcp_bridge.packaging.project import Additions, Project, collect_project
 from mcp_bridge.packaging.release import read_wheel
-from mcp_bridge.packaging.server_json import Publication, build_server_json
+from mcp_bridge.packaging.server_json import build_server_json, choose_publication
 from mcp_bridge.runtime.descriptors import private
 from mcp_bridge.wire.names import client_name
+
+if TYPE_CHECKING:
+    import typer
 
 _PASSWORD_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password is a secret, whatever the name of its variable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolExportOptions:
-    """The options of an export of tools; `only` has the names of the tools to export, and all are if it is empty."""
-
-    strict: bool = False
-    only: Sequence[str] = ()
-    output: Path | None = None
-
-
-def export_tools(form: str, file: Path | None, options: ToolExportOptions) -> None:
-    """Export the tools in the format of a language model API.
+def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
+    """Export the tools in the format that is the name of the command.
 
     Raises ConfigError for a file that cannot be written, ToolNotFound for an unknown name in `only`.
     """
-    file = find_file(file)
+    logs.configure(options.log_level)
+    file = find_file(options.file)
     with private():  # stdout is for the export alone
         bridge = load_target(file).bridge
         anyio.run(run_until_started, bridge)
-        export = Export(bridge.registry, form, strict=options.strict, only=options.only)
+        export = Export(bridge.registry, str(context.info_name), strict=options.strict, only=options.only or ())
         _report_all(map(str, export.problems))
         report_problems(bridge.problems)
-    _deliver(_to_json(export.tools), options.output, sources=[file])
+    _deliver(_format_json(export.tools), options.output, sources=[file])
 
 
-def export_bundle(
-    file: Path | None, additions: Additions, description: Description, wheel: Path | None, output: Path | None
-) -> None:
+def export_bundle(options: BundleOptions) -> None:
     """Write an MCP bundle and list its files. Raises ConfigError for what cannot be packed or written."""
-    file = find_file(file)
-    project = collect_project(file, additions)
-    wheel_file = read_wheel(wheel) if wheel is not None else None
+    logs.configure(options.log_level)
+    file = find_file(options.file)
+    project = collect_project(file, _to_additions(options))
+    description = Description(
+        version=options.package_version, text=options.description, author=options.author, license=options.license
+    )
+    wheel = read_wheel(options.wheel) if options.wheel is not None else None
     choose_version(project, description)  # fails before anything is started
     _report_all(project.warnings)
     entries = _collect_entries(file)
-    bundle = build_bundle(project, entries, description, wheel=wheel_file, secrets=_find_secret_values(project))
-    output = output if output is not None else Path(f"{project.name}.mcpb")
+    bundle = build_bundle(project, entries, description, wheel=wheel, secrets=_find_secret_values(project))
+    output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
     _write_file(bundle.content, output, sources=project.files.values())
     for name, size in bundle.files.items():
         report(f"  {size:>9,}  {name}")
@@ -80,18 +85,12 @@ def export_bundle(
     report(f"{output}: {format_count(len(bundle.files), 'file')}, {format_count(len(entries.tools), 'tool')}")
 
 
-def export_registry_entry(
-    file: Path | None,
-    additions: Additions,
-    namespace: str,
-    publication: Publication,
-    description: Description,
-    output: Path | None,
-) -> None:
+def export_registry_entry(options: RegistryEntryOptions) -> None:
     """Write an entry for the MCP registry, and report what else the registry requires. Raises ConfigError."""
-    project = collect_project(find_file(file), additions)
-    entry = build_server_json(project, namespace, publication, description)
-    _deliver(_to_json(entry), output, sources=project.files.values())
+    publication = choose_publication(options.package, options.package_version, options.bundle, options.bundle_url)
+    project = collect_project(find_file(options.file), Additions(variables=options.env or ()))
+    entry = build_server_json(project, options.namespace, publication, Description(text=options.description))
+    _deliver(_format_json(entry), options.output, sources=project.files.values())
     if publication.bundle_url is None:
         report(f"The registry requires this line in the published README of '{publication.package}':")
         report(f"  mcp-name: {entry['name']}")
@@ -99,43 +98,46 @@ def export_registry_entry(
         report(f"First publish the unchanged bundle at {publication.bundle_url}: the entry has its hash.")
 
 
-def export_client_file(file: Path | None, client: str, name: str | None, output: Path | None) -> None:
+def export_client_file(options: ClientFileOptions) -> None:
     """Write a client's file that has only this server. Raises ConfigError, also if the file exists."""
+    output = options.output
     if output is not None and os.path.isfile(output) and os.path.getsize(output):
         hint = "`mcp-bridge install` adds the server to an existing file"
         raise ConfigError("the file exists, and its content would be lost", path=str(output), hint=hint)
-    entry, served = build_entry(file, name)
-    _deliver(client_file(client, entry, here()), output)
+    entry, served = build_entry(options.file, options.name)
+    _deliver(client_file(options.client, entry, here()), output)
     _report_entry_notes(entry, served)
-    if client == INSPECTOR and entry.secrets:
+    if options.client == INSPECTOR and entry.secrets:
         report("The Inspector passes on no variables by itself: add -e NAME=VALUE for each")
 
 
-def export_install_links(file: Path | None, name: str | None, output: Path | None) -> None:
+def export_links(options: LinkOptions) -> None:
     """Write the links that install this server, one line for each client. Raises ConfigError."""
-    entry, served = build_entry(file, name)
+    entry, served = build_entry(options.file, options.name)
     lines = []
     for client in linkable():
         try:
             lines.append(f"{client}\t{link(client, entry)}")
         except ConfigError as error:
             report(f"{client}: {error}")
-    _deliver("\n".join(lines), output, sources=[served.path])
+    _deliver("\n".join(lines), options.output, sources=[served.path])
     _report_entry_notes(entry, served)
 
 
-def export_image(
-    file: Path | None, additions: Additions, wheel: Path | None, output: Path | None, *, http: bool
-) -> None:
+def export_dockerfile(options: DockerfileOptions) -> None:
     """Write a Dockerfile, to be built in the folder of the settings. Raises ConfigError."""
-    file = find_file(file)
-    project = collect_project(file, additions)
+    file, wheel, wheel_path = find_file(options.file), None, ""
+    project = collect_project(file, _to_additions(options))
     _report_all(project.warnings)
-    wheel_file = read_wheel(wheel) if wheel is not None else None
-    wheel_path = find_in_context(wheel, file.parent) if wheel is not None else ""
-    text = build_dockerfile(project, wheel=wheel_file, wheel_path=wheel_path, http=http)
-    _deliver(text, output, sources=project.files.values())
+    if options.wheel is not None:
+        wheel, wheel_path = read_wheel(options.wheel), find_in_context(options.wheel, file.parent)
+    text = build_dockerfile(project, wheel=wheel, wheel_path=wheel_path, http=options.http)
+    _deliver(text, options.output, sources=project.files.values())
     report(f"Build it in {file.parent.resolve()}, from which it copies {format_count(len(project.files), 'file')}.")
+
+
+def _to_additions(options: BundleOptions | DockerfileOptions) -> Additions:
+    return Additions(include=options.include or (), requirements=options.needs or (), variables=options.env or ())
 
 
 def _collect_entries(file: Path) -> PublishedEntries:
@@ -171,7 +173,7 @@ def _report_all(lines: Iterable[str]) -> None:
         report(line)
 
 
-def _to_json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import InitOptions
 from mcp_bridge.cli.output import format_count, report
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.release import find_install_source, format_requirement
@@ -31,12 +32,13 @@ LOCAL_MAKEFILE = "local.mk"
 """Settings of this machine: where to install mcp-bridge from if that is not a package index."""
 
 
-def create_project(folder: Path) -> None:
+def create_project(options: InitOptions) -> None:
     """Create a project in a folder, and report the next steps.
 
     Nothing is written and the exit code is 1 if one of the files exists. Raises ConfigError for a folder that cannot
     be created or written to.
     """
+    folder = options.folder
     contents = _render_templates(folder)
     existing = [name for name in contents if os.path.lexists(folder / name)]
     if existing:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.cli.clients import find_client
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import InstallOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.target import ServedFile, check_file, find_file
 from mcp_bridge.clients import installing
@@ -45,20 +46,6 @@ _ACTIONS = {
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"))
 """Pairs of adjacent path components by which the temporary environments of uvx are recognized."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallOptions:
-    """The options of `install`."""
-
-    scope: str | None = None
-    name: str | None = None
-    dry_run: bool = False
-    only_print: bool = False
-    link: bool = False
-    force: bool = False
-    edit_file: bool = False
-    as_json: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +85,12 @@ class Installation:
         return installing.snippet(self.place, self.entry, value, self.machine)
 
 
-def install_server(name: str, file: Path | None, options: InstallOptions) -> None:
+def install_server(options: InstallOptions) -> None:
     """Install a server in a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
-    client = find_client(name)
+    client = find_client(options.client)
     _check_combination(options)
     place = place_of(client, options.scope)
-    entry, served = build_entry(file, options.name)
+    entry, served = build_entry(options.file, options.name)
     task = Installation(client=client, place=place, entry=entry, served=served, machine=here(), options=options)
     if options.link:
         _show_link(task)
@@ -177,7 +164,7 @@ def _install(task: Installation) -> None:
         _report_unsafe(task, error)
     notes, action = [*_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
     if task.options.as_json:
-        write_json(_to_json(task, plan, action) | {"backup": done.backup, "notes": notes})
+        write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
     for note in notes:
@@ -205,7 +192,7 @@ def _show_plan(task: Installation, plan: Plan) -> None:
     diff = difference(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
     action = _ACTIONS[plan.action][1]
     if task.options.as_json:
-        write_json(_to_json(task, plan, action) | {"difference": diff})
+        write_json(_describe_plan(task, plan, action) | {"difference": diff})
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
     if plan.command is not None:
@@ -253,7 +240,7 @@ def _report_unsafe(task: Installation, error: Unsafe) -> None:
     raise SystemExit(Exit.FAILED)
 
 
-def _to_json(task: Installation, plan: Plan, action: str) -> dict[str, Any]:
+def _describe_plan(task: Installation, plan: Plan, action: str) -> dict[str, Any]:
     return task.json_base | {
         "path": str(plan.file.path),
         "name": plan.entry.name,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.cli import logs
 from mcp_bridge.cli.clients import suggest_clients
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import LintOptions
 from mcp_bridge.cli.output import format_count, report, report_problems, write_json
 from mcp_bridge.cli.target import check_file, find_file, load_target, run_until_started
 from mcp_bridge.contracts.errors import ConfigError
@@ -29,26 +30,18 @@ _NAME_LIMIT = 200
 """Characters of a tool's original name that are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintOptions:
-    """The options of `lint`."""
-
-    client: str = ALL_CLIENTS
-    server_name: str | None = None
-    as_json: bool = False
-
-
-def lint_tools(file: Path | None, options: LintOptions) -> None:
+def lint_tools(options: LintOptions) -> None:
     """Report what clients would reject or degrade; exit with 1 if a tool would be rejected or is not published.
 
     Raises ConfigError for an unknown client, and for settings that cannot be used.
     """
+    logs.configure(options.log_level)
     profiles = _choose_profiles(options.client)
     with private():  # stdout is for the result alone
-        bridge = load_target(file).bridge
+        bridge = load_target(options.file).bridge
         anyio.run(run_until_started, bridge)
     tools = _list_wire_tools(bridge)
-    server = options.server_name or check_file(find_file(file)).name
+    server = options.server_name or check_file(find_file(options.file)).name
     findings = [
         finding
         for profile in profiles

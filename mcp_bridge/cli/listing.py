@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import anyio
 
+from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import ListOptions, SchemaOptions, ValidateOptions
 from mcp_bridge.cli.output import escape, format_entry_counts, report, report_problems, show_table, write_json
 from mcp_bridge.cli.target import load_target, run_until_started
 from mcp_bridge.contracts.errors import ConfigError, SourceError
@@ -21,21 +21,13 @@ from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.wire.names import client_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOptions:
-    """The options of `list`."""
-
-    as_json: bool = False
-    tags: Sequence[str] = ()
-    match_all_tags: bool = False
-
-
-def list_entries(file: Path | None, options: ListOptions) -> None:
+def list_entries(options: ListOptions) -> None:
     """List the entries as tables (stderr) and tool names (stdout, unless it is a terminal), or as JSON."""
-    bridge = load_target(file).bridge
+    logs.configure(options.log_level)
+    bridge = load_target(options.file).bridge
     anyio.run(run_until_started, bridge)
-    tools = bridge.registry.search(tags=list(options.tags), match_all_tags=options.match_all_tags)
-    others = [] if options.tags else _describe_others(bridge.registry)
+    tools = bridge.registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
+    others = [] if options.tag else _describe_others(bridge.registry)
     if options.as_json:
         write_json([*map(_describe_tool, tools), *others])
         return
@@ -80,18 +72,19 @@ def _first_line(text: str) -> str:
     return next(iter(text.strip().splitlines()), "")
 
 
-def validate_target(file: Path | None, *, as_json: bool) -> None:
+def validate_target(options: ValidateOptions) -> None:
     """Report every problem that serving would have; exit with 1 if there are any."""
+    logs.configure(options.log_level)
     try:
-        bridge = load_target(file).bridge
+        bridge = load_target(options.file).bridge
     except ConfigError as error:
-        if as_json:
+        if options.as_json:
             write_json({"ok": False, "tools": [], "problems": {}, "errors": str(error).splitlines()})
         raise
     with contextlib.suppress(ConfigError, SourceError):  # the problems of the bridge include what these errors say
         anyio.run(run_until_started, bridge)
     ok = not any(bridge.problems.values())
-    if as_json:
+    if options.as_json:
         write_json({"ok": ok, "tools": bridge.registry.list_names(), "problems": bridge.problems, "errors": []})
     else:
         report_problems(bridge.problems)
@@ -99,7 +92,7 @@ def validate_target(file: Path | None, *, as_json: bool) -> None:
     raise SystemExit(Exit.OK if ok else Exit.FAILED)
 
 
-def print_settings_schema() -> None:
+def print_settings_schema(options: SchemaOptions) -> None:
     """Print the JSON Schema of the settings file."""
     from mcp_bridge.registry.plugins import SOURCES, source_type
     from mcp_bridge.settings import json_schema

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from mcp_bridge.amplifier.errors import ModuleNotFoundError
 from mcp_bridge.amplifier.validation.findings import Findings, named
 from mcp_bridge.amplifier.validation.structure import look, subject_of
 from mcp_bridge.cli.exits import Exit
-from mcp_bridge.cli.module_probe import Examination
+from mcp_bridge.cli.group_options import ModuleOptions
+from mcp_bridge.cli.module_probe import ModuleExamination
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.redaction import Redactor
@@ -24,17 +24,7 @@ _LABELS = {"passed": "ok  ", "failed": "FAIL", "warned": "warn", "skipped": "-  
 _COLOURS = {"passed": "green", "failed": "red", "warned": "yellow", "skipped": "dim"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleOptions:
-    """The options of `module validate`; `timeout` is in seconds for each step."""
-
-    type: str | None = None
-    config: str = "{}"
-    as_json: bool = False
-    timeout: float = 10.0
-
-
-def check_module(module: str, options: ModuleOptions) -> None:
+def check_module(options: ModuleOptions) -> None:
     """Check a module; exit with 1 if a requirement is not met.
 
     Raises ConfigError for invalid options, and for a module that does not exist.
@@ -44,15 +34,15 @@ def check_module(module: str, options: ModuleOptions) -> None:
         raise ConfigError(f"found {options.timeout:g}", where="--timeout", hint=hint)
     config = _parse_config(options.config)
     try:
-        subject = subject_of(module, Path.cwd())
+        subject = subject_of(options.module, Path.cwd())
     except ModuleNotFoundError as error:
         hint = "Pass its folder or file, or install it"
         raise ConfigError(str(error), where="MODULE", hint=hint) from error
     findings = Findings()
-    examination = Examination(subject, options.type, config, options.timeout, findings)
+    examination = ModuleExamination(subject, options.type, config, options.timeout, findings)
     if look(subject, findings):
         examination.run()
-    result = Redactor(_list_secrets(config)).value(_to_json(module, examination, findings))
+    result = Redactor(_list_secrets(config)).value(_describe_check(options.module, examination, findings))
     if options.as_json:
         write_json(result)
     else:
@@ -84,7 +74,7 @@ def _list_secrets(value: Any, *, is_secret: bool = False) -> list[str]:
     return [value] if is_secret and isinstance(value, str) else []
 
 
-def _to_json(module: str, examination: Examination, findings: Findings) -> dict[str, Any]:
+def _describe_check(module: str, examination: ModuleExamination, findings: Findings) -> dict[str, Any]:
     rows = findings.told(examination.kind)
     failed = named(rows, "failed")
     return {

@@ -13,6 +13,7 @@ from mcp_bridge.amplifier.source.lock_file import LockFile
 from mcp_bridge.amplifier.source.locking import Locked, Locking, Outcome, Wanted
 from mcp_bridge.amplifier.source.options import AmplifierOptions
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.group_options import LockOptions
 from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.cli.target import SETTINGS_SUFFIXES, find_file, is_settings
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
@@ -21,21 +22,23 @@ from mcp_bridge.registry.plugins import source_type
 from mcp_bridge.settings import Settings, SourceSettings, load, options
 
 
-def lock_file_modules(file: Path | None, *, update: bool, as_json: bool) -> None:
+def lock_modules(command: LockOptions) -> None:
     """Lock the modules that the plans of a settings file name; exit with 1 if one cannot be fetched.
 
     Raises ConfigError for settings that cannot be used, and for sources of modules that they do not allow.
     """
-    file = find_file(file)
+    file = find_file(command.file)
     if not is_settings(file):
         hint = f"Pass a settings file or a mount plan ({', '.join(SETTINGS_SUFFIXES)})"
         raise ConfigError("modules from git are listed in settings", path=str(file), hint=hint)
     settings = load(file, os.environ)
     wanted = _find_git_modules(settings)
     lock_file = LockFile.of(settings.directory)
-    outcome = Locking(lock_file, file.name, update=update, said=_ignore if as_json else report).run(wanted)
-    if as_json:
-        rows = [_to_json(module) for module in outcome.locked]
+    outcome = Locking(lock_file, file.name, update=command.update, said=_ignore if command.as_json else report).run(
+        wanted
+    )
+    if command.as_json:
+        rows = [_describe_module(module) for module in outcome.locked]
         removed, failed = outcome.removed, outcome.failed
         write_json({"lock": str(lock_file.path), "modules": rows, "removed": removed, "errors": failed})
     else:
@@ -102,7 +105,7 @@ def _describe_change(module: Locked) -> str:
     return "kept" if module.was == module.entry.commit else "updated"
 
 
-def _to_json(module: Locked) -> dict[str, Any]:
+def _describe_module(module: Locked) -> dict[str, Any]:
     entry = module.entry
     row = {"uri": module.uri, "state": _describe_change(module), "commit": entry.commit, "hash": entry.hash}
     return row | {"was": module.was or None, "folder": str(module.folder), "installed": list(entry.installed)}

@@ -137,7 +137,7 @@ class Probe:
             self._stderr_tail = (self._stderr_tail + text)[-STDERR_TAIL:]
 
 
-class Examination:
+class ModuleExamination:
     """Examines a module until every step was tried once; `timeout` is in seconds for each step.
 
     `kind` is the type of the module once it is known, and `kind_source` where that is declared.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge.app.serve import over_http, over_stdio, run, split_address
 from mcp_bridge.cli import logs
+from mcp_bridge.cli.options import ServeOptions
 from mcp_bridge.cli.output import format_entry_counts, report
 from mcp_bridge.cli.target import BridgeTarget, load_target
 from mcp_bridge.contracts.errors import ConfigError
@@ -22,6 +21,8 @@ from mcp_bridge.runtime.supervisor import GRACE, Guard
 from mcp_bridge.transports.ends import Ending
 
 if TYPE_CHECKING:
+    import typer
+
     from mcp_bridge.settings import Settings
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.sessions import SessionOptions
@@ -31,39 +32,28 @@ SETTINGS_ADDRESS = "settings"
 DEFAULT_ADDRESS = ("127.0.0.1", 8808)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """The options of `serve`."""
-
-    http: str | None
-    token_env: str | None
-    reload: bool
-    log_level: str
-    log_file: Path | None
-    guard: bool | None
-
-
-def serve_target(file: Path | None, options: ServeOptions, guard: Guard | None) -> None:
-    """Serve a file; `guard` is the process guard that is already running. Raises ConfigError."""
+def serve_target(options: ServeOptions, context: typer.Context) -> None:
+    """Serve a file; the object of the context is the process guard, if one is running. Raises ConfigError."""
+    guard: Guard | None = context.obj
     logs.configure(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
     with Ending(lasting=True, guard=guard) as ending, relayed(), noted(), _end_processes(guard):
         if options.http is None:
             with private() as pipes:  # before any tool is imported: what tools print must not reach the client
-                target = _load(file, options, guard)
+                target = _load(options, guard)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
                 run(over_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
         else:
             with unread():
-                target = _load(file, options, guard)
+                target = _load(options, guard)
                 _serve_http(target, options.http, options.token_env, ending)
 
 
-def _load(file: Path | None, options: ServeOptions, guard: Guard | None) -> BridgeTarget:
+def _load(options: ServeOptions, guard: Guard | None) -> BridgeTarget:
     root = guard.keeper if guard is not None else None
-    return load_target(file, watch=options.reload, token_env=options.token_env, root=root)
+    return load_target(options.file, watch=options.reload, token_env=options.token_env, root=root)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 from mcp_bridge.cli.clients import find_client
 from mcp_bridge.cli.exits import Exit
 from mcp_bridge.cli.install import open_journal, retry_if_changed
+from mcp_bridge.cli.options import UninstallOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.clients import removing
 from mcp_bridge.clients.client import Client, Installed, Machine
@@ -21,21 +22,9 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import Unsafe
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UninstallOptions:
-    """The options of `uninstall`."""
-
-    name: str | None = None
-    scope: str | None = None
-    dry_run: bool = False
-    force: bool = False
-    edit_file: bool = False
-    as_json: bool = False
-
-
-def uninstall_server(name: str, options: UninstallOptions) -> None:
+def uninstall_server(options: UninstallOptions) -> None:
     """Remove servers from a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
-    remover = _Remover(client=find_client(name), machine=here(), journal=open_journal(), options=options)
+    remover = _Remover(client=find_client(options.client), machine=here(), journal=open_journal(), options=options)
     rows = remover.remove_all()
     if options.as_json:
         write_json({"client": remover.client.name, "removed": rows})

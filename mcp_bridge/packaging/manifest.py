@@ -28,7 +28,7 @@ class Description:
     version: str | None = None
     text: str | None = None
     author: str | None = None
-    licence: str | None = None
+    license: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +57,8 @@ def build_manifest(project: Project, entries: PublishedEntries, description: Des
         manifest["prompts_generated"] = True  # listing a prompt would require its text, which is made on request
     if project.instructions:
         manifest["long_description"] = project.instructions
-    if description.licence:
-        manifest["license"] = description.licence
+    if description.license:
+        manifest["license"] = description.license
     if project.variables:
         manifest["user_config"] = {variable.name: _build_option(variable) for variable in project.variables}
     return manifest

@@ -13,7 +13,7 @@ from typing import Any
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.document import SUFFIXES
 from mcp_bridge.packaging.imports import find_distributions, find_local_files, follow_imports
-from mcp_bridge.packaging.references import References, find_references
+from mcp_bridge.packaging.references import ProjectReferences, find_references
 from mcp_bridge.packaging.requirements import parse_name, read_requirements
 from mcp_bridge.settings import Document, read
 from mcp_bridge.settings.environment import Variable, variables
@@ -75,7 +75,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
         raise ConfigError("this file cannot be served", path=str(path), hint=hint)
     document = read(path) if has_settings else Document(path=str(path), data={})
     root = path.parent.resolve()
-    references = find_references(document) if has_settings else References(paths=[(("FILE",), path.name)])
+    references = find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
     start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
     imports = follow_imports(sorted(start), root)
     files = {
@@ -124,7 +124,7 @@ def _choose_name(given: Any, path: Path) -> str:
     return re.sub(r"[^a-z0-9_.]+", "-", text.lower()).strip("-_.")[:64] or "tools"
 
 
-def _find_referenced(references: References, document: Document, root: Path) -> Iterable[Path]:
+def _find_referenced(references: ProjectReferences, document: Document, root: Path) -> Iterable[Path]:
     """Yield the files that the settings refer to, and those of modules of the project."""
     for where, text in references.paths:
         path = Path(os.path.normpath(root / os.path.expanduser(text)))
@@ -143,7 +143,7 @@ def _find_referenced(references: References, document: Document, root: Path) -> 
         yield from find_local_files(module.partition(".")[0], (root,))
 
 
-def _list_third_party(references: References, root: Path) -> Iterable[str]:
+def _list_third_party(references: ProjectReferences, root: Path) -> Iterable[str]:
     """List the top-level names of modules that the settings refer to and that are not part of the project."""
     names = dict.fromkeys(module.partition(".")[0] for module in references.modules)
     return [name for name in names if not find_local_files(name, (root,)) and name != "mcp_bridge"]
@@ -204,7 +204,7 @@ def _warn_of_defaults(needed: Iterable[Variable]) -> Sequence[str]:
     return [f"{name}: its default is exported with the settings: use ${{{name}}} without a default" for name in names]
 
 
-def _collect_variables(document: Document, references: References, added: Iterable[str]) -> Sequence[Variable]:
+def _collect_variables(document: Document, references: ProjectReferences, added: Iterable[str]) -> Sequence[Variable]:
     """Collect the variables in the settings, those the user has added, and those passed to workers if they are set."""
     known = {variable.name: variable for variable in variables(document)}
     for name in added:

@@ -26,7 +26,7 @@ _ADD = "add it with --include and --needs"
 
 
 @dataclass(slots=True, kw_only=True)
-class References:
+class ProjectReferences:
     """What a document refers to: files with their places, modules, variables, and warnings about the rest."""
 
     paths: list[tuple[Where, str]] = field(default_factory=list)
@@ -35,9 +35,9 @@ class References:
     warnings: list[str] = field(default_factory=list)
 
 
-def find_references(document: Document) -> References:
+def find_references(document: Document) -> ProjectReferences:
     """Find what a settings document refers to."""
-    references = References()
+    references = ProjectReferences()
     sources = document.data.get("sources")
     if not isinstance(sources, list):
         references.warnings.append(f"the files and packages that this kind of file needs are not detected: {_ADD}")
@@ -52,7 +52,7 @@ def find_references(document: Document) -> References:
     return references
 
 
-def _add_source(source: Mapping[str, Any], where: Where, references: References) -> None:
+def _add_source(source: Mapping[str, Any], where: Where, references: ProjectReferences) -> None:
     kind = str(source.get("type", ""))
     label = f"source '{source.get('name') or kind}'"
     if ":" in kind:

@@ -368,7 +368,10 @@ def test_state_in_a_file_outlives_the_bridge(tmp_path: Path, sockets: str) -> No
 @pytest.mark.parametrize(
     ("approvals", "said"),
     [
-        ({"options": ["Proceed", "Deny"]}, "approvals.options: none of these options approves a call. Include one of: Allow once"),
+        (
+            {"options": ["Proceed", "Deny"]},
+            "approvals.options: none of these options approves a call. Include one of",
+        ),
         ({"options": []}, "approvals.options"),
         ({"store": "memry"}, "approvals.store: unknown store 'memry'"),
         ({"expires": "30 days"}, "approvals.expires"),
@@ -470,7 +473,10 @@ async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: 
     made.receive(News(1, "another"))
     await made.read("y")
     assert answers.given == []
-    assert "The request has only just appeared: read it and answer again, or answer with its number." in capsys.readouterr().err
+    assert (
+        "The request has only just appeared: read it and answer again, or answer with its number."
+        in capsys.readouterr().err
+    )
     clock.now += HURRIED
     await made.read(" Y ")
     await made.read("n 2")

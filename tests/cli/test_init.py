@@ -13,6 +13,7 @@ import pytest
 import mcp_bridge
 from mcp_bridge.cli import init
 from mcp_bridge.cli.init import TEMPLATES, to_project_name
+from mcp_bridge.cli.options import InitOptions
 from mcp_bridge.settings import load
 from tests.kits.packaging.packaging_kit import BUILD, built_wheel, environment, inside, with_dependencies
 
@@ -129,7 +130,7 @@ def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path, monkeypat
     impossible = {**TEMPLATES, "no/folder/for/it": "README.md.in"}
     monkeypatch.setattr(init, "TEMPLATES", impossible)
     with pytest.raises(mcp_bridge.ConfigError, match="cannot create a project here"):
-        init.create_project(tmp_path / "new" / "deep")
+        init.create_project(InitOptions(folder=tmp_path / "new" / "deep"))
     assert names(tmp_path) == set()
 
 
@@ -160,7 +161,7 @@ def test_where_the_bridge_comes_from_stands_in_a_file_of_this_machine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: str | None
 ) -> None:
     monkeypatch.setattr(init, "find_install_source", lambda: origin)
-    init.create_project(tmp_path / "p")
+    init.create_project(InitOptions(folder=tmp_path / "p"))
     local = tmp_path / "p" / "local.mk"
     assert local.exists() == (origin is not None)
     assert "local.mk" in (tmp_path / "p" / ".gitignore").read_text().splitlines()

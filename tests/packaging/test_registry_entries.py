@@ -106,7 +106,10 @@ def test_a_blank_description_is_none(project_folder: Path) -> None:
             "--bundle-url: 'http://github.com/x/mcp' is not a valid bundle URL",
         ),
         ([*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://example.com/mcp"], "'https://example.com/mcp' is no"),
-        ([*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://[/mcp"], "--bundle-url: 'https://[/mcp' is not a valid bundle URL"),
+        (
+            [*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://[/mcp"],
+            "--bundle-url: 'https://[/mcp' is not a valid",
+        ),
         (["--namespace", f"{'a' * 200}.b"], "--namespace: the name has 211 characters"),
         ([*MINE, "--description", "x" * 101], "--description: the description has 101 characters"),
         ([*MINE, "--http"], "--http: 'server-json' has no option --http. These formats have it: dockerfile"),

@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall
 from mcp_bridge.cli.doctor.eras import StartCommand, check_handshake, check_stateless, collect_others
 from mcp_bridge.cli.doctor.report import report_results
 from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import DoctorOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.target import find_file
 from mcp_bridge.contracts.errors import ConfigError
@@ -23,19 +24,7 @@ DEFAULT_TIMEOUT = 20.0
 """Seconds for each response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorOptions:
-    """The options of `doctor`; `timeout` is in seconds."""
-
-    command: str | None = None
-    scope: str | None = None
-    name: str | None = None
-    call: str | None = None
-    as_json: bool = False
-    timeout: float | None = None
-
-
-def run_doctor(target: str | None, options: DoctorOptions) -> None:
+def run_doctor(options: DoctorOptions) -> None:
     """Check the servers of a client, the server of a file, or that of a command; exit with 1 if a check fails.
 
     Raises ConfigError for invalid options.
@@ -43,6 +32,7 @@ def run_doctor(target: str | None, options: DoctorOptions) -> None:
     if options.timeout is not None and not LONGEST_TIMEOUT >= options.timeout > 0:  # also rejects nan
         hint = f"Use a number of seconds greater than 0 and at most {LONGEST_TIMEOUT}"
         raise ConfigError(f"found {options.timeout:g}", where="--timeout", hint=hint)
+    target = options.target
     call = TrialCall.parse(options.call) if options.call is not None else None
     if target is not None and options.command is None and _is_client(target):
         ok = _examine_clients(target, options, call)
