@@ -47,7 +47,7 @@ class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
     `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
-    clients. `beside` are background tasks that run while the bridge serves and never raise. `problems` lists for each
+    clients. `background` are tasks that run while the bridge serves and never raise. `problems` lists for each
     source what could not be published.
     """
 
@@ -60,14 +60,14 @@ class Bridge:
         *,
         drain: float = 10.0,
         dialect: Dialect = NONE,
-        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
         self.identity = identity or Identity()
         self.state = state or State()
         self.drain = drain
         self.dialect = dialect
-        self._beside = tuple(beside)
+        self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
         self._secrets: set[str] = set()
         self._redactor = Redactor()
@@ -116,8 +116,8 @@ class Bridge:
         async with anyio.create_task_group() as tasks:
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)
-            for work in self._beside if serving else ():
-                tasks.start_soon(work)
+            for task in self._background if serving else ():
+                tasks.start_soon(task)
             if not self._pending:
                 self._started.set()
             try:

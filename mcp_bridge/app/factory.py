@@ -57,7 +57,7 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
         _build_state(settings),
         drain=settings.limits.drain,
         dialect=dialect_of(settings),
-        beside=_connect_approvals(settings, sources),
+        background=_connect_approvals(settings, sources),
     )
     bridge.hide(settings.withheld)
     return bridge

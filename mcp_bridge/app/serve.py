@@ -103,13 +103,12 @@ async def over_http(
 
     Raises ConfigError or SourceError if there is nothing to serve.
     """
+    from mcp_bridge.transports.http import serve as http_server
     from mcp_bridge.transports.http.app import BridgeApp
-    from mcp_bridge.transports.http.serve import address, listen
-    from mcp_bridge.transports.http.serve import serve as serve_http
 
-    bound = listen(host, port, token=options.access.token)
-    async with _run_cancellable(bridge, ending, lambda: announce(address(bound))):
-        await serve_http(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
+    bound = http_server.listen(host, port, token=options.access.token)
+    async with _run_cancellable(bridge, ending, lambda: announce(http_server.address(bound))):
+        await http_server.serve(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
 
 
 @contextlib.asynccontextmanager
@@ -121,12 +120,12 @@ async def _run_cancellable(
         anyio.CancelScope() as scope,
         ending.starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
     ):
-        async with _run_sources(bridge, ready):
+        async with _run_bridge(bridge, ready):
             yield
 
 
 @contextlib.asynccontextmanager
-async def _run_sources(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[None]:
+async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[None]:
     errors: list[BridgeError] = []
 
     async def wait_for_start(scope: anyio.CancelScope) -> None:

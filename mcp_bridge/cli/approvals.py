@@ -207,8 +207,8 @@ def _load_settings(file: Path | None) -> Settings:
     if not is_settings(path):
         raise ConfigError("approvals need a settings file", path=str(path), hint="Pass the settings that are served")
     settings = load(path, os.environ)
-    logs.configure("warning")
-    logs.hide(settings.secrets)
+    logs.configure_logging("warning")
+    logs.hide_secrets(settings.secrets)
     return settings
 
 

@@ -70,7 +70,7 @@ class TerminalContext(CallContext):
 
 def call_tool(options: CallOptions) -> None:
     """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
-    logs.configure(options.log_level)
+    logs.configure_logging(options.log_level)
     arguments, pairs = options.arguments, options.pairs or []
     if arguments is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
         arguments, pairs = pairs[0], []

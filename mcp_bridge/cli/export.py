@@ -52,7 +52,7 @@ def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
 
     Raises ConfigError for a file that cannot be written, ToolNotFound for an unknown name in `only`.
     """
-    logs.configure(options.log_level)
+    logs.configure_logging(options.log_level)
     file = find_file(options.file)
     with private():  # stdout is for the export alone
         bridge = load_target(file).bridge
@@ -65,7 +65,7 @@ def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
 
 def export_bundle(options: BundleOptions) -> None:
     """Write an MCP bundle and list its files. Raises ConfigError for what cannot be packed or written."""
-    logs.configure(options.log_level)
+    logs.configure_logging(options.log_level)
     file = find_file(options.file)
     project = collect_project(file, _to_additions(options))
     description = Description(

@@ -35,7 +35,7 @@ def lint_tools(options: LintOptions) -> None:
 
     Raises ConfigError for an unknown client, and for settings that cannot be used.
     """
-    logs.configure(options.log_level)
+    logs.configure_logging(options.log_level)
     profiles = _choose_profiles(options.client)
     with private():  # stdout is for the result alone
         bridge = load_target(options.file).bridge

@@ -23,7 +23,7 @@ from mcp_bridge.wire.names import client_name
 
 def list_entries(options: ListOptions) -> None:
     """List the entries as tables (stderr) and tool names (stdout, unless it is a terminal), or as JSON."""
-    logs.configure(options.log_level)
+    logs.configure_logging(options.log_level)
     bridge = load_target(options.file).bridge
     anyio.run(run_until_started, bridge)
     tools = bridge.registry.search(tags=options.tag or [], match_all_tags=options.all_tags)
@@ -74,7 +74,7 @@ def _first_line(text: str) -> str:
 
 def validate_target(options: ValidateOptions) -> None:
     """Report every problem that serving would have; exit with 1 if there are any."""
-    logs.configure(options.log_level)
+    logs.configure_logging(options.log_level)
     try:
         bridge = load_target(options.file).bridge
     except ConfigError as error:

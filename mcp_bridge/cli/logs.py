@@ -16,10 +16,10 @@ from mcp_bridge.runtime.redaction import Redactor
 LEVELS = ("debug", "info", "warning", "error", "critical")
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 FILE_BYTES = 5 * 1024 * 1024
-FILES = 3
+BACKUP_FILES = 3
 
 
-class OneLine(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     """Formats a record so that it cannot be mistaken for several: control characters are escaped, tracebacks indented.
 
     The same is done with `exc_text`, which the formatter of another handler may have set.
@@ -29,7 +29,7 @@ class OneLine(logging.Formatter):
         super().__init__(FORMAT)
         self._redactor = Redactor()
 
-    def hide(self, secrets: Iterable[str]) -> None:
+    def hide_secrets(self, secrets: Iterable[str]) -> None:
         """Redact these values from now on."""
         self._redactor.hide(secrets)
 
@@ -66,15 +66,15 @@ class OneLine(logging.Formatter):
         return "\n".join(f"  {escape(line)}" for line in self._redactor.text(text).splitlines())
 
 
-def hide(secrets: Iterable[str]) -> None:
+def hide_secrets(secrets: Iterable[str]) -> None:
     """Redact these values in the log from now on."""
     secrets = list(secrets)
     for handler in logging.getLogger().handlers:
-        if isinstance(handler.formatter, OneLine):
-            handler.formatter.hide(secrets)
+        if isinstance(handler.formatter, OneLineFormatter):
+            handler.formatter.hide_secrets(secrets)
 
 
-def configure(level: str, file: Path | None = None) -> None:
+def configure_logging(level: str, file: Path | None = None) -> None:
     """Configure logging. Raises ConfigError for an unknown level or a file that cannot be written."""
     if level.lower() not in LEVELS:
         raise ConfigError(f"unknown log level '{level}'", where="--log-level", hint=f"Use one of: {', '.join(LEVELS)}")
@@ -84,9 +84,9 @@ def configure(level: str, file: Path | None = None) -> None:
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
-        if isinstance(old.formatter, OneLine):
+        if isinstance(old.formatter, OneLineFormatter):
             old.close()
-    formatter = OneLine()
+    formatter = OneLineFormatter()
     for handler in handlers:
         handler.setFormatter(formatter)
         root.addHandler(handler)
@@ -100,7 +100,7 @@ def _open_log_file(file: Path) -> logging.Handler:
     from logging.handlers import RotatingFileHandler
 
     try:
-        return RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8")
+        return RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=BACKUP_FILES, encoding="utf-8")
     except OSError as error:
         problem = f"cannot write the log to {file}: {error.strerror}"
         raise ConfigError(problem, where="--log-file", hint="Use a file in an existing folder") from error

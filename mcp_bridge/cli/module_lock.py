@@ -34,9 +34,8 @@ def lock_modules(command: LockOptions) -> None:
     settings = load(file, os.environ)
     wanted = _find_git_modules(settings)
     lock_file = LockFile.of(settings.directory)
-    outcome = Locking(lock_file, file.name, update=command.update, said=_ignore if command.as_json else report).run(
-        wanted
-    )
+    report_progress = _ignore if command.as_json else report
+    outcome = Locking(lock_file, file.name, update=command.update, said=report_progress).run(wanted)
     if command.as_json:
         rows = [_describe_module(module) for module in outcome.locked]
         removed, failed = outcome.removed, outcome.failed

@@ -35,7 +35,7 @@ DEFAULT_ADDRESS = ("127.0.0.1", 8808)
 def serve_target(options: ServeOptions, context: typer.Context) -> None:
     """Serve a file; the object of the context is the process guard, if one is running. Raises ConfigError."""
     guard: Guard | None = context.obj
-    logs.configure(options.log_level, options.log_file)
+    logs.configure_logging(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
     with Ending(lasting=True, guard=guard) as ending, relayed(), noted(), _end_processes(guard):

@@ -84,7 +84,7 @@ def load_target(
     from mcp_bridge.settings import load
 
     settings = load(path, os.environ)
-    logs.hide(settings.secrets)
+    logs.hide_secrets(settings.secrets)
     token_env = token_env or settings.http.token_env
     bridge = from_settings(settings, watch=watch, private=token_env is not None, root=root)
     _hide_token(bridge, token_env)
@@ -108,7 +108,7 @@ def _hide_token(bridge: Bridge, name: str | None) -> None:
     # The token is a secret over stdio too, where no client sends it.
     token = os.environ.get(name, "") if name is not None else ""
     if token:
-        logs.hide([token])
+        logs.hide_secrets([token])
         bridge.hide([token])
 
 

@@ -149,7 +149,7 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Run a command in this process, in `tmp_path`: its exit code, and what is on stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(logs, "configure", lambda level, file=None: None)
+    monkeypatch.setattr(logs, "configure_logging", lambda level, file=None: None)
 
     def run_here(*args: str) -> tuple[int, str]:
         capsys.readouterr()

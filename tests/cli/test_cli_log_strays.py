@@ -92,8 +92,8 @@ def written_before() -> None:
 def log(tmp_path: Path, unspoilt: None) -> Callable[[], str]:
     """The log's text so far, of a log that is set up here."""
     file = tmp_path / "the.log"
-    logs.configure("debug", file)
-    logs.hide([SECRET])
+    logs.configure_logging("debug", file)
+    logs.hide_secrets([SECRET])
 
     def text() -> str:
         for handler in logging.getLogger().handlers:
