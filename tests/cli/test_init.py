@@ -101,7 +101,7 @@ def test_files_that_are_there_are_named_and_nothing_is_written(tmp_path: Path) -
     (tmp_path / "Makefile").symlink_to("nowhere")
     done = inside(tmp_path, "init")
     assert done.code == 1
-    assert "tools.py, Makefile are there already" in done.err
+    assert "tools.py, Makefile already exist" in done.err
     assert names(tmp_path) == {"tools.py", "Makefile"}
     assert (tmp_path / "tools.py").read_text() == "mine"
 
