@@ -47,10 +47,9 @@ def find_in_context(wheel: Path, root: Path) -> str:
     """Return a wheel's path relative to the build context. Raises ConfigError for a wheel outside it."""
     real = wheel.resolve()
     if not real.is_relative_to(root.resolve()):
-        hint = f"Copy the wheel into {root}, where the image is built, and use that path"
-        raise ConfigError(
-            "the wheel is outside the folder of the settings", path=str(wheel), where="--wheel", hint=hint
-        )
+        problem = "the wheel is outside the folder of the settings"
+        hint = f"Copy it into {root}, where the image is built, and use that path"
+        raise ConfigError(problem, path=str(wheel), where="--wheel", hint=hint)
     return real.relative_to(root.resolve()).as_posix()
 
 

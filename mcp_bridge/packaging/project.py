@@ -78,9 +78,8 @@ def collect_project(path: Path, additions: Additions) -> Project:
     references = find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
     start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
     imports = follow_imports(sorted(start), root)
-    files = {
-        file.relative_to(root).as_posix(): file.resolve() for file in imports.files if not _is_excluded(file, root)
-    }
+    included = [file for file in imports.files if not _is_excluded(file, root)]
+    files = {file.relative_to(root).as_posix(): file.resolve() for file in included}
     if not path.is_dir():
         files[path.name] = path
     _check_encoding(files)
