@@ -27,7 +27,7 @@ CALL = ("call", "-f", TOOLS)
         ("number=1.5", "number", 1.5),
         ("flag=true", "flag", True),
         ('thing={"a": null}', "thing", {"a": None}),
-        ("thing=not JSON", "thing", "not JSON"),
+        ("thing=not JSON", "thing", "invalid JSON"),
     ],
 )
 def test_key_and_value_give_every_type_of_json(inside: Inside, given: str, key: str, expected: Any) -> None:
@@ -56,8 +56,8 @@ def test_standard_input_gives_arguments_and_an_empty_object_is_no_absence(tmp_pa
     ("given", "where", "found", "advice"),
     [
         (["text"], "arguments: ", "'text' is not key=value", "Use key=value"),
-        (["--arguments", "{a"], "--arguments: ", "not JSON", "read stdin"),
-        (["text=x", "--arguments", "{}"], "arguments: ", "both --arguments and 'text=x' were given", "or all of them"),
+        (["--arguments", "{a"], "--arguments: ", "invalid JSON", "read stdin"),
+        (["text=x", "--arguments", "{}"], "arguments: ", "both --arguments and 'text=x' were given", "or --arguments with one JSON object"),
     ],
 )
 def test_arguments_that_cannot_be_read_are_a_usage_error(

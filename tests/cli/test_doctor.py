@@ -180,7 +180,7 @@ def test_a_server_of_one_era_is_healthy_by_command(inside: Inside, tmp_path: Pat
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
-        ("{'error': {'code': -5, 'message': 'go away'}}", "server/discover was refused: go away (-5)"),
+        ("{'error': {'code': -5, 'message': 'go away'}}", "server/discover failed: go away (-5)"),
         ("{'error': 'go away'}", "the response to server/discover is neither a result nor an error"),
         ("{'result': 'yes'}", "the response to server/discover is neither a result nor an error"),
         ("{'result': {}}", "the result of tools/list has no list 'tools'"),
@@ -234,7 +234,7 @@ def test_a_server_that_stays_after_the_end_of_input_is_ended(inside: Inside, tmp
         (("--command", ""), "--command: the command is empty. Pass the command that a client would run"),
         (("tools.py", "--command", "x"), "--command: cannot be used with 'tools.py'. Choose one of them"),
         (("--timeout", "-1"), "--timeout: found -1. Use a number of seconds greater than 0 and at most 3600"),
-        (("--timeout", "nan"), "--timeout: found nan. Write seconds"),
+        (("--timeout", "nan"), "--timeout: found nan. Use a number of seconds"),
         ((), "no file was given, and the current folder has no default file. Pass a file"),
         (("x" * 300,), f"doctor: '{'x' * 300}' is neither a client nor an existing file"),
     ],
