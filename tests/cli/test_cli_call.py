@@ -57,7 +57,12 @@ def test_standard_input_gives_arguments_and_an_empty_object_is_no_absence(tmp_pa
     [
         (["text"], "arguments: ", "'text' is not key=value", "Use key=value"),
         (["--arguments", "{a"], "--arguments: ", "invalid JSON", "read stdin"),
-        (["text=x", "--arguments", "{}"], "arguments: ", "both --arguments and 'text=x' were given", "or --arguments with one JSON object"),
+        (
+            ["text=x", "--arguments", "{}"],
+            "arguments: ",
+            "both --arguments and 'text=x' were given",
+            "or --arguments with one JSON object",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_read_are_a_usage_error(
