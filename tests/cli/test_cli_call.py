@@ -27,7 +27,7 @@ CALL = ("call", "-f", TOOLS)
         ("number=1.5", "number", 1.5),
         ("flag=true", "flag", True),
         ('thing={"a": null}', "thing", {"a": None}),
-        ("thing=not JSON", "thing", "invalid JSON"),
+        ("thing=not JSON", "thing", "not JSON"),
     ],
 )
 def test_key_and_value_give_every_type_of_json(inside: Inside, given: str, key: str, expected: Any) -> None:
