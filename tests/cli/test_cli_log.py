@@ -162,5 +162,7 @@ def test_asyncio_does_not_report_a_ctrl_c(
 
 
 def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"unknown log level 'loud'\. Use one of: debug, info, warning, error, critical"):
+    with pytest.raises(
+        ConfigError, match=r"unknown log level 'loud'\. Use one of: debug, info, warning, error, critical"
+    ):
         logs.configure_logging("loud")
