@@ -1,1 +1,1 @@
-"""Everything put together: the bridge and its sources, a bridge made from settings, and how it is served."""
+"""The bridge and its sources, a bridge made from settings, and how a bridge is served."""

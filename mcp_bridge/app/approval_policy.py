@@ -1,4 +1,4 @@
-"""The approval policy of the settings: who is asked, what is remembered and where, what is written to the audit."""
+"""The approval policy in the settings: who approves calls, where approvals are stored, and the audit log."""
 
 from __future__ import annotations
 
@@ -21,41 +21,42 @@ if TYPE_CHECKING:
 
 
 def policy_of(settings: Settings) -> Policy:
-    """How people decide. Raises ConfigError for a store that cannot be had, and where no option allows anything."""
-    given = settings.approvals
-    if not any(map(grants, given.options)):
-        problem, hint = "none of these allows anything", "One of: Allow once, Allow for this session, Allow always"
+    """Build the policy. Raises ConfigError for a store that is unavailable, and if no option approves a call."""
+    approvals = settings.approvals
+    if not any(map(grants, approvals.options)):
+        problem = "none of these options approves a call"
+        hint = "Include one of: Allow once, Allow for this session, Allow always"
         raise settings.located(ConfigError(problem, hint=hint), "approvals", "options")
     redactor = Redactor(settings.secrets)
-    desk = Desk(sockets_folder(settings), name=settings.name, wait=given.wait or 0.0, redactor=redactor)
+    desk = Desk(sockets_folder(settings), name=settings.name, wait=approvals.wait or 0.0, redactor=redactor)
     return Policy(
-        options=given.options,
+        options=approvals.options,
         remembered=remembered(settings, patient=True),
-        desk=desk if given.local else None,
-        audit=Audit(settings.directory / Path(given.audit).expanduser()) if given.audit is not None else None,
+        desk=desk if approvals.local else None,
+        audit=Audit(_resolve(settings, approvals.audit)) if approvals.audit is not None else None,
     )
 
 
 def remembered(settings: Settings, *, patient: bool = False) -> Remembered | None:
-    """The decisions that these settings remember; None for none. A `patient` store only logs that it fails.
+    """Open the store of lasting approvals, or return None if the settings remember none.
 
-    Raises ConfigError for a store that cannot be had.
+    With `patient`, failures of the store are logged, not raised. Raises ConfigError for a store that is unavailable.
     """
-    given, state = settings.approvals, settings.state
-    if not given.remember:
+    approvals, state = settings.approvals, settings.state
+    if not approvals.remember:
         return None
-    if given.store is None and state.store != "memory":
-        store = store_in(settings, "state", state.store, given.path or state.path)
+    if approvals.store is None and state.store != "memory":
+        store = store_in(settings, "state", state.store, approvals.path or state.path)
     else:
-        store = store_in(settings, "approvals", given.store or "sqlite", given.path)
-    return Remembered(PatientStore(store) if patient else store, bridge=settings.name, expires=given.expires)
+        store = store_in(settings, "approvals", approvals.store or "sqlite", approvals.path)
+    return Remembered(PatientStore(store) if patient else store, bridge=settings.name, expires=approvals.expires)
 
 
 def store_in(settings: Settings, section: str, name: str, path: str | None) -> Store:
-    """The store that a section of the settings names. Raises ConfigError, with the line of the section."""
+    """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
     file = None
     if name in FILES:
-        file = settings.directory / Path(path).expanduser() if path is not None else store_of(settings.path)
+        file = _resolve(settings, path) if path is not None else store_of(settings.path)
     try:
         return make_store(name, file, where=f"{section}.store")
     except ConfigError as error:
@@ -63,6 +64,10 @@ def store_in(settings: Settings, section: str, name: str, path: str | None) -> S
 
 
 def sockets_folder(settings: Settings) -> Path:
-    """Where running bridges of these settings have their sockets."""
-    named = settings.approvals.sockets
-    return settings.directory / Path(named).expanduser() if named is not None else sockets_of(settings.path)
+    """Return the folder of the sockets on which running bridges with these settings ask for approval."""
+    folder = settings.approvals.sockets
+    return _resolve(settings, folder) if folder is not None else sockets_of(settings.path)
+
+
+def _resolve(settings: Settings, path: str) -> Path:
+    return settings.directory / Path(path).expanduser()

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Attached:
-    """A source, and which of its tools are published under which names."""
+    """A source, and the selection of its tools that is published, with their names."""
 
     source: ToolSource
     selection: Selection = field(default_factory=Selection)
@@ -46,9 +46,9 @@ class Attached:
 class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
-    `drain` is how many seconds calls in flight have once serving ends. `dialect` is how tools are told to clients.
-    `problems` has, by source, a line for each thing that could not be published. `beside` is what runs beside the
-    sources while the bridge serves; it never raises.
+    `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
+    clients. `background` are tasks that run while the bridge serves and never raise. `problems` lists for each
+    source what could not be published.
     """
 
     def __init__(
@@ -60,22 +60,22 @@ class Bridge:
         *,
         drain: float = 10.0,
         dialect: Dialect = NONE,
-        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
         self.identity = identity or Identity()
         self.state = state or State()
         self.drain = drain
         self.dialect = dialect
-        self._beside = tuple(beside)
+        self._background = tuple(background)
         self.problems: dict[str, list[str]] = {}
         self._secrets: set[str] = set()
         self._redactor = Redactor()
         self._sources = tuple(sources)
         self.hide(self.state.keys)
-        self._refused: ConfigError | None = None
-        self._alive = {attached.source.name for attached in sources}
-        self._waiting = {attached.source.name for attached in sources}
+        self._rejection: ConfigError | None = None
+        self._running = {attached.source.name for attached in sources}
+        self._pending = {attached.source.name for attached in sources}
         self._started = anyio.Event()
         for attached in self._sources:
             if isinstance(attached.source, NotifyingSource):
@@ -83,7 +83,7 @@ class Bridge:
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """The MCP server; made when first needed, because it imports the SDK."""
+        """The MCP server, created on first use because it imports the SDK."""
         from mcp_bridge.server.endpoint import Endpoint
 
         return Endpoint(
@@ -96,7 +96,7 @@ class Bridge:
         )
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Leave these values out of all that clients get, of `problems`, and of what sources write, from now on."""
+        """Redact these values from now on: in messages to clients, in `problems` and in what sources write."""
         secrets = frozenset(secrets)
         self._secrets |= secrets
         self._redactor.hide(secrets)
@@ -108,41 +108,41 @@ class Bridge:
 
     @contextlib.asynccontextmanager
     async def running(self, *, serving: bool = True) -> AsyncIterator[None]:
-        """Run the sources for the length of the block, which begins at once: requests wait for `started`.
+        """Run the sources during the block, and the background tasks if `serving`.
 
-        Where nobody is served, nothing runs beside them.
+        The block begins before the sources have published; requests wait for `started`.
         """
-        failed: list[Exception] = []
+        errors: list[Exception] = []
         async with anyio.create_task_group() as tasks:
             for attached in self._sources:
-                tasks.start_soon(self._live, attached)
-            for work in self._beside if serving else ():
-                tasks.start_soon(work)
-            if not self._waiting:
+                tasks.start_soon(self._run_source, attached)
+            for task in self._background if serving else ():
+                tasks.start_soon(task)
+            if not self._pending:
                 self._started.set()
             try:
                 yield
-            except Exception as error:  # sources never raise: the group would only wrap the block's own error
-                failed.append(error)
+            except Exception as error:  # only the block can raise: keep the task group from wrapping its error
+                errors.append(error)
             finally:
                 tasks.cancel_scope.cancel()
-        if failed:
-            raise failed[0]
+        if errors:
+            raise errors[0]
 
     async def started(self) -> None:
-        """Wait until each source has published or given up.
+        """Wait until each source has published or failed.
 
-        Raises ConfigError when two tools have one name, SourceError when every source has ended with nothing.
+        Raises ConfigError if two tools have the same name, SourceError if every source has failed.
         """
         await self._started.wait()
-        if self._refused is not None:
-            raise self._refused
+        if self._rejection is not None:
+            raise self._rejection
         lines = [line for problems in self.problems.values() for line in problems]
-        if lines and self.registry.is_empty and not self._alive:
+        if lines and self.registry.is_empty and not self._running:
             raise SourceError("\n".join(lines))
 
-    async def _live(self, attached: Attached) -> None:
-        """One source's life: what it raises takes away its own tools and nothing else."""
+    async def _run_source(self, attached: Attached) -> None:
+        # An error of a source removes its own tools and affects nothing else.
         name = attached.source.name
         try:
             await attached.source.run(lambda offer: self._publish(attached, offer))
@@ -151,57 +151,57 @@ class Bridge:
             self.problems[name] = [*self.problems.get(name, []), *self._redactor.text(words(str(error))).splitlines()]
             self.registry.publish(name, ())
         finally:
-            self._alive.discard(name)
-            self._has_spoken(name)
+            self._running.discard(name)
+            self._finish_start(name)
 
     def _publish(self, attached: Attached, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection
         problems = [*offer.problems, *selection.unknown(offer.tools)]
-        tools = _sound(selection.of(offer.tools, name), _wrong_schemas, problems)
-        resources = _sound(offer.resources, _wrong_uri, problems)
-        templates = _sound(offer.templates, _wrong_template, problems)
+        tools = _select_valid(selection.of(offer.tools, name), _check_schemas, problems)
+        resources = _select_valid(offer.resources, _check_uri, problems)
+        templates = _select_valid(offer.templates, _check_template, problems)
         prompts = selection.of_prompts(offer.prompts)
         try:
             self.registry.publish(name, tools, resources=resources, templates=templates, prompts=prompts)
         except DuplicateTool as error:
             problems.append(str(error))
             if not self._started.is_set():
-                self._refused = ConfigError(str(error))
-        problems = [words(problem) for problem in problems]  # a schema's own text may be half a character
+                self._rejection = ConfigError(str(error))
+        problems = [words(problem) for problem in problems]  # the text of a schema may have lone surrogates
         for problem in problems:
             logger.error("source %r: %s", name, problem)
         self.problems[name] = [self._redactor.text(problem) for problem in problems]
-        self._has_spoken(name)
+        self._finish_start(name)
 
-    def _has_spoken(self, name: str) -> None:
-        self._waiting.discard(name)
-        if not self._waiting:
+    def _finish_start(self, name: str) -> None:
+        self._pending.discard(name)
+        if not self._pending:
             self._started.set()
 
 
-def _sound(things: Iterable[T], wrong: Callable[[T], list[str]], problems: list[str]) -> list[T]:
-    """The things that can be published; what is wrong with the others is added to `problems`."""
-    sound = []
-    for thing in things:
-        found = wrong(thing)
+def _select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems: list[str]) -> list[T]:
+    """Select the entries that can be published, and add the problems of the others to `problems`."""
+    valid = []
+    for entry in entries:
+        found = check(entry)
         problems += found
         if not found:
-            sound.append(thing)
-    return sound
+            valid.append(entry)
+    return valid
 
 
-def _wrong_schemas(entry: ToolEntry) -> list[str]:
-    """An author's own schema is refused where it cannot be checked, rather than quietly not checked."""
+def _check_schemas(entry: ToolEntry) -> list[str]:
+    # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
     sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    wrong = [f"{side} schema {complaint}" for side, schema in sides for complaint in complaints(schema)]
-    wrong = wrong or [f"input schema {complaint}" for complaint in header_complaints(entry.input_schema)]
-    return [f"tool '{entry.name}' is not published: {complaint}" for complaint in wrong]
+    problems = [f"{side} schema {complaint}" for side, schema in sides for complaint in complaints(schema)]
+    problems = problems or [f"input schema {complaint}" for complaint in header_complaints(entry.input_schema)]
+    return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
 
 
-def _wrong_uri(entry: ResourceEntry) -> list[str]:
+def _check_uri(entry: ResourceEntry) -> list[str]:
     return [f"resource '{entry.uri}' is not published: {complaint}" for complaint in uri_complaints(entry.uri)]
 
 
-def _wrong_template(entry: ResourceTemplate) -> list[str]:
-    where = f"resource template '{entry.uri_template}' is not published"
-    return [f"{where}: {complaint}" for complaint in template_complaints(entry.uri_template)]
+def _check_template(entry: ResourceTemplate) -> list[str]:
+    head = f"resource template '{entry.uri_template}' is not published"
+    return [f"{head}: {complaint}" for complaint in template_complaints(entry.uri_template)]

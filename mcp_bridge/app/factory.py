@@ -1,4 +1,4 @@
-"""Makes a bridge from a settings file, or from one Python file with default settings."""
+"""Builds a bridge from settings, or from a Python file with default settings."""
 
 from __future__ import annotations
 
@@ -25,44 +25,48 @@ from mcp_bridge.schema.extent import Extent
 if TYPE_CHECKING:
     from mcp_bridge.settings import Settings, SourceSettings
 
-Updated = Callable[[str], None]
-"""Who hears that a resource has changed."""
-_SOME = "Name the tools that are to be isolated under isolation.tools, or leave isolation out"
+UpdateListener = Callable[[str], None]
+"""Receives the URI of a resource that has changed."""
 
 
 def from_file(path: Path, *, watch: bool = False, private: bool = False, root: int | None = None) -> Bridge:
-    """A bridge that serves one Python file or folder, with default settings."""
+    """Build a bridge that serves a Python file or folder with default settings."""
     from mcp_bridge.sources.python import PythonSource
 
     registry = ToolRegistry(pipeline=Pipeline(processes=Processes(root=root)))
     source = PythonSource(path.stem, path=path, watch=watch)
-    return Bridge(registry, [Attached(source=source)], identity=Identity(ttl_ms=_ttl(watch), private=private))
+    return Bridge(registry, [Attached(source=source)], identity=Identity(ttl_ms=_choose_ttl(watch), private=private))
 
 
 def from_settings(settings: Settings, *, watch: bool = False, private: bool = False, root: int | None = None) -> Bridge:
-    """A bridge as the settings say. Raises ConfigError with file and line for what is wrong in a source's options.
+    """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source.
 
-    `root` is the process below which all is that tools start, where that is not this one.
+    `root` is the process whose descendants include everything that tools start, if that is not this process.
     """
     watch = watch or settings.reload
 
-    def updated(uri: str) -> None:
-        registry.resource_updated(uri)
+    def notify_update(uri: str) -> None:
+        registry.resource_updated(uri)  # the registry is created after the sources, whose policies it needs
 
-    sources = _attached(settings, updated, watch=watch)
-    registry = ToolRegistry(pipeline=_pipeline(settings, sources, root))
-    identity = _identity(settings, watch=watch, private=private)
-    beside, drain = _decided(settings, sources), settings.limits.drain
-    dialect = dialect_of(settings)
-    bridge = Bridge(registry, sources, identity, _state(settings), drain=drain, dialect=dialect, beside=beside)
+    sources = _attach_sources(settings, notify_update, watch=watch)
+    registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, root))
+    bridge = Bridge(
+        registry,
+        sources,
+        _build_identity(settings, watch=watch, private=private),
+        _build_state(settings),
+        drain=settings.limits.drain,
+        dialect=dialect_of(settings),
+        background=_connect_approvals(settings, sources),
+    )
     bridge.hide(settings.withheld)
     return bridge
 
 
-def _pipeline(settings: Settings, sources: Iterable[Attached], root: int | None) -> Pipeline:
-    """The limits of the settings, and the policies that sources bring, in their order."""
+def _build_pipeline(settings: Settings, sources: Iterable[Attached], root: int | None) -> Pipeline:
+    """Build the pipeline with the limits in the settings and the policies of the sources, in their order."""
     limits, processes = settings.limits, settings.processes
-    own = {
+    tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
     return Pipeline(
@@ -77,13 +81,13 @@ def _pipeline(settings: Settings, sources: Iterable[Attached], root: int | None)
         concurrency=limits.concurrency,
         queue=limits.queue,
         arguments=Extent(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
-        tools=own,
+        tools=tool_limits,
         expose_errors=settings.expose_errors,
         processes=Processes(grace=processes.grace, root=root) if processes.end_after_call else None,
     )
 
 
-def _identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
+def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
     limits = settings.limits
     return Identity(
         name=settings.name,
@@ -93,32 +97,31 @@ def _identity(settings: Settings, *, watch: bool, private: bool) -> Identity:
         page=limits.page,
         result=limits.result,
         content=limits.content,
-        ttl_ms=_ttl(watch),
+        ttl_ms=_choose_ttl(watch),
         private=private,
     )
 
 
 def dialect_of(settings: Settings) -> Dialect:
-    """What the named clients need, and what the settings say themselves."""
-    given = settings.dialect
-    if given is None:
+    """Combine what the clients in the settings need with the other options of the dialect."""
+    options = settings.dialect
+    if options is None:
         return NONE
     from mcp_bridge.dialects.table import PROFILES
 
-    needed = NONE
-    for client in given.clients:
-        needed |= PROFILES[client].dialect
-    own = given.model_dump(exclude={"clients"}, exclude_none=True)
-    return replace(needed, **own)
+    dialect = NONE
+    for client in options.clients:
+        dialect |= PROFILES[client].dialect
+    return replace(dialect, **options.model_dump(exclude={"clients"}, exclude_none=True))
 
 
-def _state(settings: Settings) -> State:
-    given = settings.state
-    keys = tuple(key.get_secret_value() for key in given.keys)
-    return State(keys=keys, ttl=given.ttl, parked=given.parked, store=_store(settings))
+def _build_state(settings: Settings) -> State:
+    state = settings.state
+    keys = tuple(key.get_secret_value() for key in state.keys)
+    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=_open_store(settings))
 
 
-def _store(settings: Settings) -> Store:
+def _open_store(settings: Settings) -> Store:
     if settings.state.store in FILES:
         from mcp_bridge.app.approval_policy import store_in
 
@@ -129,48 +132,49 @@ def _store(settings: Settings) -> Store:
         raise settings.located(error, "state", "store") from None
 
 
-def _decided(settings: Settings, sources: Iterable[Attached]) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-    """Have people decide as the settings say, wherever sources ask them; what has to run for that.
+def _connect_approvals(
+    settings: Settings, sources: Iterable[Attached]
+) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    """Set the approval policy of every source that asks for approval, and return its background tasks.
 
-    Raises ConfigError for a store that cannot be had.
+    Raises ConfigError for a store that is unavailable.
     """
-    found = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
-    asking = [one for one in found if one is not None]
-    if not asking:
+    askers = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
+    if not any(asker is not None for asker in askers):
         return []
     from mcp_bridge.app.approval_policy import policy_of
 
     policy = policy_of(settings)
-    for one in asking:
-        one.policy = policy
+    for asker in askers:
+        if asker is not None:
+            asker.policy = policy
     return [policy.desk.run] if policy.desk is not None else []
 
 
-def _ttl(watch: bool) -> int:
-    """How long clients may keep a list: not at all while somebody is editing."""
+def _choose_ttl(watch: bool) -> int:
+    """Choose how long clients may cache lists, in milliseconds; while files are watched they may not."""
     return 0 if watch else 60_000
 
 
-def _attached(settings: Settings, updated: Updated, *, watch: bool) -> list[Attached]:
-    attached: list[Attached] = []
-    names: set[str] = set()
+def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool) -> list[Attached]:
+    attached: dict[str, Attached] = {}
     for source in settings.sources:
-        made = _attach(source, settings, updated, watch=watch)
-        if made.source.name in names:
-            hint = "Give each source a name of its own"
-            raise _at(source, ConfigError(f"two sources are named '{made.source.name}'", hint=hint))
-        names.add(made.source.name)
-        attached.append(made)
-    return attached
+        built = _attach_source(source, settings, listener, watch=watch)
+        name = built.source.name
+        if name in attached:
+            hint = "Give each source a different name"
+            raise _locate_error(source, ConfigError(f"two sources are named '{name}'", hint=hint))
+        attached[name] = built
+    return list(attached.values())
 
 
-def _attach(source: SourceSettings, settings: Settings, updated: Updated, *, watch: bool) -> Attached:
+def _attach_source(source: SourceSettings, settings: Settings, listener: UpdateListener, *, watch: bool) -> Attached:
     from mcp_bridge.settings import options
 
     try:
         model = source_type(source.type)
     except ConfigError as error:
-        raise _at(source, error, "type") from None  # the cause may tell what is left out of the text
+        raise _locate_error(source, error, "type") from None  # the cause may have what the text redacts
     chosen = options(model, source)
     selection = Selection(
         include=source.include,
@@ -184,33 +188,35 @@ def _attach(source: SourceSettings, settings: Settings, updated: Updated, *, wat
     if isinstance(built, WorkingDirSource):
         built.work_in(settings.working_directory, roots=settings.uses_roots)
     if source.isolation is not None and source.isolation.mode == "process":
-        built = _isolated(built, source, settings, updated, watch=watch)
+        built = _isolate(built, source, settings, listener, watch=watch)
     return Attached(source=built, selection=selection)
 
 
-def _isolated(
-    built: ToolSource, source: SourceSettings, settings: Settings, updated: Updated, *, watch: bool
+def _isolate(
+    built: ToolSource, source: SourceSettings, settings: Settings, listener: UpdateListener, *, watch: bool
 ) -> ToolSource:
-    """The source in worker processes; refused, rather than run without, where there is no sandbox to be had."""
+    """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
     from mcp_bridge.isolation import sandbox
     from mcp_bridge.isolation.order import Isolation, Limits, Order, Sandbox
     from mcp_bridge.isolation.source import IsolatedSource
 
-    given, directory = source.isolation, settings.directory
-    assert given is not None
-    if isinstance(built, GoverningSource) and built.middleware and not given.tools:
-        away = ConfigError("its hooks govern calls, and cannot do so from another process", hint=_SOME)
-        raise _at(source, away, "isolation")
-    if given.sandbox is not None and not sandbox.is_installed():
-        missing = ConfigError(f"there is no {given.sandbox} on this machine", hint=sandbox.HINT)
-        raise _at(source, missing, "isolation", "sandbox")
-    boxed = Sandbox(network=given.network, read=_below(directory, given.read), write=_below(directory, given.write))
+    options, directory = source.isolation, settings.directory
+    assert options is not None
+    if isinstance(built, GoverningSource) and built.middleware and not options.tools:
+        hint = "List the tools to isolate under isolation.tools, or remove isolation"
+        error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
+        raise _locate_error(source, error, "isolation")
+    if options.sandbox is not None and not sandbox.is_installed():
+        error = ConfigError(f"{options.sandbox} is not installed", hint=sandbox.HINT)
+        raise _locate_error(source, error, "isolation", "sandbox")
+    readable, writable = _resolve_all(directory, options.read), _resolve_all(directory, options.write)
+    restricted = Sandbox(network=options.network, read=readable, write=writable)
     isolation = Isolation(
-        tools=given.tools,
-        workers=given.workers,
-        limits=Limits(memory=given.memory, cpu=given.cpu, files=given.files, file_size=given.file_size),
-        env=given.env,
-        sandbox=boxed if given.sandbox is not None else None,
+        tools=options.tools,
+        workers=options.workers,
+        limits=Limits(memory=options.memory, cpu=options.cpu, files=options.files, file_size=options.file_size),
+        env=options.env,
+        sandbox=restricted if options.sandbox is not None else None,
     )
     order = Order(
         type=source.type,
@@ -221,15 +227,15 @@ def _isolated(
         roots=settings.uses_roots,
         watch=watch,
     )
-    return IsolatedSource(built, order, isolation, updated)
+    return IsolatedSource(built, order, isolation, listener)
 
 
-def _below(directory: Path, paths: Iterable[str]) -> tuple[str, ...]:
+def _resolve_all(directory: Path, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(str((directory / path).resolve()) for path in paths)
 
 
-def _at(source: SourceSettings, error: ConfigError, *key: str) -> ConfigError:
-    """The error with the place in the file where the source, or a key of it, stands."""
+def _locate_error(source: SourceSettings, error: ConfigError, *key: str) -> ConfigError:
+    """Return the error with the place of the source, or of one of its keys, in the settings file."""
     if source.origin is None:
         return error
     return source.origin.document.error((*source.origin.where, *key), error.problem, error.hint)

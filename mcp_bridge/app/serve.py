@@ -1,4 +1,4 @@
-"""Serves a bridge: over stdio, over HTTP, or as an ASGI app inside another."""
+"""Serving a bridge over stdio, over HTTP, or as an ASGI app."""
 
 from __future__ import annotations
 
@@ -31,11 +31,16 @@ def serve(
     token: str | None = None,
     state: State | None = None,
 ) -> None:
-    """Serve a registry (or a bridge) and return when it is over: over stdio, or with `http` over HTTP.
+    """Serve a registry or a bridge over stdio, or over HTTP, until the client leaves or a signal arrives.
 
-    `http` is a port on 127.0.0.1, or `HOST:PORT`; `token` is the bearer token that clients must send, and must
-    be given for addresses beyond this machine. `state` says how calls wait for answers. Raises ConfigError for an
-    address that cannot be had.
+    Args:
+        tools: The registry or bridge to serve.
+        http: A port on 127.0.0.1, or `HOST:PORT`. Without it, the bridge serves over stdio.
+        token: The bearer token that clients must send. Addresses other than localhost require one.
+        state: How calls that wait for answers of the user are stored.
+
+    Raises:
+        ConfigError: The address is not available.
     """
     bridge = as_bridge(tools, token=token, state=state)
     if http is None:
@@ -48,7 +53,7 @@ def serve(
     host, port = split_address(http)
     options = HttpOptions(access=Access.to(host, token=token))
     with Ending() as ending, unread():
-        run(over_http, bridge, host, port, options, _to_stderr, ending)
+        run(over_http, bridge, host, port, options, _announce, ending)
 
 
 def asgi_app(
@@ -58,10 +63,15 @@ def asgi_app(
     host: str = "127.0.0.1",
     state: State | None = None,
 ) -> BridgeApp:
-    """An ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
+    """Return an ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
 
-    `host` is the name that clients use (the Host header is checked). `state` says how calls wait for answers. Mounted
-    in another app, give that one `lifespan=app.lifespan`.
+    An app that mounts it needs `lifespan=app.lifespan`.
+
+    Args:
+        tools: The registry or bridge to serve.
+        token: The bearer token that clients must send.
+        host: The host name that clients use; other values of the Host header are rejected.
+        state: How calls that wait for answers of the user are stored.
     """
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
     from mcp_bridge.transports.http.guard import Access
@@ -71,13 +81,13 @@ def asgi_app(
 
 
 async def over_stdio(bridge: Bridge, pipes: Pipes, ending: Ending | None = None) -> None:
-    """Serve one client over private pipes; `ending` is who has the signals already.
+    """Serve one client over private pipes; `ending` handles the signals, if the caller has set it up.
 
-    Raises ConfigError or SourceError when there is nothing to serve.
+    Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge.transports import stdio
 
-    async with _started(bridge, ending):
+    async with _run_cancellable(bridge, ending):
         await stdio.serve(bridge.endpoint, pipes, drain=bridge.drain, ending=ending)
 
 
@@ -89,56 +99,58 @@ async def over_http(
     announce: Announce,
     ending: Ending | None = None,
 ) -> None:
-    """Serve over HTTP; `announce` gets the base URL once connections are taken. Raises as `over_stdio` does."""
-    from mcp_bridge.transports.http.app import BridgeApp
-    from mcp_bridge.transports.http.serve import address, listen
-    from mcp_bridge.transports.http.serve import serve as serve_http
+    """Serve over HTTP; `announce` receives the base URL once the server accepts connections.
 
-    bound = listen(host, port, token=options.access.token)
-    async with _started(bridge, ending, lambda: announce(address(bound))):
-        await serve_http(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
+    Raises ConfigError or SourceError if there is nothing to serve.
+    """
+    from mcp_bridge.transports.http import serve as http_server
+    from mcp_bridge.transports.http.app import BridgeApp
+
+    bound = http_server.listen(host, port, token=options.access.token)
+    async with _run_cancellable(bridge, ending, lambda: announce(http_server.address(bound))):
+        await http_server.serve(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
 
 
 @contextlib.asynccontextmanager
-async def _started(
+async def _run_cancellable(
     bridge: Bridge, ending: Ending | None, ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[None]:
-    """Run the sources, and say when they are `ready`; a start that must be refused ends the block and is raised."""
+    """Run the sources and call `ready` once they have started; a failed start cancels the block and is raised."""
     with (
         anyio.CancelScope() as scope,
         ending.starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
     ):
-        async with _running(bridge, ready):
+        async with _run_bridge(bridge, ready):
             yield
 
 
 @contextlib.asynccontextmanager
-async def _running(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[None]:
-    refused: list[BridgeError] = []
+async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[None]:
+    errors: list[BridgeError] = []
 
-    async def watch(scope: anyio.CancelScope) -> None:
+    async def wait_for_start(scope: anyio.CancelScope) -> None:
         try:
             await bridge.started()
             ready()
         except BridgeError as error:
-            refused.append(error)
+            errors.append(error)
             scope.cancel()
 
     async with bridge.running(), anyio.create_task_group() as tasks:
-        tasks.start_soon(watch, tasks.cancel_scope)
+        tasks.start_soon(wait_for_start, tasks.cancel_scope)
         yield
         tasks.cancel_scope.cancel()
-    if refused:
-        raise refused[0]
+    if errors:
+        raise errors[0]
 
 
 def run(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
-    """Run on a loop that tools cannot end: asyncio's own, unless `loop_factory` makes another one."""
+    """Run on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another one."""
     return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or lasting()})
 
 
 def as_bridge(tools: ToolRegistry | Bridge, *, token: str | None = None, state: State | None = None) -> Bridge:
-    """A bridge around a registry, whose lists are not for sharing where a token is asked for; a bridge as it is."""
+    """Return a bridge for a registry, or the bridge itself. With a token, clients must not share cached lists."""
     if isinstance(tools, Bridge):
         bridge = tools
     else:
@@ -148,13 +160,13 @@ def as_bridge(tools: ToolRegistry | Bridge, *, token: str | None = None, state: 
     return bridge
 
 
-def split_address(given: str | int) -> tuple[str, int]:
-    """`8808`, `127.0.0.1:8808` or `[::1]:8808` as host and port. Raises ValueError for anything else."""
-    host, _, port = str(given).rpartition(":")
+def split_address(address: str | int) -> tuple[str, int]:
+    """Split `8808`, `127.0.0.1:8808` or `[::1]:8808` into host and port. Raises ValueError."""
+    host, _, port = str(address).rpartition(":")
     if not port.isdecimal():
-        raise ValueError(f"'{given}' is not a port or HOST:PORT")
+        raise ValueError(f"'{address}' is not a port or HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _to_stderr(url: str) -> None:
+def _announce(url: str) -> None:
     print(f"Serving on {url}/mcp", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The `mcp-bridge` command. stdout carries data only; everything for a person goes to stderr."""
+"""The `mcp-bridge` command. Only data goes to stdout; everything for the user goes to stderr."""
 
 from __future__ import annotations
 

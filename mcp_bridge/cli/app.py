@@ -1,47 +1,190 @@
-"""The commands and their options. Each body imports what it needs, so that `--help` costs nothing."""
+"""The table of commands. A command's module is imported when the command runs, so that `--help` stays fast."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from io import TextIOWrapper
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import approvals_app, clients_app, export_app, module_app
+from mcp_bridge.cli import group_options, options
 from mcp_bridge.cli.exits import Exit, errors_for_people, leave
+from mcp_bridge.contracts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcp_bridge.runtime.supervisor import Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: the class of its options, and the function (`module:name` in this package) that is called with them.
+
+    With `takes_context`, the function gets the context too: its `obj` is the process guard.
+    """
+
+    options: type
+    target: str
+    takes_context: bool = False
+
+
+COMMANDS: Mapping[str, Command] = {
+    "serve": Command(options.ServeOptions, "serve:serve_target", takes_context=True),
+    "list": Command(options.ListOptions, "listing:list_entries"),
+    "call": Command(options.CallOptions, "call:call_tool"),
+    "init": Command(options.InitOptions, "init:create_project"),
+    "validate": Command(options.ValidateOptions, "listing:validate_target"),
+    "lint": Command(options.LintOptions, "lint:lint_tools"),
+    "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
+    "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
+    "clients": Command(options.ClientsOptions, "clients:list_clients"),
+    "install": Command(options.InstallOptions, "install:install_server"),
+    "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
+}
+"""The commands in the order of `--help`."""
+_EXPORT_TOOLS = Command(group_options.ToolExportOptions, "export:export_tools", takes_context=True)
+EXPORT_COMMANDS: Mapping[str, Command] = {
+    **dict.fromkeys(group_options.MODEL_FORMATS, _EXPORT_TOOLS),
+    "mcpb": Command(group_options.BundleOptions, "export:export_bundle"),
+    "server-json": Command(group_options.RegistryEntryOptions, "export:export_registry_entry"),
+    "mcp-json": Command(group_options.ClientFileOptions, "export:export_client_file"),
+    "links": Command(group_options.LinkOptions, "export:export_links"),
+    "dockerfile": Command(group_options.DockerfileOptions, "export:export_dockerfile"),
+}
+MODULE_COMMANDS: Mapping[str, Command] = {
+    "validate": Command(group_options.ModuleOptions, "module:check_module"),
+    "lock": Command(group_options.LockOptions, "module_lock:lock_modules"),
+}
+APPROVAL_COMMANDS: Mapping[str, Command] = {
+    "answer": Command(group_options.AnswerOptions, "approvals:answer_bridges"),
+    "list": Command(group_options.GrantListOptions, "approvals:show_grants"),
+    "revoke": Command(group_options.RevokeOptions, "approvals:revoke_grants"),
+}
+
+
+class FormatGroup(TyperGroup):
+    """A group whose errors list the formats, and the formats that have an option."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a format. Raises ConfigError for an unknown format or an option of other formats."""
+        if args and args[0] not in self.commands:
+            known = ", ".join(self.commands)
+            raise ConfigError(f"unknown format '{args[0]}'", where="FORMAT", hint=f"Use one of: {known}")
+        resolved = super().resolve_command(ctx, args)
+        _check_options(args[0], args[1:], self.commands)
+        return resolved
+
+
+class DefaultAnswerGroup(TyperGroup):
+    """A group whose command `answer` is the default."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse `approvals FILE` as `approvals answer FILE`."""
+        if not args or (args[0] not in self.commands and args[0] not in {"--help", "-h"}):
+            args = ["answer", *args]
+        return super().parse_args(ctx, args)
+
+
+def _check_options(name: str, args: list[str], commands: Mapping[str, Any]) -> None:
+    """Reject options that only other formats have; options that no format has are left to the parser."""
+    for word in args:
+        if word == "--":
+            return
+        option = word.partition("=")[0]
+        formats = [each for each, command in commands.items() if option.startswith("--") and _has(command, option)]
+        if formats and name not in formats:
+            hint = f"These formats have it: {', '.join(formats)}"
+            raise ConfigError(f"'{name}' has no option {option}", where=option, hint=hint)
+
+
+def _has(command: Any, option: str) -> bool:
+    return any(option in (*parameter.opts, *parameter.secondary_opts) for parameter in command.params)
+
+
+def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
+    for name, command in commands.items():
+        text = (command.options.__doc__ or "").format(api=group_options.MODEL_FORMATS.get(name))
+        group.command(name, help=text)(_make_callback(command))
+
+
+def _make_callback(command: Command) -> Callable[..., None]:
+    """Make the function that typer calls: its parameters are the fields of the options."""
+    module, _, function = command.target.partition(":")
+
+    def run_command(context: typer.Context, **values: Any) -> None:
+        target = getattr(import_module(f"mcp_bridge.cli.{module}"), function)
+        target(command.options(**values), *([context] if command.takes_context else []))
+
+    hints = {"context": typer.Context, **get_type_hints(command.options, include_extras=True)}
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
+    fields = [context, *inspect.signature(command.options).parameters.values()]
+    run_command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [field.replace(annotation=hints[field.name]) for field in fields]
+    )
+    run_command.__annotations__ = hints
+    return run_command
+
 
 app = typer.Typer(
     name="mcp-bridge",
-    help="Give the tools you already have to any MCP client.",
-    rich_markup_mode=None,  # with rich, --help costs three times as much
+    help="Serve the tools you already have to any MCP client.",
+    rich_markup_mode=None,  # with rich, --help takes three times as long
     pretty_exceptions_enable=False,
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(export_app.app)
-app.add_typer(module_app.app)
-app.add_typer(approvals_app.app)
-clients_app.add_to(app)
+_export = typer.Typer(
+    name="export",
+    cls=FormatGroup,
+    help="Export tools or the whole server. Tools for language model APIs; the server as a bundle, image, "
+    "registry entry, client file or links.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+_module = typer.Typer(
+    name="module",
+    help="Check Amplifier modules, and lock the ones that come from git.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+_approvals = typer.Typer(
+    name="approvals",
+    cls=DefaultAnswerGroup,
+    help="Approve or deny tool calls of running bridges. Also lists and revokes lasting approvals.",
+    rich_markup_mode=None,
+)
+_add_commands(app, COMMANDS)
+for _group, _commands in ((_export, EXPORT_COMMANDS), (_module, MODULE_COMMANDS), (_approvals, APPROVAL_COMMANDS)):
+    _add_commands(_group, _commands)
+    app.add_typer(_group)
 
-if TYPE_CHECKING:
-    from mcp_bridge.runtime.supervisor import Guard
 
-WHAT = "A Python file, a folder of them, or settings (YAML, JSON, TOML). Default: mcp-bridge.yaml or tools.py here."
-File = Annotated[Path | None, typer.Argument(help=WHAT, show_default=False)]
-FileOption = Annotated[Path | None, typer.Option("--file", "-f", help=WHAT, show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON on stdout.")]
-Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning, error or critical.")]
-LogFile = Annotated[Path | None, typer.Option("--log-file", help="Log to this file too; it is rotated at 5 MB.")]
+def _print_version(is_given: bool) -> None:
+    if is_given:
+        print(f"mcp-bridge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def accept_common_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Accept the options of every command."""
 
 
 def run(guard: Guard | None = None) -> None:
-    """Run the command line. Data that the terminal's encoding lacks is spelled out; tools' threads hold nobody.
+    """Run the command line and exit with its code; `guard` is the process guard that is already running.
 
-    `guard` is the one that stands around this process already.
+    Characters that the terminal's encoding lacks are escaped.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -53,162 +196,3 @@ def run(guard: Guard | None = None) -> None:
     except SystemExit as end:
         code = end.code
     leave(int(code or Exit.OK))
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"mcp-bridge {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Options of every command."""
-
-
-@app.command()
-def serve(
-    context: typer.Context,
-    file: File = None,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[HOST:]PORT",
-            help="Serve over HTTP there instead of stdio; `settings` for the address in the file.",
-        ),
-    ] = None,
-    token_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="HTTP clients must send the bearer token in this variable.")
-    ] = None,
-    reload: Annotated[bool, typer.Option("--reload", help="Import edited files again, and tell the clients.")] = False,
-    guard: Annotated[
-        bool | None,
-        typer.Option(
-            "--guard/--no-guard",
-            help="Keep two small processes that end whatever tools leave behind; Linux only. Default: where possible.",
-            show_default=False,
-        ),
-    ] = None,
-    log_level: Level = "warning",
-    log_file: LogFile = None,
-) -> None:
-    """Serve tools to MCP clients: over stdio, or over HTTP with --http."""
-    from mcp_bridge.cli.serving import Wishes, over
-
-    wishes = Wishes(http=http, token_env=token_env, reload=reload, level=log_level, log_file=log_file, guard=guard)
-    over(file, wishes, context.obj)
-
-
-@app.command("list")
-def list_tools(
-    file: File = None,
-    as_json: AsJson = False,
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only tools with this tag; may be repeated.")] = None,
-    all_tags: Annotated[bool, typer.Option("--all-tags", help="Only tools with all the tags.")] = False,
-    log_level: Level = "critical",  # problems are shown in any case
-) -> None:
-    """List the tools that would be served."""
-    from mcp_bridge.cli import logs, showing
-
-    logs.configure(log_level)
-    showing.show_list(file, as_json=as_json, tags=tag or [], match_all=all_tags)
-
-
-@app.command()
-def call(
-    name: Annotated[str, typer.Argument(help="The tool's name.")],
-    given: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments, or one JSON object.")
-    ] = None,
-    file: FileOption = None,
-    arguments: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The arguments as JSON instead; - reads standard input.")
-    ] = None,
-    as_json: AsJson = False,
-    log_level: Level = "error",
-) -> None:
-    """Call one tool and print what it answers."""
-    from mcp_bridge.cli import calling, logs
-
-    logs.configure(log_level)
-    calling.call(name, given or [], file, arguments=arguments, as_json=as_json)
-
-
-@app.command()
-def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where; it is made if need be.")] = Path(),
-) -> None:
-    """Make a project: settings, tools, a test, a Makefile; nothing that is there is touched."""
-    from mcp_bridge.cli import initialising
-
-    initialising.init(folder)
-
-
-@app.command()
-def validate(file: File = None, as_json: AsJson = False, log_level: Level = "critical") -> None:
-    """Check settings and sources without serving; exit code 1 when something is wrong."""
-    from mcp_bridge.cli import logs, showing
-
-    logs.configure(log_level)
-    showing.validate(file, as_json=as_json)
-
-
-@app.command()
-def lint(
-    file: File = None,
-    client: Annotated[
-        str, typer.Option(metavar="NAME", help="A client, such as claude-code; `all` for each that is known.")
-    ] = "all",
-    server_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What it is called in the client. Default: as install calls it.")
-    ] = None,
-    as_json: AsJson = False,
-    log_level: Level = "critical",
-) -> None:
-    """Say what clients would reject of the tools, and the cure; exit code 1 when something is rejected."""
-    from mcp_bridge.cli import linting, logs
-
-    logs.configure(log_level)
-    linting.check(file, client, server_name, as_json=as_json)
-
-
-@app.command()
-def doctor(
-    target: Annotated[
-        str | None,
-        typer.Argument(metavar="[CLIENT|FILE]", help="A client, `all` of them, or a file. Default: the file here."),
-    ] = None,
-    scope: Annotated[
-        str | None, typer.Option(metavar="SCOPE", help="Of the client's files the one of the user, project or local.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The server of this name in the client.")] = None,
-    call: Annotated[
-        str | None, typer.Option(metavar="TOOL[=JSON]", help="Call this tool, also one that does not only read.")
-    ] = None,
-    command: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Check this server command instead, as a client has it.")
-    ] = None,
-    as_json: AsJson = False,
-    timeout: Annotated[
-        float | None,
-        typer.Option(help="Seconds for each step. Default: 20, and for a client what it allows.", show_default=False),
-    ] = None,
-) -> None:
-    """Start the server as a client would, speak to it, and name the cause of what fails."""
-    from mcp_bridge.cli.doctor import diagnosis
-    from mcp_bridge.cli.doctor.wishes import Wishes
-
-    wishes = Wishes(command=command, scope=scope, name=name, call=call, as_json=as_json, patience=timeout)
-    diagnosis.doctor(target, wishes)
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of the settings file, for editors."""
-    from mcp_bridge.cli import showing
-
-    showing.settings_schema()

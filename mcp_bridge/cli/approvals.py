@@ -1,119 +1,251 @@
-"""`approvals`: which bridge, and what it remembers."""
+"""`approvals`: answer the approval requests of running bridges in a terminal; list and revoke lasting approvals."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import anyio
 
 from mcp_bridge.app.approval_policy import remembered, sockets_folder
 from mcp_bridge.approvals import sockets
+from mcp_bridge.approvals.approver import Asked, News, Visits
+from mcp_bridge.approvals.decisions import HURRIED, Scope
 from mcp_bridge.approvals.remembered import Grant, Remembered
-from mcp_bridge.cli import answering, logs
-from mcp_bridge.cli.exits import Exit, counted, escaped, say
-from mcp_bridge.cli.showing import data
-from mcp_bridge.cli.target import SETTINGS, find
+from mcp_bridge.cli import logs
+from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.group_options import AnswerOptions, GrantListOptions, RevokeOptions
+from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
+from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.thread_pool import from_any_thread
 from mcp_bridge.settings import Settings, load
 
+ANSWERS: dict[str, Scope] = {
+    "y": "once", "yes": "once", "once": "once",
+    "s": "session", "session": "session",
+    "a": "always", "always": "always",
+    "n": "deny", "no": "deny", "deny": "deny",
+}  # fmt: skip
+"""What the user may type."""
+_CHOICES: dict[str, str] = {"once": "y = once", "session": "s = for the session", "always": "a = always"}
+_OUTCOMES = {
+    "another": "answered elsewhere",
+    "withdrawn": "no longer waiting for an answer",
+    "late": "no longer waiting for an answer",
+    "lost": "its bridge has stopped",
+}
 
-def answer(file: Path | None) -> None:
-    """Answer what bridges of these settings ask, until the person has enough. Raises ConfigError."""
-    settings = _settings(file)
+
+def answer_bridges(options: AnswerOptions) -> None:
+    """Answer the requests of the bridges that use these settings, until Ctrl-C or end of input. Raises ConfigError."""
+    settings = _load_settings(options.file)
     if not sockets.are_there():
-        raise ConfigError("this system has no sockets for that", hint="Use a client that can ask")
+        problem = "approvals in a terminal need Unix sockets, which this system lacks"
+        raise ConfigError(problem, hint="Use a client that supports elicitation")
     if not settings.approvals.local:
-        raise ConfigError("these settings let nobody approve at a terminal", where="approvals.local", hint="Set true")
-    answering.answer(sockets_folder(settings), settings.path)
+        raise ConfigError("approvals in a terminal are switched off", where="approvals.local", hint="Set it to true")
+    report(f"Waiting for approval requests about the calls of {settings.path}. Press Ctrl-C to stop.")
+    with suppress(KeyboardInterrupt):
+        anyio.run(_answer_requests, sockets_folder(settings))
 
 
-def show(file: Path | None, *, as_json: bool) -> None:
-    """What is allowed for longer: a table for a person, ids on stdout where that is no terminal."""
-    grants = anyio.run(_grants, _remembered(_settings(file)))
-    if as_json:
-        data([asdict(grant) for grant in grants])
+async def _answer_requests(folder: Path) -> None:
+    terminal = ApprovalTerminal(folder)
+    sender, lines = anyio.create_memory_object_stream[str](1000)
+    run_soon = from_any_thread()
+
+    def push(line: str) -> None:
+        with suppress(anyio.WouldBlock):
+            sender.send_nowait(line)
+
+    callbacks = (lambda line: run_soon(partial(push, line)), lambda: run_soon(sender.close))
+    threading.Thread(target=_read_lines, args=callbacks, daemon=True).start()
+    with sender, lines:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(terminal.visits.run)
+                async for line in lines:
+                    await terminal.read(line)
+                tasks.cancel_scope.cancel()
+        except* PermissionError as group:
+            problem = str(group.exceptions[0])
+        else:
+            return
+    raise ConfigError(problem, where="approvals.sockets")
+
+
+def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -> None:
+    # Reads the descriptor itself: a daemon thread inside sys.stdin would hold its lock when the interpreter exits.
+    rest = b""
+    with suppress(OSError, RuntimeError):
+        try:
+            while data := os.read(0, 4096):
+                *lines, rest = (rest + data).split(b"\n")
+                rest = rest[-4096:]
+                for line in lines:
+                    receive(line.decode(errors="replace"))
+        finally:  # also if the terminal is gone: without input there is no point in receiving requests
+            close()
+
+
+class ApprovalTerminal:
+    """Shows the pending requests one after the other; what the user types answers the one on the screen.
+
+    An answer may name its request, as in `y 3`. One that does not counts only after the request has been on the screen
+    for `HURRIED` seconds, because it may have been typed for the request before.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.visits = Visits(folder, self.receive, lambda name: report(f"connected to {name}"))
+        self._clock = clock
+        self._pending: dict[int, Asked] = {}
+        self._shown: tuple[int, float] | None = None
+
+    def receive(self, event: Asked | News) -> None:
+        """Handle a new request, or the outcome of one."""
+        if isinstance(event, Asked):
+            self._pending[event.number] = event
+        elif event.how == "unfit":
+            report(f"[{event.number}] this answer is not possible here")
+            return
+        elif self._pending.pop(event.number, None) is not None:
+            outcome = "denied" if event.choice == "deny" else f"approved: {event.choice}"
+            report(f"[{event.number}] {_OUTCOMES.get(event.how) or outcome}")
+        self._show_next()
+
+    async def read(self, line: str) -> None:
+        """Handle a line that the user has typed."""
+        word, _, given_number = line.strip().lower().partition(" ")
+        scope = ANSWERS.get(word)
+        number = self._find_number(given_number)
+        if not word:
+            self._show_next(again=True)
+        elif scope is None:
+            report("Type y, s, a or n, optionally with the number of a request: y 3")
+        elif number is None:
+            report(self._explain_missing(given_number))
+        elif scope != "deny" and scope not in self._pending[number].scopes:
+            report(f"[{number}] this answer is not possible here; {_list_choices(self._pending[number])}")
+        elif not await self.visits.answer(number, scope):
+            self.receive(News(number, "lost"))
+
+    def _find_number(self, given: str) -> int | None:
+        """Return the request that an answer is for, or None if there is none."""
+        if given:
+            return int(given) if given.isdecimal() and int(given) in self._pending else None
+        if self._shown is None or self._clock() - self._shown[1] < HURRIED:
+            return None
+        return self._shown[0]
+
+    def _explain_missing(self, given: str) -> str:
+        if not self._pending:
+            return "No request is pending."
+        if given:
+            return f"No request has the number '{given[:20]}'. Pending: {', '.join(map(str, self._pending))}"
+        return "The request has only just appeared: read it and answer again, or answer with its number."
+
+    def _show_next(self, *, again: bool = False) -> None:
+        first = next(iter(self._pending.values()), None)
+        if first is None:
+            self._shown = None
+            return
+        if self._shown is not None and self._shown[0] == first.number and not again:
+            return
+        self._shown = first.number, self._clock()
+        report(f"[{first.number}] {first.bridge} requests approval for tool '{first.tool}'")
+        for line in first.prompt.split("\n"):
+            report(f"  | {line}")
+        report(f"  arguments: {first.arguments}\n  {_list_choices(first)}")
+
+
+def _list_choices(request: Asked) -> str:
+    return ", ".join([*(_CHOICES[scope] for scope in request.scopes if scope in _CHOICES), "n = no"])
+
+
+def show_grants(options: GrantListOptions) -> None:
+    """Show the lasting approvals as a table (stderr) and their ids (stdout, unless it is a terminal), or as JSON."""
+    grants = anyio.run(_list_grants, _open_store(_load_settings(options.file)))
+    if options.as_json:
+        write_json([asdict(grant) for grant in grants])
         return
-    _table(grants)
+    if not os.isatty(1):
+        for grant in grants:
+            print(escape(grant.id))
+    columns = ("id", "tool", "arguments", "allowed", "for", "since", "until")
+    show_table(columns, [_to_cells(grant) for grant in grants], empty="no lasting approvals")
 
 
-def revoke(id: str | None, file: Path | None, *, every: bool) -> None:
-    """Revoke one decision, or `every` one; exit code 3 where there is none. Raises ConfigError."""
-    if every and id is not None and file is None:
+def revoke_grants(options: RevokeOptions) -> None:
+    """Revoke one approval, or all; exit with 3 if there is none. Raises ConfigError."""
+    id, file, revoke_all = options.id, options.file, options.revoke_all
+    if revoke_all and id is not None and file is None:
         file, id = Path(id), None
-    if id is not None and file is None and Path(id).suffix.lower() in SETTINGS:
-        raise ConfigError(f"'{id}' is a file and no id", where="revoke", hint="Name the id before it, or give --all")
-    if every == (id is not None):
-        raise ConfigError("nothing to revoke is named", where="revoke", hint="Name the id of a decision, or give --all")
-    kept = _remembered(_settings(file))
-    found = [grant for grant in anyio.run(_grants, kept) if every or grant.id.startswith(id or "")]
-    if len(found) > 1 and not every:
-        raise ConfigError(f"{len(found)} ids begin with '{id}'", where="revoke", hint="Name more of it")
-    anyio.run(_forget, kept, found)
-    say(f"{counted(len(found), 'decision')} revoked")
-    if not found and not every:
+    if id is not None and file is None and is_settings(Path(id)):
+        raise ConfigError(f"'{id}' is a file, not an id", where="revoke", hint="Put the id before it, or use --all")
+    if revoke_all == (id is not None):
+        raise ConfigError("no approval was selected", where="revoke", hint="Pass the id of an approval, or use --all")
+    store = _open_store(_load_settings(file))
+    grants = [grant for grant in anyio.run(_list_grants, store) if revoke_all or grant.id.startswith(id or "")]
+    if len(grants) > 1 and not revoke_all:
+        raise ConfigError(f"{len(grants)} ids start with '{id}'", where="revoke", hint="Pass more of the id")
+    anyio.run(_revoke, store, grants)
+    report(f"{format_count(len(grants), 'approval')} revoked")
+    if not grants and not revoke_all:
         raise SystemExit(Exit.NOT_FOUND)
 
 
-def _settings(file: Path | None) -> Settings:
-    path = find(file)
-    if path.suffix.lower() not in SETTINGS:
-        raise ConfigError("no settings, so nothing asks here", path=str(path), hint="Name the settings that are served")
+def _load_settings(file: Path | None) -> Settings:
+    path = find_file(file)
+    if not is_settings(path):
+        raise ConfigError("approvals need a settings file", path=str(path), hint="Pass the settings that are served")
     settings = load(path, os.environ)
-    logs.configure("warning")
-    logs.hide(settings.secrets)
+    logs.configure_logging("warning")
+    logs.hide_secrets(settings.secrets)
     return settings
 
 
-def _remembered(settings: Settings) -> Remembered:
-    """Raises ConfigError where this process cannot see what a bridge remembers."""
+def _open_store(settings: Settings) -> Remembered:
+    """Open the store of approvals. Raises ConfigError if only the bridge itself can see it."""
     if settings.approvals.store == "memory":
-        hint = "It is forgotten when the bridge ends; have approvals.store: sqlite to look into it"
-        raise ConfigError("decisions are kept in the memory of the bridge", where="approvals.store", hint=hint)
-    kept = remembered(settings)
-    if kept is None:
-        raise ConfigError("these settings remember nothing", where="approvals.remember", hint="Set true")
-    return kept
+        hint = "They are lost when the bridge stops. To list them, use approvals.store: sqlite"
+        raise ConfigError("approvals are stored in the memory of the bridge", where="approvals.store", hint=hint)
+    store = remembered(settings)
+    if store is None:
+        raise ConfigError("these settings remember no approvals", where="approvals.remember", hint="Set it to true")
+    return store
 
 
-async def _grants(kept: Remembered) -> list[Grant]:
+async def _list_grants(store: Remembered) -> list[Grant]:
     try:
-        return await kept.list()
+        return await store.list()
     except TypeError as error:
-        hint = "Give it `async keys(prefix)`"
-        raise ConfigError(
-            f"this store cannot say what is in it: {error}", where="approvals.store", hint=hint
-        ) from error
+        hint = "Implement `async keys(prefix)`"
+        raise ConfigError(f"this store cannot list its keys: {error}", where="approvals.store", hint=hint) from error
     except OSError as error:
         raise ConfigError(str(error), where="approvals.path") from error
 
 
-async def _forget(kept: Remembered, grants: list[Grant]) -> None:
+async def _revoke(store: Remembered, grants: list[Grant]) -> None:
     try:
         for grant in grants:
-            await kept.revoke(grant.id)
+            await store.revoke(grant.id)
     except OSError as error:
         raise ConfigError(str(error), where="approvals.path") from error
 
 
-def _table(grants: list[Grant]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("id", "tool", "arguments", "allowed", "for", "since", "until", box=None, header_style="bold")
-    table.columns[0].no_wrap = True
-    for grant in grants:
-        scope = f"{grant.scope} {grant.session}".strip()
-        who = grant.principal or "everybody"
-        cells = (grant.id[:12], grant.tool, grant.arguments[:12], scope, who, _day(grant.at), _day(grant.until))
-        table.add_row(*map(escaped, cells))
-        if not os.isatty(1):
-            print(grant.id)
-    console = Console(stderr=True, highlight=False, markup=False)
-    console.print(table if grants else "nothing is allowed for longer than a call")
+def _to_cells(grant: Grant) -> tuple[str, ...]:
+    scope, user = f"{grant.scope} {grant.session}".strip(), grant.principal or "everyone"
+    times = _format_time(grant.at), _format_time(grant.until)
+    return grant.id[:12], grant.tool, grant.arguments[:12], scope, user, *times
 
 
-def _day(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

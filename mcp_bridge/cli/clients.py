@@ -1,4 +1,4 @@
-"""`mcp-bridge clients`: which MCP clients are here, their files, and the bridges in them."""
+"""`clients`: the MCP clients on this machine, their settings files, and the bridges in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge.cli.exits import counted, say
+from mcp_bridge.cli.options import ClientsOptions
+from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.clients.client import Client, Installed, Machine, Place
 from mcp_bridge.clients.locating import found, here, path_of
 from mcp_bridge.clients.reading import is_bridge, of_place, served
@@ -17,100 +18,99 @@ from mcp_bridge.contracts.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
-    """One file of a client: what is in it, or why that cannot be said."""
+class ClientFile:
+    """A settings file of a client: the servers in it, or the error that it cannot be read."""
 
     place: Place
     path: Path
-    there: bool
+    exists: bool
     servers: Sequence[Installed] = ()
-    problem: str | None = None
+    error: ConfigError | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """The error without its path and hint."""
+        if self.error is None:
+            return None
+        line = f"line {self.error.line}: " if self.error.line is not None else ""
+        return line + str(ConfigError(self.error.problem, where=self.error.where))
 
 
-def client_named(name: str) -> Client:
-    """The client of that name. Raises ConfigError that names the nearest ones."""
+def find_client(name: str) -> Client:
+    """Return the client with a name. Raises ConfigError that suggests similar names."""
     client = CLIENTS.get(name.lower())
     if client is not None:
         return client
-    near = nearest(name)
-    meant = f"Did you mean {' or '.join(near)}? " if near else ""
-    hint = f"{meant}There are: {', '.join(CLIENTS)}."
-    raise ConfigError(f"there is no client '{name}'", hint=hint)
+    names = suggest_clients(name)
+    question = f"Did you mean {' or '.join(names)}? " if names else ""
+    raise ConfigError(f"unknown client '{name}'", hint=f"{question}Known clients: {', '.join(CLIENTS)}.")
 
 
-def nearest(word: str) -> Sequence[str]:
-    """The names of the clients that a word can be meant for: by program, title or beginning, else by likeness."""
+def suggest_clients(word: str) -> Sequence[str]:
+    """Suggest names of clients by program, title or first part of the name, otherwise by similarity."""
     word = word.lower()
-    meant = [
+    exact = [
         client.name
         for client in CLIENTS.values()
         if word in (client.title.lower(), *client.programs) or client.name.startswith(f"{word}-")
     ]
-    alike = difflib.get_close_matches(word, CLIENTS, n=3, cutoff=0.5)
-    return meant or [*alike, *(name for name in CLIENTS if len(word) > 2 and word in name and name not in alike)]
+    similar = difflib.get_close_matches(word, CLIENTS, n=3, cutoff=0.5)
+    return exact or [*similar, *(name for name in CLIENTS if len(word) > 2 and word in name and name not in similar)]
 
 
-def show(*, as_json: bool) -> None:
-    """The clients that are here, with their files, for a person (stderr) or as JSON (stdout)."""
+def list_clients(options: ClientsOptions) -> None:
+    """List the clients that are installed or have a file, on stderr; all of them with --json, on stdout."""
     machine = here()
-    rows = [(client, found(client, machine), files(client, machine)) for client in CLIENTS.values()]
-    if as_json:
-        from mcp_bridge.cli.showing import data
-
-        data([_row(client, present, of_client) for client, present, of_client in rows])
+    rows = [
+        (client, found(client, machine), [read_client_file(client, place, machine) for place in client.places])
+        for client in CLIENTS.values()
+    ]
+    if options.as_json:
+        write_json([_describe_client(*row) for row in rows])
         return
-    shown = [row for row in rows if row[1] or any(file.there for file in row[2])]
-    for client, present, of_client in shown:
-        say(f"{client.title} ({client.name}){'' if present else ', not found here, but it has a file'}")
-        for line in _lines(client, of_client):
-            say(f"  {line}")
-    missing = [client.name for client, *_ in rows if client not in [row[0] for row in shown]]
+    missing = []
+    for client, is_installed, files in rows:
+        if not is_installed and not any(file.exists for file in files):
+            missing.append(client.name)
+            continue
+        report(f"{client.title} ({client.name}){'' if is_installed else ', not installed, but it has a file'}")
+        for line in _describe_files(client, files):
+            report(f"  {line}")
     if missing:
-        say(f"not found: {', '.join(missing)}")
+        report(f"not found: {', '.join(missing)}")
 
 
-def files(client: Client, machine: Machine) -> Sequence[File]:
-    """All files of a client; one that cannot be read keeps nobody from the others."""
-    return [_file(client, place, machine) for place in client.places]
-
-
-def _file(client: Client, place: Place, machine: Machine) -> File:
+def read_client_file(client: Client, place: Place, machine: Machine) -> ClientFile:
+    """Read the servers in one of a client's files."""
     path = path_of(place, machine)
-    there = os.path.isfile(path) or os.path.islink(path)
+    exists = os.path.isfile(path) or os.path.islink(path)
     try:
-        return File(place=place, path=path, there=there, servers=of_place(client, place, machine))
+        return ClientFile(place=place, path=path, exists=exists, servers=of_place(client, place, machine))
     except ConfigError as error:
-        line = f"line {error.line}: " if error.line is not None else ""
-        problem = line + str(ConfigError(error.problem, where=error.where))
-        return File(place=place, path=path, there=True, problem=problem)
+        return ClientFile(place=place, path=path, exists=True, error=error)
 
 
-def _lines(client: Client, of_client: Sequence[File]) -> Iterator[str]:
-    for file in of_client:
-        yield f"{file.place.scope}: {file.path}{_remark(file)}"
+def _describe_files(client: Client, files: Sequence[ClientFile]) -> Iterator[str]:
+    for file in files:
+        count = "" if file.error is not None else f" ({format_count(len(file.servers), 'server')})"
+        yield f"{file.place.scope}: {file.path}{count if file.exists else ' (does not exist)'}"
         if file.problem is not None:
             yield f"  PROBLEM: {file.problem}"
         for server in file.servers:
             if is_bridge(client, server.value):
-                yield f"  bridge '{server.name}' serves {served(client, server.value) or 'nothing that is named'}"
+                yield f"  bridge '{server.name}' serves {served(client, server.value) or 'no explicit file'}"
 
 
-def _remark(file: File) -> str:
-    if not file.there:
-        return " (not there)"
-    return "" if file.problem is not None else f" ({counted(len(file.servers), 'server')})"
-
-
-def _row(client: Client, present: bool, of_client: Sequence[File]) -> dict[str, object]:
+def _describe_client(client: Client, is_installed: bool, files: Sequence[ClientFile]) -> dict[str, object]:
     return {
         "client": client.name,
         "title": client.title,
-        "found": present,
+        "found": is_installed,
         "files": [
             {
                 "scope": file.place.scope,
                 "path": str(file.path),
-                "exists": file.there,
+                "exists": file.exists,
                 "servers": [server.name for server in file.servers],
                 "bridges": [
                     {"name": server.name, "serves": served(client, server.value)}
@@ -119,6 +119,6 @@ def _row(client: Client, present: bool, of_client: Sequence[File]) -> dict[str, 
                 ],
                 "problem": file.problem,
             }
-            for file in of_client
+            for file in files
         ],
     }

@@ -1,4 +1,4 @@
-"""Exit codes, and errors as a person reads them."""
+"""Exit codes, errors as messages for the user, and the end of the process."""
 
 from __future__ import annotations
 
@@ -8,85 +8,59 @@ import sys
 import time
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
+from mcp_bridge.cli.output import report
 from mcp_bridge.contracts.errors import BridgeError, ConfigError, ToolNotFound
-
-if TYPE_CHECKING:
-    from mcp_bridge.registry.registry import ToolRegistry
 
 
 class Exit(IntEnum):
-    """What the command's exit code means."""
+    """The exit codes of the command."""
 
     OK = 0
     FAILED = 1
-    """A called tool failed, `validate` or `doctor` found something, or no source could be loaded."""
+    """A tool call failed, a check found a problem, or no source could be loaded."""
     USAGE = 2
-    """Wrong options, or settings that cannot be used."""
+    """Invalid options or settings."""
     NOT_FOUND = 3
-    """There is no tool of that name."""
+    """No tool has that name."""
 
 
 ENDING = 0.25
-"""Seconds for the end of threads that nothing holds any more."""
+"""Seconds to wait for threads that are about to end."""
 CRASHES = "amplifier_core"
-"""A package whose threads crash an interpreter that is being finalized (amplifier-core 1.0 to 2.0)."""
+"""A package whose threads crash the interpreter during finalization (amplifier-core 1.0 to 2.0)."""
 INTERRUPTED = 130
-"""What shells call an end by Ctrl-C."""
-
-
-def say(text: str) -> None:
-    """Lines for the person, on stderr; a tool's text cannot steer the terminal."""
-    print("\n".join(map(escaped, text.split("\n"))), file=sys.stderr, flush=True)
-
-
-def escaped(line: str) -> str:
-    """The line with its control characters spelled out, line breaks included."""
-    return "".join(
-        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line
-    )
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 tool`, `2 tools`."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def published(registry: ToolRegistry) -> str:
-    """How much of each kind there is, as a person says it; tools also when there are none."""
-    others = ((len(registry.resources) + len(registry.templates), "resource"), (len(registry.prompts), "prompt"))
-    return ", ".join([counted(len(registry), "tool"), *(counted(count, kind) for count, kind in others if count)])
+"""The exit code that shells use for Ctrl-C."""
 
 
 @contextlib.contextmanager
 def errors_for_people() -> Iterator[None]:
-    """Turn the package's own errors into a line on stderr and an exit code; others are bugs and stay loud."""
+    """Report the package's own errors on stderr and exit with their code; other exceptions are bugs and propagate."""
     try:
         yield
     except BridgeError as error:
-        say(f"mcp-bridge: {error}")
+        report(f"mcp-bridge: {error}")
         raise SystemExit(code_of(error)) from None
 
 
 def code_of(error: BridgeError) -> Exit:
-    """The exit code of an error."""
+    """Return the exit code of an error."""
     if isinstance(error, ConfigError):
         return Exit.USAGE
     return Exit.NOT_FOUND if isinstance(error, ToolNotFound) else Exit.FAILED
 
 
 def leave(code: int) -> None:
-    """Exit now: a tool's thread that never ends would otherwise keep the process."""
+    """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
     _close_the_log()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:
             stream.flush()
-        except (OSError, ValueError):  # the reader has gone: the interpreter would try again, and exit with 120
+        except (OSError, ValueError):  # the pipe is closed: the interpreter would flush again and exit with 120
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        except Exception:  # a tool has put something else there
+        except Exception:  # a tool has replaced the stream
             setattr(sys, name, None)
     if CRASHES in sys.modules:
         _run_at_exit()
@@ -97,7 +71,7 @@ def leave(code: int) -> None:
 
 
 def threads_left() -> bool:
-    """Whether threads that the interpreter would wait for are still at work, those not that are just ending."""
+    """Whether threads are running that the interpreter would wait for; threads about to end do not count."""
     import threading
 
     until = time.monotonic() + ENDING

@@ -1,8 +1,10 @@
-"""What the command is pointed at: a Python file, a folder, or a settings file; found where nothing is named."""
+"""What a command works on: a Python file, a folder or a settings file, or the default one in the current folder."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +17,14 @@ if TYPE_CHECKING:
     from mcp_bridge.app.bridge import Bridge
     from mcp_bridge.settings import Settings
 
-SETTINGS = (".yaml", ".yml", ".json", ".toml")
-DEFAULTS = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS), "tools.py")
+SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
+_HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A bridge that is not running yet, its settings where it has a file of them, and the loop that it is served on."""
+class BridgeTarget:
+    """A bridge that is not running yet, with its settings and event loop where it comes from a settings file."""
 
     path: Path
     bridge: Bridge
@@ -29,44 +32,72 @@ class Target:
     loop_factory: LoopFactory | None = None
 
 
-def find(path: Path | None) -> Path:
-    """The given path, or the default one of this folder. Raises ConfigError when there is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedFile:
+    """A file to serve: its absolute path, its default server name, the variables it needs, and notes for the user."""
+
+    path: Path
+    name: str
+    secrets: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def find_file(path: Path | None) -> Path:
+    """Return the given path, or the default file of the current folder. Raises ConfigError if there is none."""
     if path is not None:
         return path
-    for name in DEFAULTS:
+    for name in DEFAULT_FILES:
         if Path(name).is_file():
             return Path(name)
-    raise ConfigError("no file is given and none is here", hint=f"Name one, or make one of: {', '.join(DEFAULTS)}")
+    hint = f"Pass a file, or create one of: {', '.join(DEFAULT_FILES)}"
+    raise ConfigError("no file was given, and the current folder has no default file", hint=hint)
 
 
-def load(path: Path | None, *, watch: bool = False, token_env: str | None = None, root: int | None = None) -> Target:
-    """The bridge that a path stands for. Raises ConfigError for settings that cannot be used.
+def is_settings(path: Path) -> bool:
+    """Whether a path names a settings file."""
+    return path.suffix.lower() in SETTINGS_SUFFIXES
 
-    `root` is the process below which all is that tools start, where that is not this one.
+
+def check_servable(path: Path) -> None:
+    """Check that a path which is no settings file can be served. Raises ConfigError."""
+    if not os.path.exists(path):  # Path.exists raises for a name that is too long
+        raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
+    if path.suffix != ".py" and not path.is_dir():
+        raise ConfigError("this file cannot be served", path=str(path), hint=_HINT)
+
+
+def load_target(
+    path: Path | None, *, watch: bool = False, token_env: str | None = None, root: int | None = None
+) -> BridgeTarget:
+    """Make the bridge of a file. Raises ConfigError for settings that cannot be used.
+
+    `root` is the process whose descendants include everything that tools start, if that is not this process.
     """
     from mcp_bridge.app.factory import from_file, from_settings
 
-    path = find(path)
-    if path.suffix.lower() in SETTINGS:
-        from mcp_bridge.settings import load as load_settings
-
-        settings = load_settings(path, os.environ)
-        logs.hide(settings.secrets)
-        token_env = token_env or settings.http.token_env
-        bridge = from_settings(settings, watch=watch, private=token_env is not None, root=root)
+    path = find_file(path)
+    if not is_settings(path):
+        check_servable(path)
+        bridge = from_file(path, watch=watch, private=token_env is not None, root=root)
         _hide_token(bridge, token_env)
-        return Target(path=path, bridge=bridge, settings=settings, loop_factory=_loop_factory(settings))
-    if not os.path.exists(path):  # Path's own raises for a name that is too long
-        raise ConfigError("no such file or folder", path=str(path), hint="Check the path")
-    if path.suffix != ".py" and not path.is_dir():
-        hint = "Serve a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)"
-        raise ConfigError("nothing here can be served", path=str(path), hint=hint)
-    bridge = from_file(path, watch=watch, private=token_env is not None, root=root)
+        return BridgeTarget(path=path, bridge=bridge)
+    from mcp_bridge.settings import load
+
+    settings = load(path, os.environ)
+    logs.hide_secrets(settings.secrets)
+    token_env = token_env or settings.http.token_env
+    bridge = from_settings(settings, watch=watch, private=token_env is not None, root=root)
     _hide_token(bridge, token_env)
-    return Target(path=path, bridge=bridge)
+    return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=_choose_loop_factory(settings))
 
 
-def _loop_factory(settings: Settings) -> LoopFactory:
+async def run_until_started(bridge: Bridge) -> None:
+    """Run the sources until each has published its entries. Raises ConfigError and SourceError as serving would."""
+    async with bridge.running(serving=False):
+        await bridge.started()
+
+
+def _choose_loop_factory(settings: Settings) -> LoopFactory:
     try:
         return lasting(settings.event_loop)
     except ConfigError as error:
@@ -74,8 +105,39 @@ def _loop_factory(settings: Settings) -> LoopFactory:
 
 
 def _hide_token(bridge: Bridge, name: str | None) -> None:
-    """Over stdio it is asked for by nobody, but is no less a secret."""
+    # The token is a secret over stdio too, where no client sends it.
     token = os.environ.get(name, "") if name is not None else ""
     if token:
-        logs.hide([token])
+        logs.hide_secrets([token])
         bridge.hide([token])
+
+
+def check_file(path: Path) -> ServedFile:
+    """Check a file as far as that is possible without starting its sources. Raises ConfigError."""
+    absolute = Path(os.path.abspath(path))
+    if is_settings(path):
+        return _check_settings(absolute)
+    check_servable(path)
+    if path.is_dir() and all(file.name.startswith("_") for file in path.glob("*.py")):
+        raise ConfigError("this folder has no Python file to serve", path=str(path), hint=_HINT)
+    return ServedFile(path=absolute, name=_to_server_name(absolute.stem if path.suffix == ".py" else absolute.name))
+
+
+def _check_settings(path: Path) -> ServedFile:
+    from mcp_bridge.settings import parse, read
+    from mcp_bridge.settings.environment import variables
+
+    document = read(path)
+    secrets = [variable.name for variable in variables(document) if variable.default is None]
+    unset = [name for name in secrets if name not in os.environ]
+    if not unset:
+        parse(document, os.environ)
+    name = document.data.get("name")
+    if not isinstance(name, str) or not name or "${" in name:
+        name = path.parent.name if path.name in DEFAULT_FILES else path.stem
+    notes = [f"the settings were not fully checked, because these variables are not set: {', '.join(unset)}"]
+    return ServedFile(path=path, name=_to_server_name(name), secrets=secrets, notes=notes if unset else [])
+
+
+def _to_server_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:64].strip("-") or "mcp-bridge"

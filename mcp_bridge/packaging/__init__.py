@@ -1,1 +1,1 @@
-"""A bridge in the forms in which it is handed on: a bundle, a registry entry, a client file, an image."""
+"""Exports of a server: a bundle, an entry of the MCP registry, a container image."""

@@ -1,4 +1,4 @@
-"""An MCP bundle: a zip with a manifest, a pyproject.toml for uv, the settings, and the files that they need."""
+"""MCP bundles: a zip with a manifest, a pyproject.toml for uv, the settings and the files they need."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.packaging.manifest import START, Description, Offered, manifest
+from mcp_bridge.packaging.manifest import START, Description, PublishedEntries, build_manifest
 from mcp_bridge.packaging.project import Project
-from mcp_bridge.packaging.release import OLDEST_PYTHON, Wheel, called, requirement
+from mcp_bridge.packaging.release import OLDEST_PYTHON, Wheel, format_distribution, format_requirement
 
 FOLDER = "project"
-"""Where the project's own files are, so that none of them is in the way of the bundle's."""
+"""The folder of the project's files, separate from those of the bundle itself."""
 WHEELS = "wheels"
-SHORTEST = 8
-"""Values of secrets that are shorter are not searched for: they stand in ordinary text too."""
-_FIRST_DAY = (1980, 1, 1, 0, 0, 0)
-"""The only date in a bundle, so that the same project makes the same bytes."""
-_START = '''"""Serve the tools of this bundle over stdio."""
+SHORTEST_SECRET = 8
+"""Characters. Shorter values are not searched for, because they occur in ordinary text."""
+_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
+"""Of every file in a bundle, so that the same project gives the same bytes."""
+_START_SCRIPT = '''"""Serve the tools of this bundle over stdio."""
 
 import os
 import sys
 from pathlib import Path
 
 for name, value in list(os.environ.items()):
-    if value.startswith("${{user_config."):  # a host has handed on the reference to an option that was left empty
+    if value.startswith("${{user_config."):  # the host has not resolved the reference to an empty option
         del os.environ[name]
 
 sys.argv[1:] = ["serve", str(Path(__file__).resolve().parent / "{folder}" / {entry})]
@@ -43,47 +43,48 @@ main()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """The bytes of a bundle, and what is in it: names with sizes in bytes."""
+    """The bytes of a bundle, and its files: their names and sizes in bytes."""
 
     content: bytes
     files: Mapping[str, int]
 
 
-def bundle(
+def build_bundle(
     project: Project,
-    offered: Offered,
+    entries: PublishedEntries,
     description: Description,
     *,
     wheel: Wheel | None = None,
     secrets: Iterable[str] = (),
 ) -> Bundle:
-    """The bundle of a project, which has the bridge from an index or from the wheel that is put into it.
+    """Build the bundle of a project, which installs mcp-bridge from a package index or from a wheel in the bundle.
 
-    Raises ConfigError when one of the `secrets` stands in a file that would be packed, or a file cannot be read.
+    Raises ConfigError if a file contains one of the `secrets`, or cannot be read.
     """
-    made: dict[str, bytes] = {
-        "manifest.json": _json(manifest(project, offered, description)),
-        "pyproject.toml": _pyproject(project, wheel).encode(),
-        START: _START.format(folder=FOLDER, entry=ascii(project.entry)).encode(),
+    files: dict[str, bytes] = {
+        "manifest.json": _to_json(build_manifest(project, entries, description)),
+        "pyproject.toml": _build_pyproject(project, wheel).encode(),
+        START: _START_SCRIPT.format(folder=FOLDER, entry=ascii(project.entry)).encode(),
     }
-    made |= {f"{FOLDER}/{name}": _read(path) for name, path in project.files.items()}
-    _check(made, secrets)
+    files |= {f"{FOLDER}/{name}": _read_file(path) for name, path in project.files.items()}
+    _check_secrets(files, secrets)
     if wheel is not None:
-        made[f"{WHEELS}/{wheel.name}"] = wheel.content
-    return Bundle(content=_zipped(made), files={name: len(content) for name, content in sorted(made.items())})
+        files[f"{WHEELS}/{wheel.name}"] = wheel.content
+    return Bundle(content=_zip_files(files), files={name: len(content) for name, content in sorted(files.items())})
 
 
-def _json(value: Any) -> bytes:
+def _to_json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", errors="replace")
 
 
-def _pyproject(project: Project, wheel: Wheel | None) -> str:
-    """What uv installs. The wheel, where there is one, stands for every version of its distribution."""
+def _build_pyproject(project: Project, wheel: Wheel | None) -> str:
+    """Build the file from which uv installs; a wheel replaces the distribution of the package index."""
     import tomlkit
 
-    bridge = requirement(project.extras) if wheel is None else f"{called(project.extras)}=={wheel.version}"
+    bridge = format_requirement(project.extras)
     uv: dict[str, Any] = {"package": False}
     if wheel is not None:
+        bridge = f"{format_distribution(project.extras)}=={wheel.version}"
         uv["sources"] = {DISTRIBUTION: {"path": f"{WHEELS}/{wheel.name}"}}
     document = {
         "project": {
@@ -97,30 +98,30 @@ def _pyproject(project: Project, wheel: Wheel | None) -> str:
     return tomlkit.dumps(document)
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", path=str(path), hint="Check its mode") from None
+        raise ConfigError(f"cannot read: {error.strerror}", path=str(path), hint="Check its permissions") from None
 
 
-def _check(made: Mapping[str, bytes], secrets: Iterable[str]) -> None:
-    long = [value for value in secrets if len(value) >= SHORTEST]
-    as_json = (json.dumps(value, ensure_ascii=False)[1:-1] for value in long)
-    values = [value.encode(errors="surrogateescape") for value in (*long, *as_json)]
-    for name, content in made.items():
+def _check_secrets(files: Mapping[str, bytes], secrets: Iterable[str]) -> None:
+    long_secrets = [value for value in secrets if len(value) >= SHORTEST_SECRET]
+    as_json = (json.dumps(value, ensure_ascii=False)[1:-1] for value in long_secrets)
+    values = [value.encode(errors="surrogateescape") for value in (*long_secrets, *as_json)]
+    for name, content in files.items():
         if any(value in content for value in values):
-            hint = "Take it out, and refer to the variable: ${NAME}"
-            raise ConfigError("the value of a variable of the settings stands in this file", path=name, hint=hint)
+            hint = "Remove it, and refer to the variable: ${NAME}"
+            raise ConfigError("this file contains the value of a secret variable", path=name, hint=hint)
 
 
-def _zipped(made: Mapping[str, bytes]) -> bytes:
-    written = io.BytesIO()
-    with ZipFile(written, "w", ZIP_DEFLATED) as archive:
-        for name, content in sorted(made.items()):
-            entry = ZipInfo(name, _FIRST_DAY)
+def _zip_files(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
+        for name, content in sorted(files.items()):
+            entry = ZipInfo(name, _TIMESTAMP)
             entry.compress_type = ZIP_DEFLATED
-            entry.create_system = 3  # as on Unix, whatever made it
+            entry.create_system = 3  # Unix, on every system
             entry.external_attr = 0o100644 << 16
             archive.writestr(entry, content)
-    return written.getvalue()
+    return buffer.getvalue()

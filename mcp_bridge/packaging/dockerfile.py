@@ -1,4 +1,4 @@
-"""A Dockerfile for a project: the files it needs, by name, and nothing else of its folder."""
+"""Dockerfiles, which copy the files of a project by name and nothing else of its folder."""
 
 from __future__ import annotations
 
@@ -10,101 +10,103 @@ from pathlib import Path, PurePosixPath
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.project import Project
-from mcp_bridge.packaging.release import Wheel, called, requirement
+from mcp_bridge.packaging.release import Wheel, format_distribution, format_requirement
 
 BASE = "python:3.13-slim-bookworm"
 HOME = "/app"
 PORT = 8808
-TOKEN = "MCP_BRIDGE_TOKEN"  # noqa: S105, a variable's name
-_IMAGE = re.compile(r"[^a-z0-9]+")
-_ALIVE = f"import urllib.request; urllib.request.urlopen('http://127.0.0.1:{PORT}/health', timeout=5)"
+DEFAULT_TOKEN_VARIABLE = "MCP_BRIDGE_TOKEN"  # noqa: S105 - the name of a variable
+_NOT_IN_IMAGE_NAME = re.compile(r"[^a-z0-9]+")
+_HEALTH_CHECK = f"import urllib.request; urllib.request.urlopen('http://127.0.0.1:{PORT}/health', timeout=5)"
 
 
-def dockerfile(project: Project, *, wheel: Wheel | None = None, context: str = "", http: bool = False) -> str:
-    """The text of a Dockerfile, to be built in the folder of the settings.
+def build_dockerfile(project: Project, *, wheel: Wheel | None = None, wheel_path: str = "", http: bool = False) -> str:
+    """Return the text of a Dockerfile, to be built in the folder of the settings.
 
-    The bridge comes from an index, or from a wheel whose path in that folder is `context`. With `http` it serves on
-    port 8808 and asks for the bearer token in a variable, otherwise over stdio.
+    mcp-bridge is installed from a package index, or from a wheel with the path `wheel_path` in that folder. With `http`
+    the image serves on port 8808 and requires the bearer token in a variable, otherwise it serves over stdio.
     """
     lines = [
-        *_usage(project, http=http),
+        *_write_usage(project, http=http),
         f"FROM {BASE}",
         "",
         "RUN useradd --create-home --uid 10001 bridge",
         f"WORKDIR {HOME}",
         "",
-        *_installed(project, wheel, context),
+        *_install(project, wheel, wheel_path),
         "",
-        *_copied(project.files),
+        *_copy(project.files),
         "",
         "USER bridge",
-        *_served(project, http=http),
+        *_serve(project, http=http),
     ]
     return "\n".join(lines) + "\n"
 
 
-def in_context(wheel: Path, root: Path) -> str:
-    """A wheel's path inside the folder that an image is built in. Raises ConfigError for one outside it."""
+def find_in_context(wheel: Path, root: Path) -> str:
+    """Return a wheel's path relative to the build context. Raises ConfigError for a wheel outside it."""
     real = wheel.resolve()
     if not real.is_relative_to(root.resolve()):
-        hint = f"An image has only what is below {root}: copy the wheel there, and name that one"
-        raise ConfigError("outside the folder of the settings", path=str(wheel), where="--wheel", hint=hint)
+        problem = "the wheel is outside the folder of the settings"
+        hint = f"Copy it into {root}, where the image is built, and use that path"
+        raise ConfigError(problem, path=str(wheel), where="--wheel", hint=hint)
     return real.relative_to(root.resolve()).as_posix()
 
 
-def _usage(project: Project, *, http: bool) -> Sequence[str]:
-    image = _IMAGE.sub("-", project.name).strip("-") or "tools"
+def _write_usage(project: Project, *, http: bool) -> Sequence[str]:
+    image = _NOT_IN_IMAGE_NAME.sub("-", project.name).strip("-") or "tools"
     names = [variable.name for variable in project.variables if variable.default is None]
-    names += [_token(project)] if http else []
-    given = "".join(f" -e {name}" for name in dict.fromkeys(names))
+    names += [_find_token_variable(project)] if http else []
+    options = "".join(f" -e {name}" for name in dict.fromkeys(names))
     ports = f" -p 127.0.0.1:{PORT}:{PORT}" if http else " -i"
     return (
         f"# docker build -t {image} .",
-        f"# docker run --rm{ports}{given} {image}",
-        "# Secrets are given when it runs, never when it is built. Nothing is copied that is not named below.",
+        f"# docker run --rm{ports}{options} {image}",
+        "# Pass secrets when the container runs, never when the image is built. Only the files named below are copied.",
     )
 
 
-def _installed(project: Project, wheel: Wheel | None, context: str) -> Iterable[str]:
+def _install(project: Project, wheel: Wheel | None, wheel_path: str) -> Iterable[str]:
     pip = ["python", "-m", "pip", "install", "--no-cache-dir", "--disable-pip-version-check"]
     if wheel is None:
-        yield f"RUN {json.dumps([*pip, requirement(project.extras), *project.requirements])}"
+        yield f"RUN {json.dumps([*pip, format_requirement(project.extras), *project.requirements])}"
         return
-    there = f"/tmp/{wheel.name}"  # noqa: S108, in the image
-    yield f"COPY {json.dumps([_source(context), there])}"
-    extras = called(project.extras).removeprefix(DISTRIBUTION)
-    yield f"RUN {json.dumps([*pip, f'{there}{extras}', *project.requirements])}"
+    target = f"/tmp/{wheel.name}"  # noqa: S108 - in the image
+    yield f"COPY {json.dumps([_escape_source(wheel_path), target])}"
+    extras = format_distribution(project.extras).removeprefix(DISTRIBUTION)
+    yield f"RUN {json.dumps([*pip, f'{target}{extras}', *project.requirements])}"
 
 
-def _copied(files: Iterable[str]) -> Iterable[str]:
-    """One line for each folder."""
+def _copy(files: Iterable[str]) -> Iterable[str]:
+    """Yield one line for each folder."""
     folders: dict[str, list[str]] = {}
     for name in files:
-        folders.setdefault(str(PurePosixPath(name).parent), []).append(_source(name))
+        folders.setdefault(str(PurePosixPath(name).parent), []).append(_escape_source(name))
     for folder, names in folders.items():
-        yield f"COPY {json.dumps([*names, './' if folder == '.' else f'./{_word(folder)}/'])}"
+        yield f"COPY {json.dumps([*names, './' if folder == '.' else f'./{_escape_word(folder)}/'])}"
 
 
-def _source(name: str) -> str:
-    """A file's name as COPY takes it, which reads patterns in it."""
-    return _word(re.sub(r"[*?\[]", r"[\g<0>]", name))
+def _escape_source(name: str) -> str:
+    """Escape a file name for COPY, which expands patterns."""
+    return _escape_word(re.sub(r"[*?\[]", r"[\g<0>]", name))
 
 
-def _word(text: str) -> str:
-    """A text as COPY takes it, which reads quotes and variables in it, also within JSON."""
+def _escape_word(text: str) -> str:
+    """Escape a text for COPY, which interprets quotes and variables even within JSON."""
     return re.sub(r"""[\\'"$]""", r"\\\g<0>", text)
 
 
-def _token(project: Project) -> str:
-    return project.token_env or TOKEN
+def _find_token_variable(project: Project) -> str:
+    return project.token_env or DEFAULT_TOKEN_VARIABLE
 
 
-def _served(project: Project, *, http: bool) -> Iterable[str]:
+def _serve(project: Project, *, http: bool) -> Iterable[str]:
     command = ["mcp-bridge", "serve", f"{HOME}/{project.entry}"]
     if not http:
         yield f"ENTRYPOINT {json.dumps(command)}"
         return
     yield f"EXPOSE {PORT}"
-    yield f"HEALTHCHECK CMD {json.dumps(['python', '-c', _ALIVE])}"
-    # Addresses beyond the machine itself are served only to who has the token.
-    yield f"ENTRYPOINT {json.dumps([*command, '--http', f'0.0.0.0:{PORT}', '--token-env', _token(project)])}"
+    yield f"HEALTHCHECK CMD {json.dumps(['python', '-c', _HEALTH_CHECK])}"
+    # On addresses other than localhost the server requires a token.
+    command += ["--http", f"0.0.0.0:{PORT}", "--token-env", _find_token_variable(project)]
+    yield f"ENTRYPOINT {json.dumps(command)}"

@@ -1,4 +1,4 @@
-"""What a Python file imports: files of its own project, which have to travel with it, and packages."""
+"""The imports of Python files: other files of the project, and packages."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from pathlib import Path
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
 
-_OURS = __name__.partition(".")[0]
+_OWN_PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imports:
-    """What stands behind the imports of some files: files to be taken along, and the top names of packages."""
+    """What some files import: the files of the project, and the top-level names of packages."""
 
     files: Sequence[Path]
     packages: Sequence[str]
 
 
-def followed(start: Iterable[Path], root: Path) -> Imports:
-    """The given files, whatever they import from `root` and below, and the packages that come from elsewhere.
+def follow_imports(start: Iterable[Path], root: Path) -> Imports:
+    """Collect the given files, what they import from below `root`, and the packages that they import from elsewhere.
 
-    A package of the project is taken whole. Raises ConfigError for a file that is not Python.
+    Of a package of the project, all files are collected. Raises ConfigError for a file that is not Python.
     """
     files: dict[Path, None] = {}
     packages: dict[str, None] = {}
-    waiting = list(start)
-    while waiting:
-        path = waiting.pop(0)
+    pending = list(start)
+    while pending:
+        path = pending.pop(0)
         if path in files:
             continue
         files[path] = None
-        for name in _imported(path) if path.suffix == ".py" else ():
-            found = local(name, (path.parent, root))
-            waiting += found
-            if not found and not _is_known(name):
+        for name in _list_imports(path) if path.suffix == ".py" else ():
+            local_files = find_local_files(name, (path.parent, root))
+            pending += local_files
+            if not local_files and not _is_installed_with_us(name):
                 packages[name] = None
     return Imports(files=tuple(files), packages=tuple(packages))
 
 
-def local(name: str, folders: Iterable[Path]) -> Sequence[Path]:
-    """The files of a module (its top name) that is in one of the folders; none where it is in none."""
+def find_local_files(name: str, folders: Iterable[Path]) -> Sequence[Path]:
+    """Find the files of a top-level module in the first folder that has it."""
     for folder in folders:
         if (folder / f"{name}.py").is_file():
             return (folder / f"{name}.py",)
@@ -55,20 +55,25 @@ def local(name: str, folders: Iterable[Path]) -> Sequence[Path]:
     return ()
 
 
-def distributions_of(name: str) -> Sequence[str]:
-    """The distributions that an installed package comes from, by the package's top name: several may share it."""
-    return _distributions().get(name, ())
+def find_distributions(name: str) -> Sequence[str]:
+    """Find the installed distributions that provide a top-level name."""
+    return _map_distributions().get(name, ())
 
 
-def _imported(path: Path) -> Sequence[str]:
-    """The top names of what a file imports absolutely, each once."""
-    try:
+def _list_imports(path: Path) -> Sequence[str]:
+    """List the top-level names that a file imports absolutely."""
+    try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the latter for too many levels
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         line = getattr(error, "lineno", None)
-        raise ConfigError("not Python", path=str(path), line=line, hint="Mend it first") from None
+        raise ConfigError("this is not valid Python", path=str(path), line=line, hint="Fix it first") from None
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", path=str(path)) from None
+        raise ConfigError(f"cannot read: {error.strerror}", path=str(path)) from None
     names: dict[str, None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -78,32 +83,31 @@ def _imported(path: Path) -> Sequence[str]:
     return tuple(names)
 
 
-def _is_known(name: str) -> bool:
-    """Whether it is there wherever the bridge is."""
+def _is_installed_with_us(name: str) -> bool:
+    """Whether a module is available wherever mcp-bridge is installed."""
     from packaging.utils import canonicalize_name
 
     return (
         name in sys.stdlib_module_names
-        or name == _OURS
-        or not _own_needs().isdisjoint(map(canonicalize_name, distributions_of(name)))
+        or name == _OWN_PACKAGE
+        or not _list_own_dependencies().isdisjoint(map(canonicalize_name, find_distributions(name)))
     )
 
 
 @cache
-def _distributions() -> dict[str, list[str]]:
-    return {name: list(dict.fromkeys(found)) for name, found in packages_distributions().items()}
+def _map_distributions() -> dict[str, list[str]]:
+    return {name: list(dict.fromkeys(names)) for name, names in packages_distributions().items()}
 
 
 @cache
-def _own_needs() -> frozenset[str]:
-    """The distributions that are installed along with the bridge."""
+def _list_own_dependencies() -> frozenset[str]:
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     try:
-        needs = [Requirement(text) for text in requires(DISTRIBUTION) or ()]
+        dependencies = [Requirement(text) for text in requires(DISTRIBUTION) or ()]
     except PackageNotFoundError:
-        needs = []
+        dependencies = []
     return frozenset(
-        canonicalize_name(each.name) for each in needs if each.marker is None or "extra" not in str(each.marker)
+        canonicalize_name(each.name) for each in dependencies if each.marker is None or "extra" not in str(each.marker)
     )

@@ -13,9 +13,9 @@ from mcp_bridge.packaging.release import OLDEST_PYTHON
 from mcp_bridge.settings.environment import Variable
 
 VERSION = "0.4"
-"""The first with `server.type: uv`."""
+"""The first version with `server.type: uv`."""
 START = "start.py"
-"""What the bundle starts, with or without `mcp_config`: hosts may do either."""
+"""The script that the bundle starts; hosts may use `entry_point` or `mcp_config`."""
 PLATFORMS = ("darwin", "linux", "win32")
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _SEMANTIC = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -23,65 +23,65 @@ _SEMANTIC = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-[0-9A-Za-z.-]+)?(?:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What is told about a package: the settings say what is not given."""
+    """Details of a package that the user has given; the others come from the settings."""
 
     version: str | None = None
     text: str | None = None
     author: str | None = None
-    licence: str | None = None
+    license: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
-    """What the bridge has when it is running: the tools' names as clients see them, and their descriptions."""
+class PublishedEntries:
+    """What the server publishes: the tools' names, as clients see them, with their descriptions."""
 
     tools: Sequence[tuple[str, str]] = ()
-    prompts: bool = False
+    has_prompts: bool = False
 
 
-def manifest(project: Project, offered: Offered, description: Description) -> dict[str, Any]:
-    """The manifest of a project's bundle. Raises ConfigError for a version that is not semantic."""
-    made: dict[str, Any] = {
+def build_manifest(project: Project, entries: PublishedEntries, description: Description) -> dict[str, Any]:
+    """Build the manifest of a bundle. Raises ConfigError for a version that is not semantic."""
+    manifest: dict[str, Any] = {
         "manifest_version": VERSION,
         "name": project.name,
         "display_name": project.title or project.name,
-        "version": semantic_version(project, description),
-        "description": described(project, description),
+        "version": choose_version(project, description),
+        "description": choose_description(project, description),
         "author": {"name": description.author or "unknown"},
-        "server": {"type": "uv", "entry_point": START, "mcp_config": _command(project.variables)},
-        "tools": [{"name": name, "description": text} for name, text in offered.tools],
+        "server": {"type": "uv", "entry_point": START, "mcp_config": _build_command(project.variables)},
+        "tools": [{"name": name, "description": text} for name, text in entries.tools],
         "tools_generated": False,
         "compatibility": {"platforms": list(PLATFORMS), "runtimes": {"python": f">={OLDEST_PYTHON}"}},
     }
-    if offered.prompts:
-        made["prompts_generated"] = True  # a listed prompt would need its text, which is made when it is asked for
+    if entries.has_prompts:
+        manifest["prompts_generated"] = True  # listing a prompt would require its text, which is made on request
     if project.instructions:
-        made["long_description"] = project.instructions
-    if description.licence:
-        made["license"] = description.licence
+        manifest["long_description"] = project.instructions
+    if description.license:
+        manifest["license"] = description.license
     if project.variables:
-        made["user_config"] = {variable.name: _option(variable) for variable in project.variables}
-    return made
+        manifest["user_config"] = {variable.name: _build_option(variable) for variable in project.variables}
+    return manifest
 
 
-def semantic_version(project: Project, description: Description) -> str:
-    """The given version, or the settings', or 1.0.0. Raises ConfigError for one that is not semantic."""
+def choose_version(project: Project, description: Description) -> str:
+    """Choose the given version, that of the settings, or 1.0.0. Raises ConfigError if it is not semantic."""
     version = description.version or project.version or "1.0.0"
     if not _SEMANTIC.fullmatch(version):
-        hint = "Write it as 1.2.3, with --package-version or as 'version' in the settings"
-        raise ConfigError(f"'{version}' is no semantic version", where="--package-version", hint=hint)
+        hint = "Use --package-version 1.2.3, or 'version' in the settings"
+        raise ConfigError(f"'{version}' is not a semantic version", where="--package-version", hint=hint)
     return version
 
 
-def described(project: Project, description: Description) -> str:
-    """One line: what was given, or how the instructions begin, or what it is."""
+def choose_description(project: Project, description: Description) -> str:
+    """Choose one line: the given text, the first line of the instructions, or a default."""
     given = (description.text or "").strip() or (project.instructions or "").strip()
     text = given or f"Tools of {project.title or project.name}"
     return " ".join(text.splitlines()[0].split())
 
 
-def _command(variables: Sequence[Variable]) -> Mapping[str, Any]:
-    # --directory: uv looks for the project from where it stands, and a host stands anywhere.
+def _build_command(variables: Sequence[Variable]) -> Mapping[str, Any]:
+    # Without --directory uv would look for the project in the working directory, which can be any folder.
     return {
         "command": "uv",
         "args": ["run", "--directory", "${__dirname}", START],
@@ -89,11 +89,11 @@ def _command(variables: Sequence[Variable]) -> Mapping[str, Any]:
     }
 
 
-def _option(variable: Variable) -> dict[str, Any]:
-    """What a person is asked for. A default that is there keeps hosts from handing on the reference itself."""
+def _build_option(variable: Variable) -> dict[str, Any]:
+    """Build an option that the user fills in; without a default, hosts would pass the unresolved reference."""
     title = variable.name.replace("_", " ").strip().capitalize() or variable.name
     option: dict[str, Any] = {"type": "string", "title": title, "sensitive": variable.secret}
     if variable.default is None:
         return {**option, "description": f"{variable.name} in the settings of the tools", "required": True}
-    told = f"{variable.name} in the settings of the tools; may stay empty"
-    return {**option, "description": told, "required": False, "default": "" if variable.secret else variable.default}
+    text = f"{variable.name} in the settings of the tools; may be empty"
+    return {**option, "description": text, "required": False, "default": "" if variable.secret else variable.default}

@@ -1,30 +1,40 @@
-"""A bridge as a project that can be handed on: its settings, the files that these need, its variables and packages."""
+"""A project to export: the settings, the files that they need, and the required variables and packages."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.document import SUFFIXES
-from mcp_bridge.packaging.excluding import never_packed
-from mcp_bridge.packaging.imports import distributions_of, followed, local
-from mcp_bridge.packaging.needs import Needs, needs
-from mcp_bridge.packaging.requirements import Required, canonical, gathered
+from mcp_bridge.packaging.imports import find_distributions, find_local_files, follow_imports
+from mcp_bridge.packaging.references import ProjectReferences, find_references
+from mcp_bridge.packaging.requirements import parse_name, read_requirements
 from mcp_bridge.settings import Document, read
 from mcp_bridge.settings.environment import Variable, variables
 
-REQUIREMENTS = "requirements.txt"
-_ENVIRONMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+REQUIREMENTS_FILE = "requirements.txt"
+NEVER_PACKED = (
+    *(".env", ".env.*", ".envrc", "*.env"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.jks", "*.ppk", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
+    *(".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", "credentials.json"),
+    *(".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"),
+    *(".git", ".hg", ".svn", ".gitignore", ".ds_store", "thumbs.db"),
+    *("__pycache__", "*.pyc", "*.pyo", ".venv", "venv", "node_modules", ".*_cache", "*.egg-info", ".tox"),
+    *(".hypothesis", "*.log", "*.mcpb", "*.whl", "*.sqlite-wal", "*.sqlite-shm"),
+)
+"""Patterns of secrets, histories and caches; a file is never packed if any part of its path matches one."""
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """What a person adds to what is found: files by pattern, packages, variables that tools read by themselves."""
+    """What the user adds to what is detected: patterns of files, packages, and variables that tools read."""
 
     include: Sequence[str] = ()
     requirements: Sequence[str] = ()
@@ -33,175 +43,173 @@ class Additions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What is handed on. `files` has real paths by those inside the project, which begin at the settings' folder."""
+    """What is exported. `files` maps paths relative to the folder of the settings to real paths.
+
+    `entry` is what is served: the relative path of the settings, a Python file or a folder. `token_env` is the variable
+    that `http.token_env` names, `extras` are those of mcp-bridge itself. `warnings` says what may be missing on another
+    machine.
+    """
 
     name: str
     title: str | None
     version: str | None
     instructions: str | None
     entry: str
-    """What is served: the settings, a Python file or a folder, inside the project."""
     files: Mapping[str, Path]
     variables: Sequence[Variable] = ()
     token_env: str | None = None
-    """The variable that `http.token_env` names."""
     requirements: Sequence[str] = ()
     extras: Sequence[str] = ()
-    """Those of the bridge itself that are required."""
-    warnings: Sequence[str] = field(default=())
-    """What may be missing where it arrives."""
+    warnings: Sequence[str] = ()
 
 
-def project(path: Path, additions: Additions = Additions()) -> Project:
-    """The project that a settings file, a Python file or a folder of them stands for; nothing of it is imported.
+def collect_project(path: Path, additions: Additions) -> Project:
+    """Collect the project of a settings file, a Python file or a folder, without importing anything.
 
-    Raises ConfigError for a file that is missing, lies outside the settings' folder, or is of a kind that is never
-    packed.
+    Raises ConfigError for a file that is missing, outside the folder of the settings, or never packed.
     """
-    path = Path(os.path.abspath(path))  # not resolved: relative paths start where the settings are, or the link to them
-    settings = path.suffix.lower() in SUFFIXES
-    if not path.name or (not settings and path.suffix != ".py" and not os.path.isdir(path)):
-        hint = f"Give a .py file, a folder of them, or settings ({', '.join(SUFFIXES)})"
-        raise ConfigError("nothing here can be served", path=str(path), hint=hint)
-    document = read(path) if settings else Document(path=str(path), data={})
+    path = Path(os.path.abspath(path))  # not resolved: relative paths start at the settings, or at the link to them
+    has_settings = path.suffix.lower() in SUFFIXES
+    if not path.name or (not has_settings and path.suffix != ".py" and not os.path.isdir(path)):
+        hint = f"Use a .py file, a folder of .py files, or a settings file ({', '.join(SUFFIXES)})"
+        raise ConfigError("this file cannot be served", path=str(path), hint=hint)
+    document = read(path) if has_settings else Document(path=str(path), data={})
     root = path.parent.resolve()
-    wanted = needs(document) if settings else Needs(paths=[(("FILE",), path.name)])
-    files = {*_asked(wanted, document, root), *_included(additions.include, root)}
-    found = followed(sorted(files), root)
-    inside = _inside(found.files, root)
+    references = find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
+    start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
+    imports = follow_imports(sorted(start), root)
+    included = [file for file in imports.files if not _is_excluded(file, root)]
+    files = {file.relative_to(root).as_posix(): file.resolve() for file in included}
     if not path.is_dir():
-        inside[path.name] = path
-    _check_names(inside)
-    asked = _variables(document, wanted, additions.variables)
-    own = path / REQUIREMENTS if (path / REQUIREMENTS).is_file() else root / REQUIREMENTS
-    required = gathered(own, additions.requirements)
-    missing = _missing([*found.packages, *_elsewhere(wanted, root)], required.packages)
+        files[path.name] = path
+    _check_encoding(files)
+    needed = _collect_variables(document, references, additions.variables)
+    own = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
+    requirements = read_requirements(own, additions.requirements)
+    packages = [*imports.packages, *_list_third_party(references, root)]
+    event_loop = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
     return Project(
-        name=_name(document.data.get("name"), path),
-        title=_text(document.data.get("title")),
-        version=_text(document.data.get("version")),
-        instructions=_text(document.data.get("instructions")),
+        name=_choose_name(document.data.get("name"), path),
+        title=_to_text(document.data.get("title")),
+        version=_to_text(document.data.get("version")),
+        instructions=_to_text(document.data.get("instructions")),
         entry=path.name,
-        files=dict(sorted(inside.items())),
-        variables=asked,
-        token_env=_token(document.data),
-        requirements=required.packages,
-        extras=_extras(required, document),
-        warnings=(*wanted.unknown, *required.unclear, *missing, *_written(asked)),
+        files=dict(sorted(files.items())),
+        variables=needed,
+        token_env=_find_token_variable(document.data),
+        requirements=requirements.packages,
+        extras=tuple(sorted({*requirements.extras, *event_loop})),
+        warnings=(
+            *references.warnings,
+            *requirements.warnings,
+            *_warn_of_missing(packages, requirements.packages),
+            *_warn_of_defaults(needed),
+        ),
     )
 
 
-def _extras(required: Required, document: Document) -> Sequence[str]:
-    """The extras that the requirements name, and the one that the event loop of the settings needs."""
-    loop = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
-    return tuple(sorted({*required.extras, *loop}))
-
-
-def _text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() and "${" not in value else None
 
 
-def _token(data: Mapping[str, Any]) -> str | None:
+def _find_token_variable(data: Mapping[str, Any]) -> str | None:
     http = data.get("http")
-    return _text(http.get("token_env")) if isinstance(http, dict) else None
+    return _to_text(http.get("token_env")) if isinstance(http, dict) else None
 
 
-def _name(given: Any, path: Path) -> str:
-    """The settings' name, or that of the folder, in small letters, digits, `-`, `_` and `.`."""
-    text = _text(given) or (path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem)
+def _choose_name(given: Any, path: Path) -> str:
+    """Choose the name in the settings, or that of the file or folder: lowercase letters, digits, `-`, `_` and `.`."""
+    text = _to_text(given) or (path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem)
     return re.sub(r"[^a-z0-9_.]+", "-", text.lower()).strip("-_.")[:64] or "tools"
 
 
-def _asked(wanted: Needs, document: Document, root: Path) -> Iterable[Path]:
-    """The files that the settings name, and those of the modules that they name and that are the project's own."""
-    for where, text in wanted.paths:
+def _find_referenced(references: ProjectReferences, document: Document, root: Path) -> Iterable[Path]:
+    """Yield the files that the settings refer to, and those of modules of the project."""
+    for where, text in references.paths:
         path = Path(os.path.normpath(root / os.path.expanduser(text)))
-        inside = path.is_relative_to(root)
-        hint = "Move it below that folder, and name it by a relative path"
-        if inside and not os.path.exists(path):
-            raise document.error(where, f"there is no '{text}'", "Check the path")
-        if not inside or not path.resolve().is_relative_to(root):
+        is_inside = path.is_relative_to(root)
+        hint = "Move it below that folder, and use a relative path"
+        if is_inside and not os.path.exists(path):
+            raise document.error(where, f"'{text}' does not exist", "Check the path")
+        if not is_inside or not path.resolve().is_relative_to(root):
             raise document.error(where, f"'{text}' is outside the folder of the settings", hint)
         if os.path.isabs(os.path.expanduser(text)):
-            raise document.error(where, f"'{text}' is no relative path: elsewhere it leads to nothing", hint)
-        if _is_hidden(path, root):
-            raise document.error(where, f"'{text}' is never packed", "Secrets and environments stay where they are")
+            raise document.error(where, f"'{text}' is an absolute path, which is invalid on other machines", hint)
+        if _is_excluded(path, root):
+            raise document.error(where, f"'{text}' is never packed", "Secrets and environments are not exported")
         yield from sorted(path.glob("*.py")) if path.is_dir() else (path,)
-    for module in wanted.modules:
-        yield from local(module.partition(".")[0], (root,))
+    for module in references.modules:
+        yield from find_local_files(module.partition(".")[0], (root,))
 
 
-def _elsewhere(wanted: Needs, root: Path) -> Iterable[str]:
-    """The top names of modules that the settings name and that are not the project's own."""
-    tops = dict.fromkeys(module.partition(".")[0] for module in wanted.modules)
-    return [top for top in tops if not local(top, (root,)) and top != "mcp_bridge"]
+def _list_third_party(references: ProjectReferences, root: Path) -> Iterable[str]:
+    """List the top-level names of modules that the settings refer to and that are not part of the project."""
+    names = dict.fromkeys(module.partition(".")[0] for module in references.modules)
+    return [name for name in names if not find_local_files(name, (root,)) and name != "mcp_bridge"]
 
 
-def _included(patterns: Iterable[str], root: Path) -> Iterable[Path]:
+def _find_included(patterns: Iterable[str], root: Path) -> Iterable[Path]:
     for pattern in patterns:
         try:
-            found = sorted({Path(os.path.normpath(path)) for path in root.glob(pattern) if path.is_file()})
+            files = sorted({Path(os.path.normpath(path)) for path in root.glob(pattern) if path.is_file()})
         except (ValueError, NotImplementedError):
-            found = []
-        if not found:
-            hint = f"Give a file or a pattern, such as 'data/*.json', that begins at {root}"
-            raise ConfigError(f"nothing is called '{pattern}'", where="--include", hint=hint)
-        hidden = [path for path in found if _is_hidden(path, root)]
-        if len(hidden) == len(found):
-            hint = "Secrets and caches stay where they are: use ${NAME} in the settings"
-            raise ConfigError(f"'{hidden[0].name}' is never packed", where="--include", hint=hint)
-        yield from (path for path in found if path not in hidden)
+            files = []
+        if not files:
+            hint = f"Use a file or a pattern relative to {root}, such as 'data/*.json'"
+            raise ConfigError(f"no file matches '{pattern}'", where="--include", hint=hint)
+        allowed = [path for path in files if not _is_excluded(path, root)]
+        if not allowed:
+            hint = "Secrets and caches are not exported: use ${NAME} in the settings"
+            raise ConfigError(f"'{files[0].name}' is never packed", where="--include", hint=hint)
+        yield from allowed
 
 
-def _inside(files: Iterable[Path], root: Path) -> dict[str, Path]:
-    """The files by their paths inside the project, without those that are never packed."""
-    return {path.relative_to(root).as_posix(): path.resolve() for path in files if not _is_hidden(path, root)}
-
-
-def _is_hidden(path: Path, root: Path) -> bool:
-    """Whether a file is never packed, by its name or by that of what a link leads to.
-
-    Raises ConfigError for one outside the project.
-    """
+def _is_excluded(path: Path, root: Path) -> bool:
+    """Whether a file, or the target of a link, is never packed. Raises ConfigError for one outside the project."""
     real = path.resolve()
     if not path.is_relative_to(root) or not real.is_relative_to(root):
-        hint = f"{'It is a link that leads out. ' if path.is_relative_to(root) else ''}Copy the file itself there"
+        is_link = path.is_relative_to(root)
+        hint = f"{'It is a link to a file outside. ' if is_link else ''}Copy the file into the folder"
         raise ConfigError("outside the folder of the settings", path=str(path), hint=hint)
-    return never_packed(path.relative_to(root)) or never_packed(real.relative_to(root))
+    return _matches_excluded(path.relative_to(root)) or _matches_excluded(real.relative_to(root))
 
 
-def _check_names(names: Iterable[str]) -> None:
+def _matches_excluded(path: Path) -> bool:
+    return any(fnmatchcase(part.lower(), pattern) for part in path.parts for pattern in NEVER_PACKED)
+
+
+def _check_encoding(names: Iterable[str]) -> None:
     for name in names:
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise ConfigError("the name is not UTF-8 text", path=name, hint="Give the file another name") from None
+            raise ConfigError("the file name is not valid UTF-8", path=name, hint="Rename the file") from None
 
 
-def _missing(packages: Iterable[str], required: Iterable[str]) -> Sequence[str]:
-    """A warning for each package that nothing among the requirements seems to bring."""
-    names = {canonical(text) for text in required}
-    found = []
+def _warn_of_missing(packages: Iterable[str], requirements: Iterable[str]) -> Sequence[str]:
+    """Warn of each package that none of the requirements seems to install."""
+    names = {parse_name(text) for text in requirements}
+    warnings = []
     for name in dict.fromkeys(packages):
-        distributions = distributions_of(name) or (name,)
-        if names.isdisjoint(map(canonical, distributions)):
-            found.append(f"'{name}' is imported, and not among the requirements: add --needs {distributions[0]}")
-    return found
+        distributions = find_distributions(name) or (name,)
+        if names.isdisjoint(map(parse_name, distributions)):
+            warnings.append(f"'{name}' is imported but not required: add --needs {distributions[0]}")
+    return warnings
 
 
-def _written(asked: Iterable[Variable]) -> Sequence[str]:
-    """A warning for each secret that the settings, which are handed on, have a value for."""
-    named = [variable.name for variable in asked if variable.secret and variable.default]
-    return [f"{name}: the default in the settings is handed on with them: write ${{{name}}} alone" for name in named]
+def _warn_of_defaults(needed: Iterable[Variable]) -> Sequence[str]:
+    """Warn of each secret variable that has a default in the settings, which are exported."""
+    names = [variable.name for variable in needed if variable.secret and variable.default]
+    return [f"{name}: its default is exported with the settings: use ${{{name}}} without a default" for name in names]
 
 
-def _variables(document: Document, wanted: Needs, added: Iterable[str]) -> Sequence[Variable]:
-    """Those that the settings refer to, those that workers are given where they are set, and those that were added."""
+def _collect_variables(document: Document, references: ProjectReferences, added: Iterable[str]) -> Sequence[Variable]:
+    """Collect the variables in the settings, those the user has added, and those passed to workers if they are set."""
     known = {variable.name: variable for variable in variables(document)}
     for name in added:
-        if not _ENVIRONMENT.fullmatch(name):
-            raise ConfigError(f"'{name}' is no name of a variable", where="--env", hint="Give a name, not a value")
+        if not _VARIABLE_NAME.fullmatch(name):
+            raise ConfigError(f"'{name}' is not the name of a variable", where="--env", hint="Pass only the name")
         known[name] = Variable(name=name)
-    for name in wanted.variables:
+    for name in references.variables:
         known.setdefault(name, Variable(name=name, default=""))
     return tuple(known.values())

@@ -1,4 +1,4 @@
-"""The packages that a project's tools need, as its requirements.txt and its person say."""
+"""The packages that the tools of a project need, from its requirements.txt and the options of the user."""
 
 from __future__ import annotations
 
@@ -15,45 +15,46 @@ from mcp_bridge.contracts.errors import ConfigError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_PERSON = re.compile(r"://[^/@\s]+@")
+_USER_INFO = re.compile(r"://[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Required:
-    """Requirements besides the bridge, its own extras, and a sentence for each line that cannot be handed on."""
+class Requirements:
+    """The required packages, the extras of mcp-bridge itself, and a warning for each line that is left out."""
 
     packages: Sequence[str] = ()
     extras: Sequence[str] = ()
-    unclear: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
 
-def gathered(file: Path, added: Sequence[str]) -> Required:
-    """What a file requires, and what a person adds, which stands for all lines of the file about the same package.
+def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
+    """Read the requirements in a file. Those `added` by the user replace the lines about the same package.
 
-    Raises ConfigError for an added requirement that is none, or cannot be handed on.
+    Raises ConfigError for an added requirement that is invalid, or not portable.
     """
-    packages, unclear = list(_checked(added)), []
-    replaced = {canonical(text) for text in packages}
-    for line in _lines(file):
-        if not _travels(line):
-            unclear.append(f"{file.name}: '{_shown(line)}' cannot be handed on: name the package with --needs")
-        elif canonical(line) not in replaced or canonical(line) == DISTRIBUTION:
+    _check_portable(added)
+    packages, warnings = list(added), []
+    replaced = {parse_name(text) for text in added}
+    for line in _read_lines(file):
+        if not _is_portable(line):
+            warnings.append(f"{file.name}: '{_mask(line)}' is left out, as it is not portable: use --needs instead")
+        elif parse_name(line) not in replaced or parse_name(line) == DISTRIBUTION:
             packages.append(line)
-    ours = [text for text in packages if canonical(text) == DISTRIBUTION]
-    extras = {extra for text in ours if (found := _parsed(text)) for extra in found.extras}
+    ours = [text for text in packages if parse_name(text) == DISTRIBUTION]
+    extras = {extra for text in ours if (requirement := _parse(text)) for extra in requirement.extras}
     others = dict.fromkeys(text for text in packages if text not in ours)
-    return Required(packages=tuple(others), extras=tuple(sorted(extras)), unclear=tuple(unclear))
+    return Requirements(packages=tuple(others), extras=tuple(sorted(extras)), warnings=tuple(warnings))
 
 
-def canonical(text: str) -> str | None:
-    """The name in a requirement, as registries compare it; None for what is no requirement."""
+def parse_name(text: str) -> str | None:
+    """Return the normalized name of a requirement, or None if it is invalid."""
     from packaging.utils import canonicalize_name
 
-    found = _parsed(text)
-    return canonicalize_name(found.name) if found is not None else None
+    requirement = _parse(text)
+    return canonicalize_name(requirement.name) if requirement is not None else None
 
 
-def _parsed(text: str) -> Requirement | None:
+def _parse(text: str) -> Requirement | None:
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -62,39 +63,38 @@ def _parsed(text: str) -> Requirement | None:
         return None
 
 
-def _travels(text: str) -> bool:
-    """Whether it is a requirement that means the same elsewhere, and tells nobody a password."""
-    found = _parsed(text)
-    if found is None or "${" in text:
+def _is_portable(text: str) -> bool:
+    """Whether a requirement is valid on other machines, and contains no password."""
+    requirement = _parse(text)
+    if requirement is None or "${" in text:
         return False
-    if found.url is None or canonical(text) == DISTRIBUTION:  # of the bridge only the extras are handed on
+    if requirement.url is None or parse_name(text) == DISTRIBUTION:  # of our own requirement only the extras are used
         return True
     try:
-        address = urlsplit(found.url)
-        return bool(address.hostname) and address.password is None and address.username in (None, "git")
+        url = urlsplit(requirement.url)
+        return bool(url.hostname) and url.password is None and url.username in (None, "git")
     except ValueError:
         return False
 
 
-def _shown(text: str) -> str:
-    """The text without whom an address names, who may be a token."""
-    return _PERSON.sub("://***@", text)
+def _mask(text: str) -> str:
+    """Mask the user part of URLs, which may be a token."""
+    return _USER_INFO.sub("://***@", text)
 
 
-def _checked(added: Sequence[str]) -> Sequence[str]:
+def _check_portable(added: Sequence[str]) -> None:
     for text in added:
-        if not _travels(text):
-            hint = "Write it as 'name' or 'name>=1.2'"
-            raise ConfigError(f"'{_shown(text)}' is no requirement that can be handed on", where="--needs", hint=hint)
-    return added
+        if not _is_portable(text):
+            hint = "Use 'name' or 'name>=1.2'"
+            raise ConfigError(f"'{_mask(text)}' is not a portable requirement", where="--needs", hint=hint)
 
 
-def _lines(file: Path) -> Sequence[str]:
+def _read_lines(file: Path) -> Sequence[str]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", path=str(file)) from None
+        raise ConfigError(f"cannot read: {error}", path=str(file)) from None
     stripped = (re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines())
     return tuple(line for line in stripped if line)

@@ -20,8 +20,8 @@ from mcp_bridge.approvals import policy
 from mcp_bridge.approvals.approver import Asked, News
 from mcp_bridge.approvals.decisions import HURRIED
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.answering import Terminal
 from mcp_bridge.cli.app import app
+from mcp_bridge.cli.approvals import ApprovalTerminal
 from mcp_bridge.cli.exits import errors_for_people
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 
@@ -149,7 +149,7 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Run a command in this process, in `tmp_path`: its exit code, and what is on stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(logs, "configure", lambda level, file=None: None)
+    monkeypatch.setattr(logs, "configure_logging", lambda level, file=None: None)
 
     def run_here(*args: str) -> tuple[int, str]:
         capsys.readouterr()
@@ -186,7 +186,7 @@ def test_of_two_people_the_first_is_heard_and_ctrl_c_ends_each_well(tmp_path: Pa
             other.sees("  | Repeat a?")
             one.types("y 1")
             assert code_of(waiting.result(PATIENCE)["result"]) is None
-            other.sees("[1] somebody else was faster")
+            other.sees("[1] answered elsewhere")
             assert one.leaves(signal.SIGINT) == other.leaves(signal.SIGINT) == 0
             assert "Traceback" not in one.err + other.err
         assert server.alive
@@ -218,7 +218,7 @@ def test_a_terminal_that_goes_away_takes_its_person_along(tmp_path: Path, socket
     ) as person:
         os.close(theirs)
         assert person.stderr is not None
-        assert person.stderr.readline().startswith(b"Waiting for questions")
+        assert person.stderr.readline().startswith(b"Waiting for approval requests")
         os.close(ours)
         assert person.wait(PATIENCE) == 0
 
@@ -228,13 +228,13 @@ def test_people_see_bridges_that_come_later_and_hear_of_those_that_end(tmp_path:
     (tmp_path / FILE).write_text(json.dumps(settings))
     person = Person(tmp_path)
     try:
-        person.sees("Waiting for questions")
+        person.sees("Waiting for approval requests")
         for number in (1, 2):
             with live(STDIO, tmp_path, settings=settings) as server:
-                person.sees("connected to" if number == 1 else "[1] its bridge has ended\nconnected to")
+                person.sees("connected to" if number == 1 else "[1] its bridge has stopped\nconnected to")
                 server.call("repeat", text=f"text{number}")
                 person.sees(f"  | Repeat text{number}?")
-            person.sees(f"[{number}] its bridge has ended")
+            person.sees(f"[{number}] its bridge has stopped")
     finally:
         person.close()
 
@@ -255,9 +255,9 @@ def test_what_is_allowed_always_outlives_the_bridge_until_it_is_revoked(tmp_path
         assert (shown.stdout, shown.returncode) == (grant["id"] + "\n", 0)
         assert "repeat" in shown.stderr
         assert "secret" not in shown.stderr
-        assert run("revoke", grant["id"][:8], FILE, folder=tmp_path).stderr == "1 decision revoked\n"
+        assert run("revoke", grant["id"][:8], FILE, folder=tmp_path).stderr == "1 approval revoked\n"
         assert code_of(server.result("repeat", text="a secret word")) == "approval_declined"
-    assert "nothing is allowed" in run("list", folder=tmp_path).stderr
+    assert "no lasting approvals" in run("list", folder=tmp_path).stderr
     assert b"secret" not in (tmp_path / "kept.sqlite3").read_bytes()
 
 
@@ -310,14 +310,14 @@ def next_question(server: Any) -> Any:
 @pytest.mark.parametrize(
     ("approvals", "args", "said"),
     [
-        ({"local": False}, [], "approvals.local: these settings let nobody approve at a terminal. Set true"),
-        ({"store": "memory"}, ["list"], "approvals.store: decisions are kept in the memory of the bridge"),
-        ({"remember": False}, ["list"], "approvals.remember: these settings remember nothing. Set true"),
-        ({}, ["revoke"], "revoke: nothing to revoke is named. Name the id of a decision, or give --all"),
-        ({}, ["revoke", FILE], f"revoke: '{FILE}' is a file and no id. Name the id before it, or give --all"),
-        ({}, ["revoke", "abc", "--all", FILE], "nothing to revoke is named"),
+        ({"local": False}, [], "approvals.local: approvals in a terminal are switched off. Set it to true"),
+        ({"store": "memory"}, ["list"], "approvals.store: approvals are stored in the memory of the bridge"),
+        ({"remember": False}, ["list"], "approvals.remember: these settings remember no approvals. Set it to true"),
+        ({}, ["revoke"], "revoke: no approval was selected. Pass the id of an approval, or use --all"),
+        ({}, ["revoke", FILE], f"revoke: '{FILE}' is a file, not an id. Put the id before it, or use --all"),
+        ({}, ["revoke", "abc", "--all", FILE], "no approval was selected"),
         ({"store": "memry"}, ["list"], "approvals.store: unknown store 'memry'. Known stores: memory, sqlite"),
-        ({}, ["list", "gate.py"], "gate.py: no settings, so nothing asks here. Name the settings that are served"),
+        ({}, ["list", "gate.py"], "gate.py: approvals need a settings file. Pass the settings that are served"),
         ({}, ["list", "none.yaml"], "none.yaml"),
     ],
 )
@@ -342,9 +342,9 @@ def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sock
     kept = Remembered(SqliteStore(tmp_path / "kept.sqlite3"), bridge="mcp-bridge")
     for n in range(3):
         anyio.run(kept.keep, Subject.of("repeat", {"n": n}, "?"), "always")
-    assert "3 ids begin with ''" in run_here("approvals", "revoke", "")[1]
+    assert "3 ids start with ''" in run_here("approvals", "revoke", "")[1]
     assert len(anyio.run(kept.list)) == 3
-    assert run_here("approvals", "revoke", "--all", FILE) == (0, "3 decisions revoked\n")
+    assert run_here("approvals", "revoke", "--all", FILE) == (0, "3 approvals revoked\n")
     assert run_here("approvals", "revoke", "--all")[0] == 0
 
 
@@ -368,7 +368,10 @@ def test_state_in_a_file_outlives_the_bridge(tmp_path: Path, sockets: str) -> No
 @pytest.mark.parametrize(
     ("approvals", "said"),
     [
-        ({"options": ["Proceed", "Deny"]}, "approvals.options: none of these allows anything. One of: Allow once"),
+        (
+            {"options": ["Proceed", "Deny"]},
+            "approvals.options: none of these options approves a call. Include one of",
+        ),
         ({"options": []}, "approvals.options"),
         ({"store": "memry"}, "approvals.store: unknown store 'memry'"),
         ({"expires": "30 days"}, "approvals.expires"),
@@ -449,9 +452,9 @@ class Answers:
         return number != 9
 
 
-def terminal(clock: Clock) -> tuple[Terminal, Answers]:
+def terminal(clock: Clock) -> tuple[ApprovalTerminal, Answers]:
     """A terminal whose answers are kept."""
-    made, answers = Terminal(Path("nowhere"), clock), Answers()
+    made, answers = ApprovalTerminal(Path("nowhere"), clock), Answers()
     made.visits = answers  # type: ignore[assignment]
     return made, answers
 
@@ -464,13 +467,16 @@ def asked(number: int, *scopes: str, prompt: str = "Sure?") -> Asked:
 async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     made, answers = terminal(clock)
-    made.hear(asked(1))
-    made.hear(asked(2))
+    made.receive(asked(1))
+    made.receive(asked(2))
     clock.now += HURRIED + 1
-    made.hear(News(1, "another"))
+    made.receive(News(1, "another"))
     await made.read("y")
     assert answers.given == []
-    assert "Read it first, then answer again, or name its number." in capsys.readouterr().err
+    assert (
+        "The request has only just appeared: read it and answer again, or answer with its number."
+        in capsys.readouterr().err
+    )
     clock.now += HURRIED
     await made.read(" Y ")
     await made.read("n 2")
@@ -481,17 +487,17 @@ async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: 
     ("line", "said"),
     [
         ("maybe", "Type y, s, a or n"),
-        ("s", "[1] that cannot be answered here; y = once, a = always, n = no"),
-        ("y 7", "There is no question '7'. Waiting: 1"),
-        ("y x", "There is no question 'x'"),
-        ("y ²", "There is no question '"),
-        ("", "[1] shop (1) asks about tool 'add'"),
+        ("s", "[1] this answer is not possible here; y = once, a = always, n = no"),
+        ("y 7", "No request has the number '7'. Pending: 1"),
+        ("y x", "No request has the number 'x'"),
+        ("y ²", "No request has the number '"),
+        ("", "[1] shop (1) requests approval for tool 'add'"),
     ],
 )
 async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     made, answers = terminal(clock)
-    made.hear(asked(1))
+    made.receive(asked(1))
     clock.now += 1
     capsys.readouterr()
     await made.read(line)
@@ -502,18 +508,18 @@ async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: p
 async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
     await made.read("y")
-    made.hear(asked(9))
+    made.receive(asked(9))
     await made.read("y 9")
-    made.hear(News(9, "withdrawn"))
-    made.hear(News(9, "unfit"))
+    made.receive(News(9, "withdrawn"))
+    made.receive(News(9, "unfit"))
     said = capsys.readouterr().err
-    assert "Nothing is asked." in said
-    assert "[9] its bridge has ended" in said
+    assert "No request is pending." in said
+    assert "[9] its bridge has stopped" in said
     assert "withdrawn" not in said
 
 
 async def test_a_question_cannot_pose_as_another_or_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
-    made.hear(asked(1, prompt="Sure?\n[2] shop (1) asks about tool 'harmless'\x1b[2J\u202e"))
+    made.receive(asked(1, prompt="Sure?\n[2] shop (1) requests approval for tool 'harmless'\x1b[2J\u202e"))
     said = capsys.readouterr().err.splitlines()
-    assert said[1:3] == ["  | Sure?", "  | [2] shop (1) asks about tool 'harmless'\\x1b[2J\\u202e"]
+    assert said[1:3] == ["  | Sure?", "  | [2] shop (1) requests approval for tool 'harmless'\\x1b[2J\\u202e"]

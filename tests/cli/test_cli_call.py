@@ -55,9 +55,14 @@ def test_standard_input_gives_arguments_and_an_empty_object_is_no_absence(tmp_pa
 @pytest.mark.parametrize(
     ("given", "where", "found", "advice"),
     [
-        (["text"], "arguments: ", "'text' is not key=value", "Write key=value"),
-        (["--arguments", "{a"], "--arguments: ", "not JSON", "read standard input"),
-        (["text=x", "--arguments", "{}"], "arguments: ", "found both --arguments and 'text=x'", "or all of them"),
+        (["text"], "arguments: ", "'text' is not key=value", "Use key=value"),
+        (["--arguments", "{a"], "--arguments: ", "invalid JSON", "read stdin"),
+        (
+            ["text=x", "--arguments", "{}"],
+            "arguments: ",
+            "both --arguments and 'text=x' were given",
+            "or --arguments with one JSON object",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_read_are_a_usage_error(

@@ -68,8 +68,8 @@ def test_the_bearer_token_is_masked(secret_settings: Path) -> None:
 
 
 def test_short_values_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    formatter = logs.OneLine()
-    formatter.hide(["abc", "abcd"])
+    formatter = logs.OneLineFormatter()
+    formatter.hide_secrets(["abc", "abcd"])
     record = logging.LogRecord("n", logging.ERROR, "", 1, "abc abcd", (), None)
     assert formatter.format(record).endswith("n: abc [secret]")
 
@@ -77,7 +77,7 @@ def test_short_values_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("breaker", ["\n", "\x85", "\u2028", "\x1b[2K\r"])
 def test_no_line_of_the_log_can_be_forged(tmp_path: Path, breaker: str, unspoilt: None) -> None:
     log = tmp_path / "the.log"
-    logs.configure("debug", log)
+    logs.configure_logging("debug", log)
     logger = logging.getLogger("mcp_bridge.x")
     try:
         raise ValueError(f"broken{breaker}{FORGED}")
@@ -111,7 +111,7 @@ def test_a_log_file_gets_what_stderr_gets_and_later_runs_append(tmp_path: Path) 
 def test_a_log_file_is_rotated(tmp_path: Path, unspoilt: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "FILE_BYTES", 1000)
     log = tmp_path / "the.log"
-    logs.configure("info", log)
+    logs.configure_logging("info", log)
     for _ in range(100):
         logging.getLogger("mcp_bridge.x").info("x" * 100)
     written = sorted(path.name for path in tmp_path.iterdir())
@@ -121,7 +121,7 @@ def test_a_log_file_is_rotated(tmp_path: Path, unspoilt: None, monkeypatch: pyte
 
 def test_configured_again_there_is_one_log(tmp_path: Path, unspoilt: None) -> None:
     for _ in range(2):
-        logs.configure("warning", tmp_path / "the.log")
+        logs.configure_logging("warning", tmp_path / "the.log")
     assert [type(handler) for handler in logging.getLogger().handlers] == [logging.StreamHandler, RotatingFileHandler]
 
 
@@ -132,7 +132,7 @@ def test_configured_again_there_is_one_log(tmp_path: Path, unspoilt: None) -> No
 def test_the_level_is_that_of_this_package_and_others_warn(
     level: str, expected: str, unspoilt: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure(level)
+    logs.configure_logging(level)
     for name in ("debug", "info", "warning", "error", "critical"):
         getattr(logging.getLogger("mcp_bridge.x"), name)("level %s", name)
     logging.getLogger("others").info("chatter")
@@ -156,11 +156,13 @@ def test_the_level_is_that_of_this_package_and_others_warn(
 def test_asyncio_does_not_report_a_ctrl_c(
     error: BaseException | None, said: bool, unspoilt: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure("warning")
+    logs.configure_logging("warning")
     logging.getLogger("asyncio").error("unhandled exception", exc_info=error)
     assert ("unhandled exception" in capsys.readouterr().err) is said
 
 
 def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"unknown log level 'loud'\. One of: debug, info, warning, error, critical"):
-        logs.configure("loud")
+    with pytest.raises(
+        ConfigError, match=r"unknown log level 'loud'\. Use one of: debug, info, warning, error, critical"
+    ):
+        logs.configure_logging("loud")

@@ -92,8 +92,8 @@ def written_before() -> None:
 def log(tmp_path: Path, unspoilt: None) -> Callable[[], str]:
     """The log's text so far, of a log that is set up here."""
     file = tmp_path / "the.log"
-    logs.configure("debug", file)
-    logs.hide([SECRET])
+    logs.configure_logging("debug", file)
+    logs.hide_secrets([SECRET])
 
     def text() -> str:
         for handler in logging.getLogger().handlers:
@@ -110,8 +110,8 @@ def log(tmp_path: Path, unspoilt: None) -> Callable[[], str]:
         (in_del, "ValueError: dying [secret]"),
         (at_the_end, "CRITICAL mcp_bridge: the command ended with an unexpected error\n"),
         (warned, "UserWarning: careful\\n[secret]"),
-        (unformatted, f"ERROR strays: a record of {__file__}:"),
-        (odd, "cannot be written (ValueError)"),
+        (unformatted, f"ERROR strays: a record from {__file__}:"),
+        (odd, "cannot be formatted (ValueError)"),
         (with_stack, "\n  Stack (most recent call last):\n"),
         (written_before, "before\n  Traceback\n  ValueError: [secret]\n  ValueError: broken\n"),
     ],

@@ -280,11 +280,11 @@ def http(inside: Inside, folder: Path, *options: str) -> Done:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--http", "nowhere"), "--http: 'nowhere' is not a port or HOST:PORT. Write --http 8808"),
+        (("--http", "nowhere"), "--http: 'nowhere' is not a port or HOST:PORT. Use --http 8808"),
         (("--http", "127.0.0.1:99999"), "http.port: cannot listen on 127.0.0.1:99999"),
         (("--http", "0.0.0.0:0"), "http.host: refusing to listen on 0.0.0.0, which others can reach, without a token"),
-        (("--http", "0", "--token-env", "UNSET_X"), "--token-env: the environment variable UNSET_X is not set. Put"),
-        (("--log-level", "loud"), "--log-level: unknown log level 'loud'. One of: debug, info"),
+        (("--http", "0", "--token-env", "UNSET_X"), "--token-env: the environment variable UNSET_X is not set. Set"),
+        (("--log-level", "loud"), "--log-level: unknown log level 'loud'. Use one of: debug, info"),
         (("--log-file", "no/such/folder/x.log"), "--log-file: cannot write the log to no/such/folder/x.log"),
     ],
 )

@@ -48,7 +48,7 @@ def test_an_import_error_is_told_once_with_file_and_line(
     done = inside("validate")
     assert (done.code, done.out) == (1, "")
     assert done.err.count(f"source 'tools': {file}:{line}: {problem}") == 1
-    assert done.err.endswith("\n0 tools, see above\n")
+    assert done.err.endswith("\n0 tools; see the problems above\n")
     assert len(done.err.splitlines()) == 2
     problems = inside("validate", "--json").json["problems"]["tools"]
     assert problems[0].startswith(f"{file}:{line}: {problem}")
@@ -121,7 +121,7 @@ def test_an_error_of_the_settings_is_told_with_file_and_line(
         (["list"], "missing.py", "no such file or folder. Check the path"),
         (["list"], "missing", "no such file or folder. Check the path"),
         (["list"], "missing.yaml", "no such file. Create it"),
-        (["list"], "notes.txt", "nothing here can be served. Serve a .py file"),
+        (["list"], "notes.txt", "this file cannot be served. Use a .py file"),
         (["list"], "folder.yaml", "found a directory, expected a file"),
         (["list"], "n" * 300 + ".py", "no such file or folder. Check the path"),
         (["validate"], "missing.py", "no such file or folder. Check the path"),
@@ -143,7 +143,7 @@ def test_a_path_that_cannot_be_served_is_a_usage_error(
 def test_without_a_path_the_default_files_of_the_folder_are_found(inside: Inside, tmp_path: Path) -> None:
     done = inside("list")
     assert (done.code, done.out) == (2, "")
-    assert "no file is given and none is here" in done.err
+    assert "no file was given, and the current folder has no default file" in done.err
     assert "mcp-bridge.yaml" in done.err
     (tmp_path / "tools.py").write_text(GOOD)
     assert inside("list").out == "fine\n"

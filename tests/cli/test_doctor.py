@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.cli.doctor import conversation as conversation_room
-from mcp_bridge.cli.doctor.conversation import Conversation, Fault
+from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
 from tests.kits.cli.cli_running import TOOLS, Inside
 
 CHECKS = ["stateless 2026-07-28", "handshake 2025-11-25"]
@@ -53,7 +53,7 @@ def test_a_healthy_file_passes_in_both_eras(inside: Inside) -> None:
     first, *checks = done.err.splitlines()
     assert first == f"command: {sys.executable} -m mcp_bridge serve {TOOLS}"
     assert checks == [
-        f"ok   {CHECKS[0]}: 'mcp-bridge' answers, 12 tools",
+        f"ok   {CHECKS[0]}: 'mcp-bridge' responds, 12 tools",
         f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools",
     ]
 
@@ -79,7 +79,7 @@ def test_an_import_error_is_named_with_file_and_line(inside: Inside, tmp_path: P
     (tmp_path / "tools.py").write_text("\nimport nothing_of_this_name\n")
     done = inside("doctor")
     assert (done.code, done.out) == (1, "")
-    assert f"FAIL {CHECKS[0]}: the process ended with exit code 1 before it answered server/discover" in done.err
+    assert f"FAIL {CHECKS[0]}: the process exited with code 1 before it responded to server/discover" in done.err
     assert f"{tmp_path / 'tools.py'}:2: ModuleNotFoundError: No module named 'nothing_of_this_name'" in done.err
 
 
@@ -116,7 +116,7 @@ def test_a_server_that_hangs_is_given_up_with_what_it_said(inside: Inside, tmp_p
     source = "import sys, time; print('waiting for a database', file=sys.stderr, flush=True); time.sleep(1000)"
     code, found, _ = check(inside, command(tmp_path, source), timeout="0.5")
     assert code == 1
-    assert found["detail"] == "no answer to server/discover within 0.5 seconds"
+    assert found["detail"] == "no response to server/discover within 0.5 seconds"
     assert "waiting for a database" in found["advice"]
 
 
@@ -125,7 +125,7 @@ def test_what_a_hanging_server_started_ends_with_it(inside: Inside, tmp_path: Pa
     pids = tmp_path / "pids"
     code, found, _ = check(inside, f"sh -c 'sleep 100 & echo $! >> {pids}; wait'", timeout="0.3")
     assert code == 1
-    assert "said nothing on stderr" in found["advice"]
+    assert "wrote nothing to stderr" in found["advice"]
     children = [int(pid) for pid in pids.read_text().split()]
     assert len(children) == 2
     assert not [pid for pid in children if is_running(pid)]
@@ -145,21 +145,21 @@ def test_endless_notices_are_no_answer(inside: Inside, tmp_path: Path) -> None:
     source = 'import time\nwhile True:\n    print(\'{"method": "notifications/x"}\', flush=True); time.sleep(0.02)'
     code, found, _ = check(inside, command(tmp_path, source), timeout="0.5")
     assert code == 1
-    assert found["detail"] == "no answer to server/discover within 0.5 seconds"
+    assert found["detail"] == "no response to server/discover within 0.5 seconds"
 
 
 def test_an_echo_is_no_answer(inside: Inside) -> None:
     code, found, _ = check(inside, "cat", timeout="0.3")
     assert code == 1
-    assert found["detail"].startswith("no answer to server/discover")
+    assert found["detail"].startswith("no response to server/discover")
 
 
 def test_a_server_that_exits_is_told_with_its_code(inside: Inside, tmp_path: Path) -> None:
     code, found, second = check(inside, command(tmp_path, "import sys; sys.exit('no license')"))
     assert code == 1
-    assert found["detail"] == "the process ended with exit code 1 before it answered server/discover"
-    assert found["advice"].splitlines() == ["It said:", "no license"]
-    assert "before it answered initialize" in second
+    assert found["detail"] == "the process exited with code 1 before it responded to server/discover"
+    assert found["advice"].splitlines() == ["Its stderr:", "no license"]
+    assert "before it responded to initialize" in second
 
 
 def test_a_command_that_is_not_there_is_told(inside: Inside) -> None:
@@ -173,18 +173,18 @@ def test_a_server_of_one_era_is_healthy_by_command(inside: Inside, tmp_path: Pat
     done = inside("doctor", "--command", command(tmp_path, ONE_ERA))
     assert (done.code, done.out) == (0, "")
     assert f"FAIL {CHECKS[0]}: the server does not know server/discover" in done.err
-    assert "does not speak this era" in done.err
+    assert "does not support this protocol version" in done.err
     assert f"ok   {CHECKS[1]}: 'old one' speaks 2025-11-25, 2 tools" in done.err
 
 
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
-        ("{'error': {'code': -5, 'message': 'go away'}}", "server/discover was refused: go away (-5)"),
-        ("{'error': 'go away'}", "the answer to server/discover is neither a result nor an error"),
-        ("{'result': 'yes'}", "the answer to server/discover is neither a result nor an error"),
-        ("{'result': {}}", "the answer to tools/list has no list 'tools'"),
-        ("{'result': {'tools': [], 'nextCursor': 'a'}}", "tools/list gives the cursor 'a' again"),
+        ("{'error': {'code': -5, 'message': 'go away'}}", "server/discover failed: go away (-5)"),
+        ("{'error': 'go away'}", "the response to server/discover is neither a result nor an error"),
+        ("{'result': 'yes'}", "the response to server/discover is neither a result nor an error"),
+        ("{'result': {}}", "the result of tools/list has no list 'tools'"),
+        ("{'result': {'tools': [], 'nextCursor': 'a'}}", "tools/list repeats the cursor 'a'"),
         ("{'result': {'tools': [], 'nextCursor': str(request['id'])}}", "tools/list has more than 1000 pages"),
     ],
 )
@@ -200,23 +200,25 @@ def test_answers_that_are_none_are_told(inside: Inside, tmp_path: Path, answer: 
 def test_a_server_that_introduces_itself_oddly_is_listened_to(inside: Inside, tmp_path: Path, odd: str) -> None:
     source = ANSWERS.replace("ANSWER(request)", f"{{'result': {{'tools': [], {odd}}}}}")
     code, first, _ = check(inside, command(tmp_path, source))
-    assert (code, first["detail"]) == (0, "'the server' answers, 0 tools")
+    assert (code, first["detail"]) == (0, "'the server' responds, 0 tools")
 
 
 def test_of_what_a_server_says_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
     source = "import sys; input(); sys.stderr.write('x' * 9_000 + ''.join(f'{n}\\n' for n in range(9_000)))"
-    with pytest.raises(Fault) as found, Conversation([sys.executable, "-c", source], tmp_path, 30) as conversation:
-        conversation.ask("initialize", {})
+    command = [sys.executable, "-c", source]
+    with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
+        conversation.request("initialize", {})
     assert found.value.kind == "ended"
-    lines = conversation.said.splitlines()
-    assert (len(lines), lines[-1]) == (conversation_room.SAID, "8999")
+    lines = conversation.stderr.splitlines()
+    assert (len(lines), lines[-1]) == (conversation_room.MAX_STDERR, "8999")
 
 
 def test_a_line_without_an_end_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation_room, "LONGEST", 1_000)
+    monkeypatch.setattr(conversation_room, "MAX_LINE", 1_000)
     source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
-    with pytest.raises(Fault) as found, Conversation([sys.executable, "-c", source], tmp_path, 30) as conversation:
-        conversation.ask("initialize", {})
+    command = [sys.executable, "-c", source]
+    with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
+        conversation.request("initialize", {})
     assert found.value.kind == "polluted"
 
 
@@ -228,13 +230,13 @@ def test_a_server_that_stays_after_the_end_of_input_is_ended(inside: Inside, tmp
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--command", "'open"), "--command: ''open' is not a command: No closing quotation. Quote it as for a shell"),
-        (("--command", ""), "--command: the command is empty. Write it as a client has it"),
-        (("tools.py", "--command", "x"), "--command: found both --command and 'tools.py'. Give one of them"),
-        (("--timeout", "-1"), "--timeout: found -1. Write seconds, more than 0 and at most 3600"),
-        (("--timeout", "nan"), "--timeout: found nan. Write seconds"),
-        ((), "no file is given and none is here. Name one"),
-        (("x" * 300,), f"doctor: '{'x' * 300}' is neither a client nor a file here"),
+        (("--command", "'open"), "--command: ''open' is not a command: No closing quotation. Check the quotes"),
+        (("--command", ""), "--command: the command is empty. Pass the command that a client would run"),
+        (("tools.py", "--command", "x"), "--command: cannot be used with 'tools.py'. Choose one of them"),
+        (("--timeout", "-1"), "--timeout: found -1. Use a number of seconds greater than 0 and at most 3600"),
+        (("--timeout", "nan"), "--timeout: found nan. Use a number of seconds"),
+        ((), "no file was given, and the current folder has no default file. Pass a file"),
+        (("x" * 300,), f"doctor: '{'x' * 300}' is neither a client nor an existing file"),
     ],
 )
 def test_options_that_cannot_be_used_are_a_usage_error(inside: Inside, options: tuple[str, ...], problem: str) -> None:

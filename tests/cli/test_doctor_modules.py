@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources
 from mcp_bridge.cli.doctor.conversation import Conversation
-from mcp_bridge.cli.doctor.findings import Finding, of_modules, of_sources
+from mcp_bridge.cli.doctor.report import CheckResult
 from tests.kits.cli.cli_running import Inside
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -78,7 +79,7 @@ def test_a_stranger_that_says_odd_things_at_such_an_address_is_no_finding(
 
 def test_a_server_that_says_nothing_of_resources_is_not_asked(tmp_path: Path) -> None:
     with Conversation([sys.executable, "-c", "input()"], tmp_path, 30) as conversation:
-        assert of_modules(conversation, {}, {}) == of_modules(conversation, {"capabilities": None}, {}) == []
+        assert check_modules(conversation, {}, {}) == check_modules(conversation, {"capabilities": None}, {}) == []
 
 
 def test_ends_of_sources_are_told_from_what_others_say() -> None:
@@ -87,5 +88,5 @@ def test_ends_of_sources_are_told_from_what_others_say() -> None:
         "2026-01-01 ERROR mcp_bridge.bridge: source 'x': a problem\n"
         "source 'y' ended: not in the log\n"
     )
-    assert [(one.check, one.detail) for one in of_sources(said)] == [("source 'it's'", "it has ended: why: 1")]
-    assert all(isinstance(one, Finding) and not one.ok for one in of_sources(said))
+    assert [(one.check, one.detail) for one in find_ended_sources(said)] == [("source 'it's'", "it has ended: why: 1")]
+    assert all(isinstance(one, CheckResult) and not one.ok for one in find_ended_sources(said))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import mcp_bridge
-from mcp_bridge.cli import initialising
-from mcp_bridge.cli.initialising import TEMPLATES, project_name
+from mcp_bridge.cli import init
+from mcp_bridge.cli.init import TEMPLATES, to_project_name
+from mcp_bridge.cli.options import InitOptions
 from mcp_bridge.settings import load
 from tests.kits.packaging.packaging_kit import BUILD, built_wheel, environment, inside, with_dependencies
 
@@ -100,7 +101,7 @@ def test_files_that_are_there_are_named_and_nothing_is_written(tmp_path: Path) -
     (tmp_path / "Makefile").symlink_to("nowhere")
     done = inside(tmp_path, "init")
     assert done.code == 1
-    assert "tools.py, Makefile are there already" in done.err
+    assert "tools.py, Makefile already exist" in done.err
     assert names(tmp_path) == {"tools.py", "Makefile"}
     assert (tmp_path / "tools.py").read_text() == "mine"
 
@@ -120,16 +121,16 @@ def test_a_folder_that_cannot_be_had_is_told(tmp_path: Path, folder: str) -> Non
     (tmp_path / "dangling").symlink_to("nowhere")
     done = inside(tmp_path, "init", folder)
     assert done.code == 2
-    assert "no project can be made here: " in done.err
+    assert "cannot create a project here: " in done.err
     assert names(tmp_path) == {"file", "dangling"}
     assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     impossible = {**TEMPLATES, "no/folder/for/it": "README.md.in"}
-    monkeypatch.setattr(initialising, "TEMPLATES", impossible)
-    with pytest.raises(mcp_bridge.ConfigError, match="no project can be made here"):
-        initialising.init(tmp_path / "new" / "deep")
+    monkeypatch.setattr(init, "TEMPLATES", impossible)
+    with pytest.raises(mcp_bridge.ConfigError, match="cannot create a project here"):
+        init.create_project(InitOptions(folder=tmp_path / "new" / "deep"))
     assert names(tmp_path) == set()
 
 
@@ -146,7 +147,7 @@ def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path) -> None:
     [("My Tools", "my-tools"), ("日本", "my-tools"), ("-x-", "x"), ("a.b_c", "a-b_c")],
 )
 def test_the_servers_name_is_made_of_the_folders(folder: str, name: str) -> None:
-    assert project_name(Path("/somewhere", folder)) == name
+    assert to_project_name(Path("/somewhere", folder)) == name
 
 
 @pytest.mark.parametrize("folder", ["2026", "null"])
@@ -159,8 +160,8 @@ def test_settings_are_sound_whatever_the_folder_is_called(tmp_path: Path, folder
 def test_where_the_bridge_comes_from_stands_in_a_file_of_this_machine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: str | None
 ) -> None:
-    monkeypatch.setattr(initialising, "origin", lambda: origin)
-    initialising.init(tmp_path / "p")
+    monkeypatch.setattr(init, "find_install_source", lambda: origin)
+    init.create_project(InitOptions(folder=tmp_path / "p"))
     local = tmp_path / "p" / "local.mk"
     assert local.exists() == (origin is not None)
     assert "local.mk" in (tmp_path / "p" / ".gitignore").read_text().splitlines()

@@ -109,7 +109,7 @@ def test_what_cannot_be_fetched_is_told_and_nothing_is_written(
     done = inside("module", "lock", settings)
     assert done.code == 1
     assert "has no branch or tag 'gone'" in done.err
-    assert done.err.endswith("nothing was locked, see above\n")
+    assert done.err.endswith("Nothing was locked. Fix these problems and retry.\n")
     assert not (settings.parent / LOCK).exists()
     done = inside("module", "lock", settings, "--json")
     assert (done.code, done.json["modules"], len(done.json["errors"])) == (1, [], 1)
@@ -127,7 +127,7 @@ def test_without_modules_from_git_there_is_nothing_to_write(inside: Inside, tmp_
 def test_only_settings_can_be_locked(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("")
     done = inside("module", "lock")
-    assert (done.code, "tools.py: modules from git are named in settings" in done.err) == (2, True)
+    assert (done.code, "tools.py: modules from git are listed in settings" in done.err) == (2, True)
     done = inside("module", "lock", "gone.yaml")
     assert (done.code, "no such file" in done.err) == (2, True)
     (tmp_path / "bad.yaml").write_text("sources: [{type: amplifier, git: 7, plan: {}}]")

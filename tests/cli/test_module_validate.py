@@ -77,7 +77,7 @@ def test_a_person_gets_a_line_for_each_item_and_what_to_do(inside: Inside, tmp_p
     assert lines[failed] == "FAIL tool.result: 'sample' with {'text': 'sample'} returned a str"
     assert lines[failed + 1] == "     Return ToolResult(success=..., output=..., error=...) (Tool contract)"
     assert lines[-1] == (
-        f"{tmp_path / 'sample'}: tool (from __amplifier_module_type__); 1 required item failed: tool.result"
+        f"{tmp_path / 'sample'}: tool (from __amplifier_module_type__); 1 requirement not met: tool.result"
     )
 
 
@@ -110,7 +110,7 @@ def test_json_has_every_documented_key(inside: Inside, tmp_path: Path) -> None:
         ),
         (["git+https://localhost/it@main"], "git+https://localhost/it@main is a URL, and this command fetches nothing"),
         (["notes.txt"], "notes.txt is a file, but not a Python file"),
-        ([".", "--config", "{"], "--config: this is no JSON"),
+        ([".", "--config", "{"], "--config: invalid JSON"),
         ([".", "--config", "[]"], "--config: found list"),
         ([".", "--timeout", "nan"], "--timeout: found nan"),
         ([".", "--type", "tools"], "--type"),

@@ -50,8 +50,8 @@ def told(done: Done, item: str) -> str:
         ("call", "os._exit(3)", "tool.errors", "exit code 3"),
         ("call", "import ctypes; ctypes.string_at(0)", "tool.errors", "SIGSEGV"),
         ("call", "os.killpg(0, 9)", "tool.errors", "SIGKILL"),
-        ("call", GARBLES, "tool.errors", "nobody understands"),
-        ("call", GARBLES.replace("{}", '{"say": "found", "item": []}'), "tool.errors", "nobody understands"),
+        ("call", GARBLES, "tool.errors", "channel of the check"),
+        ("call", GARBLES.replace("{}", '{"say": "found", "item": []}'), "tool.errors", "channel of the check"),
         ("call", "os.closerange(0, 100)", "tool.errors", "it "),
     ],
 )
@@ -96,7 +96,7 @@ def test_what_blocks_for_ever_is_one_failing_item(
 ) -> None:
     done = check(inside, tmp_path, placed(place, wait), "2")
     assert (done.json["failed"], done.json["warned"]) == ([item], [])
-    assert "held up everything for 2 s" in told(done, item)
+    assert "blocked the process for 2 s" in told(done, item)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_the_command_itself_is_not_touched(tmp_path: Path) -> None:
     code = source("tool").replace(MOUNT, f"{MOUNT}    print('hello')\n    os._exit(0)\n")
     done = run("module", "validate", project(tmp_path / "sample", code), cwd=tmp_path)
     assert (done.code, done.out) == (1, "")
-    assert done.err.splitlines()[-1].endswith("1 required item failed: mount.works")
+    assert done.err.splitlines()[-1].endswith("1 requirement not met: mount.works")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a keeper that its parent has gone")

@@ -98,14 +98,14 @@ def test_a_bridge_is_known_by_what_it_starts(value: object, is_one: bool, who: P
 )
 def test_an_unknown_client_is_answered_with_the_nearest(said: str, meant: str, who: Person) -> None:
     done = who.run("install", said, check=2)
-    assert f"there is no client '{said}'" in done.stderr
+    assert f"unknown client '{said}'" in done.stderr
     assert f"Did you mean {meant}" in done.stderr
-    assert "There are: claude-desktop, claude-code" in done.stderr
+    assert "Known clients: claude-desktop, claude-code" in done.stderr
 
 
 def test_a_client_like_none_is_answered_with_all(who: Person) -> None:
     assert "Did you mean cursor" in who.run("uninstall", "Cursr", check=2).stderr
-    assert "There are: claude-desktop, claude-code" in who.run("install", "qqqq", check=2).stderr
+    assert "Known clients: claude-desktop, claude-code" in who.run("install", "qqqq", check=2).stderr
 
 
 def test_a_scope_that_a_client_lacks_is_answered_with_its_own(who: Person) -> None:
@@ -118,11 +118,11 @@ def test_a_scope_that_a_client_lacks_is_answered_with_its_own(who: Person) -> No
     [
         (["absent.yaml"], "no such file"),
         (["absent.py"], "no such file or folder"),
-        (["notes.txt"], "nothing here can be served"),
+        (["notes.txt"], "this file cannot be served"),
         (["broken.yaml"], "broken.yaml:1"),
-        (["shelf.yaml", "--name", "a name"], "cannot be the name of a server"),
-        (["shelf.yaml", "--name", "../x"], "cannot be the name of a server"),
-        ([], "no file is given and none is here"),
+        (["shelf.yaml", "--name", "a name"], "is not a valid server name"),
+        (["shelf.yaml", "--name", "../x"], "is not a valid server name"),
+        ([], "no file was given, and the current folder has no default file"),
     ],
 )
 def test_what_cannot_be_served_is_not_installed(words: list[str], why: str, who: Person) -> None:
@@ -199,14 +199,14 @@ def test_a_folder_without_tools_is_not_installed(who: Person) -> None:
     (who.project / "empty").mkdir()
     (who.project / "empty" / "_hidden.py").write_text("")
     done = who.run("install", "cursor", "empty", check=2)
-    assert "empty: there is no Python file in this folder" in done.stderr
+    assert "empty: this folder has no Python file to serve" in done.stderr
     assert not who.path("cursor").exists()
 
 
 @pytest.mark.parametrize("options", [["--print", "--link"], ["--dry-run", "--link"], ["--print", "--dry-run"]])
 def test_options_that_show_different_things_are_not_taken_together(options: list[str], who: Person) -> None:
     done = who.run("install", "cursor", who.settings, *options, check=2)
-    assert "cannot be together with" in done.stderr
+    assert "cannot be used with" in done.stderr
     assert not done.stdout
 
 
@@ -266,7 +266,7 @@ def test_what_cannot_be_noted_down_is_installed_all_the_same(who: Person) -> Non
     state.parent.mkdir()
     state.write_text("in the way")
     done = who.run("install", "cursor", who.settings)
-    assert "could not be noted down" in done.stderr
+    assert "could not be recorded" in done.stderr
     who.run("uninstall", "cursor")
     assert "shelf" not in who.path("cursor").read_text()
 
@@ -299,4 +299,4 @@ def test_without_a_console_script_the_interpreter_is_named(who: Person, monkeypa
     entry = who.json("install", "opencode", who.settings)["entry"]
     assert entry["command"] == [str(who.bin / "python3"), "-m", "mcp_bridge", "serve", str(who.settings)]
     done = who.run("uninstall", "opencode")
-    assert "taken out: 'shelf'" in done.stderr
+    assert "removed: 'shelf'" in done.stderr

@@ -26,7 +26,7 @@ def test_a_client_that_cannot_refer_to_a_variable_is_not_told_to(person: Person)
     assert person.run("install", "claude-desktop", "s.yaml", "--name", "shelf", env={"SHELF_KEY": "x"}).code == 0
     done = person.doctor("claude-desktop", env={"SHELF_KEY": "x"})
     assert "need the variable SHELF_KEY" in done.failed[ERAS[0]]
-    assert "so that it refers to it" not in done.cures[ERAS[0]]
+    assert "so that the entry refers to it" not in done.cures[ERAS[0]]
     assert "export mcpb" in done.cures[ERAS[0]]
 
 
@@ -39,7 +39,7 @@ def test_a_client_with_secrets_of_its_own_is_not_blamed_for_what_is_not_looked_i
     done = person.doctor(client)
     assert (done.code, done.failed) == (0, {})
     assert {"continue": "~/.continue/.env", "goose": "goose configure"}[client] in done.cures["secret SHELF_KEY"]
-    assert done.cures["start"] == "Set it in this terminal to have it tried."
+    assert done.cures["start"] == "Set it in this terminal to check the start."
     if client == "goose":
         tried = person.doctor(client, env={"SHELF_KEY": "x"})
         assert (tried.code, tried.failed) == (0, {})
@@ -49,7 +49,7 @@ def test_a_client_with_secrets_of_its_own_is_not_blamed_for_what_is_not_looked_i
 def test_a_tool_file_that_cannot_be_read_is_not_called_settings(person: Person) -> None:
     person.tools.write_text("def broken(:\n")
     person.has(sys.executable, "-m", "mcp_bridge", "serve", person.tools)
-    assert person.doctor("gemini-cli").failed[ERAS[0]].startswith("a file of the tools cannot be imported")
+    assert person.doctor("gemini-cli").failed[ERAS[0]].startswith("a tool file cannot be imported")
 
 
 def test_an_entry_is_started_in_the_folder_that_it_names(person: Person) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.doctor.preflight import python_of
+from mcp_bridge.cli.doctor.preflight import find_python
 from mcp_bridge.clients import reading
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.dialects.table import PROFILES
@@ -40,7 +40,7 @@ def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(person: 
     person.has(person.home / "gone" / "mcp-bridge", "serve", person.tools)
     done = person.doctor("gemini-cli")
     assert done.code == 1
-    assert done.failed == {"command": f"there is no {person.home / 'gone' / 'mcp-bridge'}"}
+    assert done.failed == {"command": f"{person.home / 'gone' / 'mcp-bridge'} does not exist"}
     assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["command"]
 
 
@@ -61,17 +61,17 @@ def test_an_environment_that_was_moved_is_told_from_a_missing_program(person: Pe
     program.chmod(0o755)
     person.has(program, "serve", person.tools)
     done = person.doctor("gemini-cli")
-    assert done.failed == {"command": f"{program} runs on {person.home}/gone/bin/python, which is not there"}
+    assert done.failed == {"command": f"{program} runs on {person.home}/gone/bin/python, which does not exist"}
 
 
 def test_a_command_without_a_path_is_looked_for_where_the_client_looks(person: Person) -> None:
     person.has("mcp-bridge", "serve", person.tools)
     done = person.doctor("gemini-cli", env={"PATH": "/usr/bin:/bin"})
-    assert done.failed == {"command": "there is no 'mcp-bridge' on the PATH that Gemini CLI has"}
+    assert done.failed == {"command": "'mcp-bridge' is not on the PATH of Gemini CLI"}
     script(person, f'exec {sys.executable} -m mcp_bridge "$@"').rename(person.home / "mcp-bridge")
     done = person.doctor("gemini-cli", env={"PATH": f"{person.home}:/usr/bin:/bin"})
     assert done.code == 0
-    assert "Write the whole path" in done.cures["command"]
+    assert "Use an absolute path" in done.cures["command"]
 
 
 def test_relative_paths_are_told_where_they_work_and_where_they_do_not(person: Person) -> None:
@@ -79,19 +79,19 @@ def test_relative_paths_are_told_where_they_work_and_where_they_do_not(person: P
     person.has("./mcp-bridge", "serve", "tools.py")
     done = person.doctor("gemini-cli")
     assert done.code == 0
-    assert "Write the whole path" in done.cures["command"]
-    assert "Write the whole path" in done.cures["settings"]
+    assert "Use an absolute path" in done.cures["command"]
+    assert "Use an absolute path" in done.cures["settings"]
     person.has(*person.serve("other/tools.py"))
     done = person.doctor("gemini-cli")
-    assert done.failed == {"settings": "there is no other/tools.py"}
-    assert "A relative path is looked for in" in done.cures["settings"]
+    assert done.failed == {"settings": "other/tools.py does not exist"}
+    assert "A relative path starts at" in done.cures["settings"]
 
 
 def test_settings_that_were_moved_are_told_before_anything_is_started(person: Person) -> None:
     person.has(*person.serve(person.home / "mcp-bridge.yaml"))
     done = person.doctor("gemini-cli")
     assert done.code == 1
-    assert done.failed == {"settings": f"there is no {person.home / 'mcp-bridge.yaml'}"}
+    assert done.failed == {"settings": f"{person.home / 'mcp-bridge.yaml'} does not exist"}
     assert "mcp-bridge install gemini-cli SETTINGS --name shelf" in done.cures["settings"]
 
 
@@ -99,7 +99,7 @@ def test_an_entry_without_settings_is_a_warning(person: Person) -> None:
     person.has(*person.serve()[:-1])
     done = person.doctor("gemini-cli")
     assert done.code == 0
-    assert "Name them" in done.cures["settings"]
+    assert "Add the file" in done.cures["settings"]
 
 
 def test_settings_are_told_from_the_values_of_options(person: Person) -> None:
@@ -115,8 +115,8 @@ def test_a_file_that_the_settings_name_and_that_is_gone_is_told_with_both_places
     settings.write_text("sources: [{type: python, path: gone.py}]\n")
     person.has(*person.serve(settings))
     done = person.doctor("gemini-cli")
-    assert done.failed[ERAS[0]].startswith(f"there is no {person.project / 'gone.py'}")
-    assert "in the settings that name it, or mcp-bridge install gemini-cli" in done.cures[ERAS[0]]
+    assert done.failed[ERAS[0]].startswith(f"{person.project / 'gone.py'} does not exist")
+    assert "in the settings that name it, or install again: mcp-bridge install gemini-cli" in done.cures[ERAS[0]]
     assert done.cures[ERAS[1]] == "The cause is the same."  # though the time stands in the log
 
 
@@ -124,7 +124,7 @@ def test_an_entry_that_serves_over_http_is_not_started(person: Person) -> None:
     person.has(*person.serve(), "--http", "8000")
     done = person.doctor("gemini-cli")
     assert list(done.failed) == ["command"]
-    assert "Leave it out: mcp-bridge install" in done.cures["command"]
+    assert "Remove the option: mcp-bridge install" in done.cures["command"]
 
 
 def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(person: Person) -> None:
@@ -133,33 +133,35 @@ def test_a_launcher_may_find_the_settings_where_it_starts_the_bridge(person: Per
     person.has(script(person, 'cd elsewhere\nexec "$@"'), *person.serve("s.py"))
     assert person.doctor("gemini-cli").code == 0
     person.has(script(person, 'cd elsewhere\nexec "$@"'), *person.serve("s.yaml"))
-    assert "there is no s.yaml" in person.doctor("gemini-cli").failed[ERAS[0]]
+    assert "s.yaml does not exist" in person.doctor("gemini-cli").failed[ERAS[0]]
 
 
 def test_the_python_of_a_script_is_the_one_it_runs_on(tmp_path: Path) -> None:
     program = tmp_path / "mcp-bridge"
     for line in ("#!/usr/bin/env python3", "#!/bin/sh"):  # the latter where a folder has a space in its name
         program.write_text(f"{line}\n")
-        assert python_of(str(program)) == "python"
+        assert find_python(str(program)) == "python"
     program.write_text("#!/some/where/python3.12\n")
-    assert python_of(str(program)) == "/some/where/python3.12"
+    assert find_python(str(program)) == "/some/where/python3.12"
     program.write_text("#!/bin/sh\n")
     (tmp_path / "python").write_text("")
-    assert python_of(str(program)) == str(tmp_path / "python")
-    assert python_of("uv") == "python"
+    assert find_python(str(program)) == str(tmp_path / "python")
+    assert find_python("uv") == "python"
 
 
 def test_a_path_that_no_system_takes_is_a_finding(person: Person) -> None:
     for path in ("/" + "x" * 300, "/x\0", "/x\ud800"):
         person.has(path)
-        assert "there is no /x" in person.doctor("gemini-cli", "--name", "shelf").failed["command"]
+        problem = person.doctor("gemini-cli", "--name", "shelf").failed["command"]
+        assert problem.startswith("/x")
+        assert problem.endswith("does not exist")
 
 
 def test_a_python_without_the_package_is_named(person: Person) -> None:
     person.has(sys.executable, "-S", "-m", "mcp_bridge", "serve", person.tools)
     done = person.doctor("gemini-cli")
     assert done.code == 1
-    assert all("the Python of this entry has no mcp_bridge" in done.failed[era] for era in ERAS)
+    assert all("mcp_bridge is not installed in the Python of this entry" in done.failed[era] for era in ERAS)
     assert f"{sys.executable} -m pip install mcp-tool-bridge" in done.cures[ERAS[0]]
     assert done.cures[ERAS[1]] == "The cause is the same."
 
@@ -175,7 +177,7 @@ def test_a_module_that_cannot_be_imported_is_named(person: Person) -> None:
 def test_a_program_that_prints_to_stdout_is_named(person: Person) -> None:
     person.has(script(person, 'echo Welcome!\nexec "$@"'), *person.light())
     done = person.doctor("gemini-cli", "--name", "shelf")
-    assert "something else than messages comes out of its stdout" in done.failed[ERAS[0]]
+    assert "something other than MCP messages is written to stdout" in done.failed[ERAS[0]]
     assert "'Welcome!'" in done.failed[ERAS[0]]
     assert "print to stderr" in done.cures[ERAS[0]]
 
@@ -198,7 +200,7 @@ def test_a_server_that_never_answers_is_given_up_with_what_it_said(person: Perso
     person.has(script(person, "echo waiting for a database >&2\nsleep 1000"), *person.light())
     done = person.doctor("gemini-cli", "--name", "shelf", "--timeout", "1")
     assert done.code == 1
-    assert done.failed[ERAS[0]].startswith("it does not answer; Gemini CLI gives up after 600 s")
+    assert done.failed[ERAS[0]].startswith("it does not respond; Gemini CLI times out after 600 s")
     assert "waiting for a database" in done.cures[ERAS[0]]
 
 
@@ -219,7 +221,7 @@ def test_a_variable_that_the_settings_need_is_named(person: Person) -> None:
     path.write_text(json.dumps({"mcpServers": {"shelf": {"command": command, "args": args}}}))
     done = person.doctor("gemini-cli", env={"MY_NAME": "x"})
     assert done.code == 1
-    assert "the settings need the variable MY_NAME, which Gemini CLI does not give" in done.failed[ERAS[0]]
+    assert "the settings need the variable MY_NAME, which Gemini CLI does not pass" in done.failed[ERAS[0]]
     assert f"mcp-bridge install gemini-cli '{settings}' --name shelf" in done.cures[ERAS[0]]
 
 
@@ -266,7 +268,7 @@ def test_a_server_that_closes_its_stdout_and_goes_on_is_not_waited_for(person: P
     person.has(script(person, "exec >&-\nsleep 1000"), *person.light())
     done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 1
-    assert "the process closed its stdout before it answered" in done.failed[ERAS[0]]
+    assert "the process closed its stdout before it responded" in done.failed[ERAS[0]]
 
 
 def test_a_command_that_no_system_can_start_is_a_finding(person: Person) -> None:
@@ -283,4 +285,4 @@ def test_an_entry_that_is_none_is_a_finding(person: Person, entry: str) -> None:
     person.gemini.write_text(f'{{"mcpServers": {{"shelf": {entry}}}}}')
     done = person.doctor("gemini-cli", "--name", "shelf")
     assert done.code == 1
-    assert done.failed == {"command": "the entry names no command"}
+    assert done.failed == {"command": "the entry has no command"}

@@ -44,7 +44,7 @@ def test_a_person_reads_a_line_for_each_check_and_an_entry_that_is_switched_off_
     assert command.startswith("command: ")
     assert folder == f"folder: {person.project}"
     assert warning.startswith("warn entry: ")
-    assert "Switch it on" in advice
+    assert "Enable it" in advice
     assert [check[:4] for check in checks] == ["ok  "] * 4
 
 
@@ -84,7 +84,7 @@ def test_a_server_that_is_not_there_is_told_with_those_that_are(person: Person) 
     person.has(*person.serve())
     done = person.doctor("gemini-cli", "--name", "shelves")
     assert done.code == 1
-    assert done.failed["entry"].endswith("; it has: shelf")
+    assert done.failed["entry"].endswith("; the servers there are: shelf")
 
 
 def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -> None:
@@ -93,10 +93,10 @@ def test_an_entry_that_the_file_has_lost_is_told_with_its_date(person: Person) -
     done = person.doctor("gemini-cli")
     assert done.code == 1
     assert done.server["name"] == "shelf"
-    assert "and the file no longer has it" in done.failed["entry"]
+    assert "but is no longer in the file" in done.failed["entry"]
     assert f"mcp-bridge install gemini-cli '{person.tools}' --name shelf" in done.cures["entry"]
     person.gemini.unlink()
-    assert "The file is gone" in person.doctor("gemini-cli").cures["entry"]
+    assert "The file was deleted" in person.doctor("gemini-cli").cures["entry"]
     person.has(person.home / "gone", "-m", "mcp_bridge", "serve", person.tools, name="renamed")
     assert person.doctor("gemini-cli").server["name"] == "renamed"
 
@@ -121,7 +121,7 @@ def test_values_of_the_entry_and_of_secrets_are_shown_nowhere(person: Person) ->
         person.run("doctor", "gemini-cli", "--name", "shelf", env={"MY_TOKEN": "t0p-secret"}),
     ):
         assert done.code == 1
-        assert "ended with exit code 9" in done.out + done.err
+        assert "exited with code 9" in done.out + done.err
         assert "[secret]" in done.out + done.err
         assert "t0p-secret" not in done.out + done.err
         assert "n0t-shown" not in done.out + done.err
@@ -145,7 +145,7 @@ def test_a_named_tool_is_called_with_its_arguments(person: Person) -> None:
 def test_a_tool_that_fails_is_a_finding_and_so_is_one_that_is_not_there(person: Person) -> None:
     person.has(*person.light())
     failed = person.doctor("gemini-cli", "--name", "shelf", "--call", "fail").failed
-    assert "it answered with an error" in failed["call of 'fail'"]
+    assert "it returned an error" in failed["call of 'fail'"]
     done = person.doctor("gemini-cli", "--name", "shelf", "--call", "nothing")
     assert done.failed == {"call": "there is no tool 'nothing'"}
     assert "add, fail, where" in done.cures["call"]
@@ -173,7 +173,7 @@ def test_all_looks_at_every_client_that_is_here(person: Person) -> None:
     empty = {"PATH": "/usr/bin:/bin"}
     done = person.run("doctor", "all", env=empty)
     assert (done.code, done.out) == (2, "")
-    assert "no client on this machine has a bridge in its files" in done.err
+    assert "no client on this machine has a bridge installed" in done.err
     person.has(*person.serve())
     path = person.home / ".cursor" / "mcp.json"
     path.parent.mkdir()
@@ -194,15 +194,15 @@ def test_all_looks_at_every_client_that_is_here(person: Person) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("claud-code",), "'claud-code' is neither a client nor a file here. Did you mean claude-code"),
-        (("xyzzy",), "'xyzzy' is neither a client nor a file here. Clients are: claude-desktop, "),
+        (("claud-code",), "'claud-code' is neither a client nor an existing file. Did you mean claude-code"),
+        (("xyzzy",), "'xyzzy' is neither a client nor an existing file. Known clients: claude-desktop, "),
         (("codex", "--scope", "local"), "--scope: Codex has no scope 'local'. It has: user, project."),
-        (("tools.py", "--scope", "user"), "--scope: no client is given"),
-        (("tools.py", "--name", "x"), "--name: no client is given"),
-        (("codex", "--call", "x={"), "--call: the arguments are no JSON"),
+        (("tools.py", "--scope", "user"), "--scope: needs a client"),
+        (("tools.py", "--name", "x"), "--name: needs a client"),
+        (("codex", "--call", "x={"), "--call: the arguments are not JSON"),
         (("codex", "--call", "x=[]"), "--call: the arguments are list, not an object"),
-        (("codex", "--call", "={}"), "--call: no tool is named"),
-        (("codex", "--command", "x"), "--command: found both --command and 'codex'"),
+        (("codex", "--call", "={}"), "--call: the name of the tool is missing"),
+        (("codex", "--command", "x"), "--command: cannot be used with 'codex'"),
     ],
 )
 def test_options_that_cannot_be_used_are_a_usage_error(person: Person, words: tuple[str, ...], problem: str) -> None:

@@ -62,7 +62,7 @@ def test_the_command_as_a_person_starts_it_does_the_same(who: Person) -> None:
     path = who.place(case, before)
     assert "installed: 'shelf'" in who.start("install", case, who.settings).stderr
     assert path.read_bytes() == golden(case, "after", who)
-    assert "taken out: 'shelf'" in who.start("uninstall", case).stderr
+    assert "removed: 'shelf'" in who.start("uninstall", case).stderr
     assert path.read_bytes() == before
 
 
@@ -241,7 +241,7 @@ def test_a_folder_in_the_place_of_the_file_is_an_error(who: Person) -> None:
     done = who.run("install", "cursor", who.settings, check=1)
     assert str(who.path("cursor")) in done.stderr
     assert "Move it out of the way." in done.stderr
-    assert "belongs into" not in done.stderr
+    assert "Add this to" not in done.stderr
     assert not done.stdout
     assert who.json("install", "cursor", who.settings, check=1)["snippet"] is None
 

@@ -49,7 +49,7 @@ def test_secrets_are_references_and_their_values_are_nowhere(case: str, secretiv
 def test_settings_are_installed_also_where_their_variables_are_not_set(secretive: Person) -> None:
     secretive.environ.clear()
     done = secretive.run("install", "claude-code", secretive.settings)
-    assert "SHELF_KEY: not set here, so the settings were read but not checked" in done.stderr
+    assert "the settings were not fully checked, because these variables are not set: SHELF_KEY" in done.stderr
     assert '"SHELF_KEY": "${SHELF_KEY}"' in secretive.path("claude-code").read_text()
 
 

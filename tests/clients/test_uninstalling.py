@@ -45,7 +45,7 @@ def test_one_that_is_there_is_taken_out_and_one_that_is_not_forgotten(who: Perso
     path.write_text(path.read_text().replace('"one"', '"theirs"').replace("mcp-bridge", "bridge", 1))
     done = who.run("uninstall", "cursor")
     assert "forgotten: 'one'" in done.stderr
-    assert "taken out: 'two'" in done.stderr
+    assert "removed: 'two'" in done.stderr
     assert '"theirs"' in path.read_text()
     assert records(who) == []
 
@@ -61,7 +61,7 @@ def test_a_record_of_another_scope_is_forgotten_with_that_scope(who: Person) -> 
 
 @pytest.mark.parametrize(
     ("client", "said", "not_said"),
-    [("cursor", "taken out", "Switch it on"), ("claude-code", "Start a new session", "approval")],
+    [("cursor", "removed", "Switch it on"), ("claude-code", "Start a new session", "approval")],
 )
 def test_after_a_removal_only_what_is_left_to_do_is_said(client: str, said: str, not_said: str, who: Person) -> None:
     assert not_said in who.run("install", client, who.settings).stderr

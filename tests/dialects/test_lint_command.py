@@ -65,7 +65,7 @@ def test_what_a_client_would_reject_is_said_with_its_cure_and_exits_with_1(folde
     assert "Gemini CLI (gemini-cli)" in done.err
     assert "  error: tool 'refers': $.inputSchema.properties.home.$ref: `$ref` in 2 places" in done.err
     assert "    Set `dialect: gemini-cli` (inline_references) (google-gemini/gemini-cli#13326" in done.err
-    assert "2 tools, 1 client asked; 1 client would reject something: gemini-cli" in done.err
+    assert "2 tools, 1 client checked; 1 client would reject a tool: gemini-cli" in done.err
     assert "Traceback" not in done.err
 
 
@@ -84,7 +84,7 @@ def test_every_client_is_asked_by_default_and_the_answer_is_json(folder: Path) -
 def test_what_the_settings_rewrite_is_looked_at_as_it_is_told(folder: Path) -> None:
     told = run("lint", "told.yaml", "--client", "gemini-cli", cwd=folder)
     assert told.code == 0
-    assert "nothing is rejected" in told.err
+    assert "no tool is rejected" in told.err
     assert run("lint", "all.yaml", "--json", cwd=folder).answer["ok"] is True
 
 
@@ -99,13 +99,13 @@ def test_the_name_of_the_server_in_the_client_counts(folder: Path) -> None:
 def test_a_client_that_is_not_known_is_named_with_those_that_are(folder: Path) -> None:
     done = run("lint", "--client", "netscape", cwd=folder)
     assert done.code == 2
-    assert done.err.startswith("mcp-bridge: --client: there is no client 'netscape' here. Name one of: claude-code, ")
+    assert done.err.startswith("mcp-bridge: --client: unknown client 'netscape'. Use one of: claude-code, ")
 
 
 def test_a_client_is_suggested_by_the_beginning_of_its_name(folder: Path) -> None:
     done = run("lint", "--client", "gemini", cwd=folder)
     assert done.code == 2
-    assert done.err == "mcp-bridge: --client: there is no client 'gemini' here. Did you mean gemini-cli?\n"
+    assert done.err == "mcp-bridge: --client: unknown client 'gemini'. Did you mean gemini-cli?\n"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_could_not_be_published_is_said_and_is_no_clean_answer(folder: Path
     assert "no such file" in done.answer["problems"]["missing"][0]
     said = run("lint", "half.yaml", "--client", "gemini-cli", cwd=folder)
     assert said.code == 1
-    assert "nothing is rejected; not all could be published, see above" in said.err
+    assert "no tool is rejected; some tools are not published, see the problems above" in said.err
 
 
 # The key `dialect`

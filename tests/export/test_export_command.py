@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.cli.exporting import MAKERS
+from mcp_bridge.cli.group_options import MODEL_FORMATS
 from tests.kits.export.export_kit import ALL, functions
 
 TOOLS = '''
@@ -61,18 +61,18 @@ def test_strict_says_which_tool_it_cannot_be_for(folder: Path) -> None:
 def test_some_tools_go_to_a_file(folder: Path) -> None:
     done = run(folder, "export", "gemini", "--only", "reads", "--output", "made.json")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "written to made.json" in done.stderr
+    assert "Wrote made.json" in done.stderr
     assert set(functions("gemini", json.loads((folder / "made.json").read_text()))) == {"reads"}
 
 
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (["cohere"], 2, "FORMAT: 'cohere' cannot be exported. Name one of: openai, openai-responses, anthropic,"),
+        (["cohere"], 2, "FORMAT: unknown format 'cohere'. Use one of: openai, openai-responses, anthropic,"),
         (["gemini", "--strict"], 2, "format 'gemini' has no strict mode. These have: openai, openai-responses"),
         (["openai", "--only", "raeds"], 3, "Unknown tool: raeds. Did you mean 'reads'?"),
         (["openai", "none.py"], 2, "none.py: no such file or folder"),
-        (["openai", "--output", "none/made.json"], 2, "none/made.json: cannot be written: No such file or directory"),
+        (["openai", "--output", "none/made.json"], 2, "none/made.json: cannot write: No such file or directory"),
     ],
 )
 def test_what_cannot_be_done_is_told(folder: Path, args: list[str], code: int, said: str) -> None:
@@ -93,8 +93,8 @@ def test_a_source_that_cannot_be_loaded_is_told(folder: Path) -> None:
 
 def test_help_names_all_that_can_be_exported(folder: Path) -> None:
     done = run(folder, "export", "--help")
-    assert tuple(MAKERS) == ALL
-    assert [name for name in MAKERS if name not in done.stdout] == []
+    assert tuple(MODEL_FORMATS) == ALL
+    assert [name for name in MODEL_FORMATS if name not in done.stdout] == []
 
 
 def test_exporting_imports_no_sdk_of_mcp_or_of_a_vendor(folder: Path) -> None:

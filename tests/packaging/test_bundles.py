@@ -152,14 +152,14 @@ def test_without_a_wheel_it_depends_on_this_release_by_name(project_folder: Path
     bridge, *others = declared["project"]["dependencies"]
     assert bridge.startswith(f"mcp-tool-bridge>={__version__},<")
     assert others == ["idna", "six>=1.16"]
-    assert "requirements.txt: '-r more.txt' cannot be handed on" in done.err
+    assert "requirements.txt: '-r more.txt' is left out, as it is not portable" in done.err
 
 
 def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
     (project_folder / "words.py").write_text("import httpx2, six_of_nobody\ndef told(item, amount): return item\n")
     (project_folder / "six_of_nobody").mkdir()  # without a Python file it is no package of the project
     done = inside(project_folder, "export", "dockerfile")
-    assert "'six_of_nobody' is imported, and not among the requirements: add --needs six_of_nobody" in done.err
+    assert "'six_of_nobody' is imported but not required: add --needs six_of_nobody" in done.err
 
 
 def test_what_it_packs_is_said(shelf_export: tuple[Path, Done]) -> None:
@@ -174,7 +174,7 @@ def test_a_secret_in_a_file_keeps_it_from_being_packed(project_folder: Path) -> 
         file.write(f"KEY = {KEY!r}\n")
     done = run(project_folder, "export", "mcpb", *DATA, env=SET)
     assert done.code == 2
-    assert "project/words.py: the value of a variable of the settings stands in this file" in done.err
+    assert "project/words.py: this file contains the value of a secret variable" in done.err
     assert KEY not in done.err
     assert not (project_folder / "my-shelf.mcpb").exists()
 
@@ -190,14 +190,17 @@ def test_files_of_nobody_are_never_packed_even_if_they_are_named(project_folder:
     ("settings", "said"),
     [
         ("sources: [{type: python, path: ../tools.py}]", "sources[0].path: '../tools.py' is outside the folder"),
-        ("sources: [{type: python, path: none.py}]", "sources[0].path: there is no 'none.py'"),
+        ("sources: [{type: python, path: none.py}]", "sources[0].path: 'none.py' does not exist"),
         ("name: [", "mcp-bridge.yaml:1"),
-        ("sources: [{type: python, path: broken.py}]", "broken.py:1: not Python"),
-        ("sources: [{type: python, path: endless.py}]", "endless.py: not Python"),
-        ("sources: [{type: python, path: ~nobody-of-that-name/t.py}]", "there is no '~nobody-of-that-name/t.py'"),
-        ('sources: [{type: python, path: "a\\0b"}]', "sources[0].path: there is no 'a"),
-        (f"sources: [{{type: python, path: {'a' * 300}.py}}]", "sources[0].path: there is no 'aaa"),
-        ("sources: [{type: python, path: HERE/broken.py}]", "broken.py' is no relative path: elsewhere it leads to"),
+        ("sources: [{type: python, path: broken.py}]", "broken.py:1: this is not valid Python"),
+        ("sources: [{type: python, path: endless.py}]", "endless.py: this is not valid Python"),
+        ("sources: [{type: python, path: ~nobody-of-that-name/t.py}]", "'~nobody-of-that-name/t.py' does not exist"),
+        ('sources: [{type: python, path: "a\\0b"}]', "sources[0].path: 'a"),
+        (f"sources: [{{type: python, path: {'a' * 300}.py}}]", "sources[0].path: 'aaa"),
+        (
+            "sources: [{type: python, path: HERE/broken.py}]",
+            "broken.py' is an absolute path, which is invalid on other machines",
+        ),
         ("sources: [{type: python, path: venv/a.py}]", "sources[0].path: 'venv/a.py' is never packed"),
     ],
 )
@@ -220,29 +223,32 @@ def test_a_version_that_hosts_cannot_compare_is_refused_before_anything_is_start
     (project_folder / "tools.py").write_text("print('started')\n")
     done = run(project_folder, "export", "mcpb", "--package-version", "one", env=SET)
     assert done.code == 2
-    assert done.err.startswith("mcp-bridge: --package-version: 'one' is no semantic version")
+    assert done.err.startswith("mcp-bridge: --package-version: 'one' is not a semantic version")
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--include", "none/*"], "--include: nothing is called 'none/*'"),
-        (["--include", "/etc/*"], "--include: nothing is called '/etc/*'"),
-        (["--needs", "not a name"], "--needs: 'not a name' is no requirement that can be handed on"),
-        (["--env", "A=B"], "--env: 'A=B' is no name of a variable"),
-        (["--wheel", "none.whl"], "--wheel: not the name of a wheel"),
-        (["--wheel", "mcp_tool_bridge-1.0-py3-none-any.whl"], "cannot be read: No such file"),
+        (["--include", "none/*"], "--include: no file matches 'none/*'"),
+        (["--include", "/etc/*"], "--include: no file matches '/etc/*'"),
+        (["--needs", "not a name"], "--needs: 'not a name' is not a portable requirement"),
+        (["--env", "A=B"], "--env: 'A=B' is not the name of a variable"),
+        (["--wheel", "none.whl"], "--wheel: this is not the name of a wheel"),
+        (["--wheel", "mcp_tool_bridge-1.0-py3-none-any.whl"], "cannot read: No such file"),
         (["--wheel", "other-1.0-py3-none-any.whl"], "a wheel of 'other', not of 'mcp-tool-bridge'"),
-        (["--output", "none/b"], "none/b: cannot be written: No such file or directory"),
-        (["--output", "deep"], "deep: cannot be written: Is a directory"),
-        (["--output", "."], ".: cannot be written: Is a directory"),
-        (["--output", "a" * 300], "cannot be written: File name too long"),
-        (["/"], "/: nothing here can be served"),
-        (["--needs", "mine @ https://me:secret@example.com/x"], "--needs: 'mine @ https://***@example.com/x' is no"),
-        (["tools.txt"], "tools.txt: nothing here can be served"),
-        (["none.py"], "there is no 'none.py'"),
-        (["--strict"], "--strict: 'dockerfile' has no --strict. These have: openai, openai-responses"),
-        (["--author", "me"], "--author: 'dockerfile' has no --author. These have: mcpb"),
+        (["--output", "none/b"], "none/b: cannot write: No such file or directory"),
+        (["--output", "deep"], "deep: cannot write: Is a directory"),
+        (["--output", "."], ".: cannot write: Is a directory"),
+        (["--output", "a" * 300], "cannot write: File name too long"),
+        (["/"], "/: this file cannot be served"),
+        (["--needs", "mine @ https://me:secret@example.com/x"], "--needs: 'mine @ https://***@example.com/x' is not"),
+        (["tools.txt"], "tools.txt: this file cannot be served"),
+        (["none.py"], "'none.py' does not exist"),
+        (
+            ["--strict"],
+            "--strict: 'dockerfile' has no option --strict. These formats have it: openai, ",
+        ),
+        (["--author", "me"], "--author: 'dockerfile' has no option --author. These formats have it: mcpb"),
     ],
 )
 def test_options_that_cannot_be_followed_are_told(project_folder: Path, args: list[str], said: str) -> None:
@@ -277,7 +283,7 @@ def test_a_link_that_leads_out_is_refused(project_folder: Path) -> None:
     (project_folder / "words.py").symlink_to("../outside.py")
     done = inside(project_folder, "export", "dockerfile")
     assert done.code == 2
-    assert "words.py: outside the folder of the settings. It is a link that leads out" in done.err
+    assert "words.py: outside the folder of the settings. It is a link to a file outside" in done.err
 
 
 def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:

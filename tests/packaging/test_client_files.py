@@ -63,7 +63,7 @@ def test_inspector_tries_both_eras(project_folder: Path) -> None:
 def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELF_KEY", KEY)
     done = inside(project_folder, "export", "mcp-json")
-    assert "these have to be set: SHELF_KEY" in done.err
+    assert "Set these variables where the client starts the server: SHELF_KEY" in done.err
     assert KEY not in done.out + done.err
 
 
@@ -72,7 +72,7 @@ def test_a_file_with_something_in_it_is_left_alone(project_folder: Path) -> None
     there.write_text('{"mcpServers": {"mine": {}}}')
     done = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
     assert done.code == 2
-    assert ".mcp.json: is there already, and would lose what is in it. `mcp-bridge install` adds" in done.err
+    assert ".mcp.json: the file exists, and its content would be lost. `mcp-bridge install` adds" in done.err
     assert there.read_text() == '{"mcpServers": {"mine": {}}}'
     there.write_text("")
     assert inside(project_folder, "export", "mcp-json", "--output", ".mcp.json").code == 0

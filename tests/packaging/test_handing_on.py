@@ -23,7 +23,7 @@ def test_a_name_that_a_bundle_cannot_have_is_told(project_folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(project_folder / "data") + b"/\xff.json")).write_text("1")
     done = inside(project_folder, "export", "dockerfile", "--include", "data/*")
     assert done.code == 2
-    assert "data/\\udcff.json: the name is not UTF-8 text" in done.err
+    assert "data/\\udcff.json: the file name is not valid UTF-8" in done.err
 
 
 def test_a_link_to_a_file_of_nobody_is_never_packed(project_folder: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_pattern_that_climbs_names_files_by_their_place_in_the_project(project
     (project_folder.parent / "outside.json").write_text("{}")
     done = inside(project_folder, "export", "dockerfile", "--include", "../outside.json")
     assert done.code == 2
-    assert "outside.json: outside the folder of the settings. Copy the file itself there" in done.err
+    assert "outside.json: outside the folder of the settings. Copy the file into the folder" in done.err
 
 
 @pytest.mark.parametrize("form", ["dockerfile", "links", "anthropic"])
@@ -53,7 +53,7 @@ def test_no_file_of_the_project_is_overwritten(project_folder: Path, form: str) 
     for output in ("tools.py", "link"):
         done = inside(project_folder, "export", form, "tools.py", "--output", output)
         assert done.code == 2
-        assert f"{output}: --output: this is a file of the project itself" in done.err
+        assert f"{output}: --output: this is a file of the project, and would be overwritten" in done.err
     assert (project_folder / "tools.py").read_text() == before
 
 
@@ -78,7 +78,7 @@ def test_passwords_and_tokens_keep_a_file_from_being_packed_whatever_they_are_ca
     (project_folder / "data" / "stock.json").write_text(json.dumps({"pears": 3, "said": value}))
     done = run(project_folder, "export", "mcpb", *DATA, env={**SET, name: value})
     assert done.code == 2
-    assert "project/data/stock.json: the value of a variable of the settings stands in this file" in done.err
+    assert "project/data/stock.json: this file contains the value of a secret variable" in done.err
     assert value not in done.err
 
 
@@ -86,7 +86,7 @@ def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: 
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write("approvals: {path: '${APPROVAL_KEY:-a-default}'}\n")
     done = inside(project_folder, "export", "dockerfile")
-    assert "APPROVAL_KEY: the default in the settings is handed on with them: write ${APPROVAL_KEY} alone" in done.err
+    assert "APPROVAL_KEY: its default is exported with the settings: use ${APPROVAL_KEY} without a default" in done.err
     assert "a-default" not in done.out + done.err
 
 
@@ -106,7 +106,7 @@ def test_requirements_are_handed_on_whole_and_without_passwords(project_folder: 
     bridge, *others = install[install.index("--disable-pip-version-check") + 1 :]
     assert bridge.startswith(f"mcp-tool-bridge[amplifier,utcp]>={__version__},<")
     assert others == [lines[0], lines[1], lines[6]]
-    assert "https://***@example.com/simple' cannot be handed on" in done.err
+    assert "https://***@example.com/simple' is left out, as it is not portable" in done.err
     assert "a-pass" not in done.out + done.err
     assert "a-token" not in done.out + done.err
 

@@ -130,7 +130,7 @@ def test_its_check_of_health_is_answered_by_a_server_that_was_started_like_it(pr
 def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: Path, wheel: Path) -> None:
     done = inside(project_folder, "export", "dockerfile", "--wheel", wheel)
     assert done.code == 2
-    assert "--wheel: outside the folder of the settings. An image has only what is below" in done.err
+    assert "--wheel: the wheel is outside the folder of the settings. Copy it into" in done.err
 
 
 @pytest.mark.parametrize(("name", "copied"), [("a[1].py", "a[[]1].py"), ("it's $b.py", "it\\'s \\$b.py")])

@@ -56,11 +56,15 @@ def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[
 @pytest.mark.parametrize(
     ("source", "files", "said"),
     [
-        ("{type: xaibo, agent: agent.yaml}", {"agent.yaml"}, "the classes that its agent names are not followed"),
-        ("{type: framework, utcp: [manual.json]}", {"manual.json"}, "what its manuals refer to is not followed"),
-        ("{type: amplifier, plan: {}}", set(), "source 'amplifier': what it needs beside it is not known"),
+        ("{type: xaibo, agent: agent.yaml}", {"agent.yaml"}, "the classes named in its agent are not detected"),
+        ("{type: framework, utcp: [manual.json]}", {"manual.json"}, "what its manuals refer to is not detected"),
+        (
+            "{type: amplifier, plan: {}}",
+            set(),
+            "source 'amplifier': the files and packages that it needs",
+        ),
         ("{type: python, name: mine, path: '${WHERE}'}", set(), "source 'mine': path depends on a variable"),
-        ("{type: python, module: of_nobody.at_all}", set(), "'of_nobody' is imported, and not among the requirements"),
+        ("{type: python, module: of_nobody.at_all}", set(), "'of_nobody' is imported but not required"),
         ("{type: python, module: yaml_of_nobody}", set(), "add --needs yaml_of_nobody"),
     ],
 )
@@ -77,4 +81,4 @@ def test_a_store_of_ones_own_travels(folder: Path, section: str) -> None:
 
 def test_a_mount_plan_says_that_its_modules_are_not_known(folder: Path) -> None:
     _, told = copied(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
-    assert "what this kind of file needs beside it is not known: add it with --include and --needs" in told
+    assert "the files and packages that this kind of file needs are not detected: add" in told

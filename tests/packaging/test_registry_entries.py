@@ -92,24 +92,27 @@ def test_a_blank_description_is_none(project_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--namespace", "nobody"], "--namespace: 'nobody' is no namespace"),
-        ([*MINE, "--package", "mine"], "--package: the version of 'mine' is not known"),
-        ([*MINE, "--package-version", ">=1"], "--package-version: '>=1' is no exact version"),
-        ([*MINE, "--package-version", "latest"], "--package-version: 'latest' is no exact version"),
-        ([*MINE, "--bundle", "b.mcpb"], "--bundle, --bundle-url: a bundle needs a file and an address"),
+        (["--namespace", "nobody"], "--namespace: 'nobody' is not a valid namespace"),
+        ([*MINE, "--package", "mine"], "--package: the version of 'mine' is missing"),
+        ([*MINE, "--package-version", ">=1"], "--package-version: '>=1' is not an exact version"),
+        ([*MINE, "--package-version", "latest"], "--package-version: 'latest' is not an exact version"),
+        ([*MINE, "--bundle", "b.mcpb"], "--bundle, --bundle-url: a bundle needs a file and a URL"),
         (
             [*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://github.com/x/mcp"],
-            "--bundle: cannot be read: No such file",
+            "--bundle: cannot read: No such file",
         ),
         (
             [*MINE, "--bundle", "b.mcpb", "--bundle-url", "http://github.com/x/mcp"],
-            "--bundle-url: 'http://github.com/x/mcp' is no address",
+            "--bundle-url: 'http://github.com/x/mcp' is not a valid bundle URL",
         ),
         ([*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://example.com/mcp"], "'https://example.com/mcp' is no"),
-        ([*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://[/mcp"], "--bundle-url: 'https://[/mcp' is no address"),
+        (
+            [*MINE, "--bundle", "b.mcpb", "--bundle-url", "https://[/mcp"],
+            "--bundle-url: 'https://[/mcp' is not a valid",
+        ),
         (["--namespace", f"{'a' * 200}.b"], "--namespace: the name has 211 characters"),
         ([*MINE, "--description", "x" * 101], "--description: the description has 101 characters"),
-        ([*MINE, "--http"], "--http: 'server-json' has no --http. These have: dockerfile"),
+        ([*MINE, "--http"], "--http: 'server-json' has no option --http. These formats have it: dockerfile"),
     ],
 )
 def test_what_the_registry_would_refuse_is_told_at_once(project_folder: Path, args: list[str], said: str) -> None:

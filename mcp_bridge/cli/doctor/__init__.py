@@ -1,1 +1,1 @@
-"""`doctor`: starts a server as a client would, in that client's environment, and names what is wrong and why."""
+"""`doctor`: starts a server as a client would, in that client's environment, and explains what is wrong with it."""

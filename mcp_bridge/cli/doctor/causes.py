@@ -1,4 +1,4 @@
-"""Why a server that was started as its client would does not answer: the cause in words, and the cure."""
+"""The causes of failed starts, recognized by what the server has written, and how to fix them."""
 
 from __future__ import annotations
 
@@ -7,130 +7,123 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_bridge._version import DISTRIBUTION
-from mcp_bridge.cli.doctor.conversation import Fault, Kind
-from mcp_bridge.cli.doctor.eras import Heard
-from mcp_bridge.cli.doctor.findings import Finding
-from mcp_bridge.cli.doctor.preflight import Subject, python_of
+from mcp_bridge.cli.doctor.conversation import FaultKind, ServerFault
+from mcp_bridge.cli.doctor.eras import EraOutcome
+from mcp_bridge.cli.doctor.preflight import ExaminedServer, find_python
+from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.clients.shaping import refers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What a dying server says, and what that means. `{what}` is what the pattern has found."""
+    """A pattern in the stderr of a server, what it means and how to fix it; `{match}` is the group of that name."""
 
     pattern: re.Pattern[str]
     meaning: str
-    cure: str
+    fix: str
 
 
+_FIX_BELOW = "Fix the error below; `mcp-bridge validate` checks the result."
 CAUSES: Sequence[Cause] = (
     Cause(
-        pattern=re.compile(r"No module named '?(?P<what>mcp_bridge)\b"),
-        meaning="the Python of this entry has no {what}",
-        cure=f"Install it there ({{python}} -m pip install {DISTRIBUTION}), or write the entry again: {{again}}",
+        pattern=re.compile(r"No module named '?(?P<match>mcp_bridge)\b"),
+        meaning="{match} is not installed in the Python of this entry",
+        fix=f"Install it there ({{python}} -m pip install {DISTRIBUTION}), or install the server again: {{install}}",
     ),
     Cause(
-        pattern=re.compile(r"No module named '(?P<what>[^']+)'"),
-        meaning="the module '{what}' cannot be imported",
-        cure="Install what it belongs to where the entry's Python finds it: {python} -m pip install ... A module of "
-        "your own has to be beside the file that imports it.",
+        pattern=re.compile(r"No module named '(?P<match>[^']+)'"),
+        meaning="the module '{match}' cannot be imported",
+        fix="Install its package in the environment of the entry: {python} -m pip install ... "
+        "A module of your own must be in the folder of the file that imports it.",
     ),
     Cause(
-        pattern=re.compile(r"the environment variable (?P<what>\w+) is not set"),
-        meaning="the settings need the variable {what}, which {title} does not give to the server",
-        cure="{refer}{secrets}",
+        pattern=re.compile(r"the environment variable (?P<match>\w+) is not set"),
+        meaning="the settings need the variable {match}, which {title} does not pass to the server",
+        fix="{reference}{secrets}",
     ),
     Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<what>.+?): no such file\b"),
-        meaning="there is no {what}",
-        cure="It was moved or deleted. Say where it is now: in the settings that name it, or {again}",
+        pattern=re.compile(r"mcp-bridge: (?P<match>.+?): no such file\b"),
+        meaning="{match} does not exist",
+        fix="It was moved or deleted. Correct its path in the settings that name it, or install again: {install}",
     ),
     Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<what>.+?\.py):\d+: "),
-        meaning="a file of the tools cannot be imported",
-        cure="Mend what is said below; `mcp-bridge validate` checks it.",
+        pattern=re.compile(r"mcp-bridge: (?P<match>.+?\.py):\d+: "),
+        meaning="a tool file cannot be imported",
+        fix=_FIX_BELOW,
     ),
     Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<what>.+:\d+: .+)"),
-        meaning="the settings cannot be used",
-        cure="Mend what is said below; `mcp-bridge validate` checks it.",
+        pattern=re.compile(r"mcp-bridge: (?P<match>.+:\d+: .+)"),
+        meaning="the settings are invalid",
+        fix=_FIX_BELOW,
     ),
     Cause(
-        pattern=re.compile(r"(?P<what>ImportError|SyntaxError|IndentationError): "),
-        meaning="a file of the tools cannot be imported",
-        cure="Mend what is said below; `mcp-bridge validate` checks it.",
+        pattern=re.compile(r"(?P<match>ImportError|SyntaxError|IndentationError): "),
+        meaning="a tool file cannot be imported",
+        fix=_FIX_BELOW,
     ),
 )
-_BY_KIND: dict[Kind, tuple[str, str]] = {
+_BY_KIND: dict[FaultKind, tuple[str, str]] = {
     "polluted": (
-        "something else than messages comes out of its stdout",
-        "{title} cannot read that. The bridge keeps the prints of tools away from stdout: look for a script around it, "
-        "or a shell's profile, that prints. What prints has to print to stderr.",
+        "something other than MCP messages is written to stdout",
+        "{title} cannot parse that. The bridge redirects what tools print, so look for a script or shell profile that "
+        "prints before the bridge starts, and make it print to stderr.",
     ),
-    "silent": (
-        "it does not answer; {title} gives up after {patience:g} s",
-        "{slow}",
-    ),
-    "not started": ("{title} cannot start it", "Write the entry again: {again}"),
+    "silent": ("it does not respond; {title} times out after {patience:g} s", "{slow}"),
+    "not started": ("{title} cannot start it", "Install the server again: {install}"),
 }
-_SLOW = (
-    "Look for what takes long before the first answer: imports at the top of tool files, servers and addresses that "
-    "are waited for, a launcher that fetches packages first."
+_SLOW_START = (
+    "Look for what delays the first response: imports at the top of tool files, connections to servers, or a launcher "
+    "that downloads packages first."
 )
 
 
-def explained(heard: Heard, subject: Subject) -> Finding:
-    """The era's finding, with the cause in front and the cure above what the server has said."""
-    if heard.fault is None:
-        return heard.finding
-    meaning, cure = _cause(heard.fault, subject)
+def explain(outcome: EraOutcome, server: ExaminedServer) -> CheckResult:
+    """Return the result of an era, with the cause before its detail and the fix before its advice."""
+    if outcome.fault is None:
+        return outcome.result
+    meaning, fix = _find_cause(outcome.fault, server)
     if not meaning:
-        return heard.finding
-    advice = "\n".join(filter(None, (cure, heard.finding.advice)))
-    return Finding(heard.finding.check, False, f"{meaning} ({heard.finding.detail})", advice)
+        return outcome.result
+    advice = "\n".join(filter(None, (fix, outcome.result.advice)))
+    return CheckResult(outcome.result.check, False, f"{meaning} ({outcome.result.detail})", advice)
 
 
-def started(heard: Sequence[Heard], subject: Subject) -> Finding | None:
-    """How long the first start took, against what the client allows; nothing where none has answered."""
-    first = next((one.first_answer for one in heard if one.first_answer is not None), None)
-    if first is None:
-        return None
-    limit = subject.launch.patience
-    detail = f"first answer after {first:.2f} s; {subject.client.title} waits {limit:g} s"
-    if first > limit:
-        return Finding("start", False, detail, _slow(subject))
-    near = first > limit / 2
-    return Finding("start", True, detail, f"A busy day, and it is too late. {_slow(subject)}" if near else "")
+def check_start_time(first_response: float, server: ExaminedServer) -> CheckResult:
+    """Compare the seconds until the first response with the timeout of the client."""
+    limit = server.launch.patience
+    detail = f"first response after {first_response:.2f} s; {server.client.title} waits {limit:g} s"
+    if first_response > limit:
+        return CheckResult("start", False, detail, _advise_slow_start(server))
+    is_close = first_response > limit / 2
+    advice = f"On a busy machine this may be too slow. {_advise_slow_start(server)}" if is_close else ""
+    return CheckResult("start", True, detail, advice)
 
 
-def _cause(fault: Fault, subject: Subject) -> tuple[str, str]:
-    words = {
-        "again": subject.again,
-        "title": subject.client.title,
-        "secrets": subject.client.secrets,
-        "python": python_of(subject.launch.argv[0]),
-        "patience": subject.launch.patience,
-        "slow": _slow(subject),
-        "what": "",
-        "refer": "",
+def _find_cause(fault: ServerFault, server: ExaminedServer) -> tuple[str, str]:
+    values = {
+        "install": server.install_command,
+        "title": server.client.title,
+        "secrets": server.client.secrets,
+        "python": find_python(server.launch.argv[0]),
+        "patience": server.launch.patience,
+        "slow": _advise_slow_start(server),
     }
     if fault.kind in ("ended", "silent"):
         for cause in CAUSES:
-            if (found := cause.pattern.search(fault.said)) is not None:
-                words["what"] = found["what"]
-                words["refer"] = _refer(found["what"], subject)
-                return cause.meaning.format(**words), cause.cure.format(**words).strip()
-    meaning, cure = _BY_KIND.get(fault.kind, ("", ""))
-    return meaning.format(**words), cure.format(**words)
+            if (found := cause.pattern.search(fault.stderr)) is not None:
+                values |= {"match": found["match"], "reference": _advise_reference(found["match"], server)}
+                return cause.meaning.format(**values), cause.fix.format(**values).strip()
+    meaning, fix = _BY_KIND.get(fault.kind, ("", ""))
+    return meaning.format(**values), fix.format(**values)
 
 
-def _refer(name: str, subject: Subject) -> str:
-    """How the entry gets to name a variable; nothing where it does, or where this client's entries cannot."""
-    if name in subject.launch.unresolved or not refers(subject.client):
+def _advise_reference(name: str, server: ExaminedServer) -> str:
+    """Advise to refer to a variable in the entry, unless the entry already does, or entries of the client cannot."""
+    if name in server.launch.unresolved or not refers(server.client):
         return ""
-    return f"Set it, and write the entry again, so that it refers to it: {subject.again}\n"
+    return f"Set it, and install the server again so that the entry refers to it: {server.install_command}\n"
 
 
-def _slow(subject: Subject) -> str:
-    key = subject.client.surroundings.patience_key
-    return f"{_SLOW} Or let it wait longer: '{key}' in the entry." if key is not None else _SLOW
+def _advise_slow_start(server: ExaminedServer) -> str:
+    key = server.client.surroundings.patience_key
+    return f"{_SLOW_START} Or raise '{key}' in the entry." if key is not None else _SLOW_START

@@ -1,4 +1,7 @@
-"""A raw conversation with a server process: one line out, one line in, and a cause for every silence."""
+"""A raw JSON-RPC conversation with a server process over stdio, which finds the cause of every failure.
+
+A client library would hide the faults that are looked for here: prints on stdout, a crash at import, silence.
+"""
 
 from __future__ import annotations
 
@@ -17,60 +20,60 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
 
-KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "TEMP")
-"""The variables that clients hand on; others must be named in the client's own settings."""
-TAIL = 2_000
+INHERITED = (
+    *("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
+    *("SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "TEMP"),
+)
+"""The variables that clients pass to servers; others must be in the client's settings."""
+STDERR_TAIL = 2_000
 """Characters of stderr that are shown."""
-LONGEST = 1 << 26
-"""Characters of a line on stdout; what has more is no message."""
-WAITING = 10_000
-"""Lines of stdout that may wait to be read."""
-SAID = 4_000
-"""Lines of stderr that are kept, the last ones, and characters of each."""
+MAX_LINE = 1 << 26
+"""Characters of a line on stdout; a longer one is not a message."""
+MAX_PENDING_LINES = 10_000
+"""Lines of stdout that are buffered."""
+MAX_STDERR = 4_000
+"""Last lines of stderr that are kept, and characters of each."""
 GRACE = 1.0
-"""Seconds that a process which did not do well has to end by itself."""
+"""Seconds that a process has to exit by itself after a failure."""
 METHOD_NOT_FOUND = -32601
 
 
-Kind = Literal["not started", "silent", "ended", "polluted", "refused", "malformed"]
+FaultKind = Literal["not started", "silent", "ended", "polluted", "refused", "malformed"]
 
 
-class Fault(Exception):
-    """What went wrong, and what to do; `said` is what the process had written to stderr."""
+class ServerFault(Exception):
+    """A problem and how to fix it; `stderr` is what the process had written there."""
 
-    def __init__(self, what: str, advice: str, *, kind: Kind = "malformed", said: str = "") -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, problem: str, advice: str, *, kind: FaultKind = "malformed", stderr: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
         self.advice = advice
         self.kind = kind
-        self.said = said
-
-
-def bare_environment() -> dict[str, str]:
-    """The variables of this process that clients hand on."""
-    return {name: os.environ[name] for name in KEPT if name in os.environ}
+        self.stderr = stderr
 
 
 class Conversation:
-    """A server process and the lines exchanged with it; `patience` is in seconds for each answer.
+    """A server process and the messages exchanged with it; `timeout` is in seconds for each response.
 
-    Without an `environ` the process has the few variables of this one that clients hand on. `first_answer` is how many
-    seconds after its start the process first answered a request.
+    Without an `environ` the process gets the few variables of this one that clients pass to servers. `first_response`
+    is the time from the start of the process to its first response, in seconds.
     """
 
     def __init__(
-        self, argv: Sequence[str], folder: Path, patience: float, environ: Mapping[str, str] | None = None
+        self, argv: Sequence[str], folder: Path, timeout: float, environ: Mapping[str, str] | None = None
     ) -> None:
-        self._patience = patience
-        self.first_answer: float | None = None
+        self._timeout = timeout
+        self.first_response: float | None = None
         self._began = time.monotonic()
         self._ids = itertools.count(1)
-        self._lines: queue.Queue[str | None] = queue.Queue(WAITING)
-        self._errors: deque[str] = deque(maxlen=SAID)
-        self._process = _process(argv, folder, bare_environment() if environ is None else dict(environ))
+        self._lines: queue.Queue[str | None] = queue.Queue(MAX_PENDING_LINES)
+        self._stderr_lines: deque[str] = deque(maxlen=MAX_STDERR)
+        if environ is None:
+            environ = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        self._process = _start_process(argv, folder, environ)
         self._readers = [
-            threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
-            threading.Thread(target=self._keep, args=(self._process.stderr,), daemon=True),
+            threading.Thread(target=self._read_stdout, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
         ]
         for reader in self._readers:
             reader.start()
@@ -81,55 +84,55 @@ class Conversation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the process: end of input first, as a client does; then by force, soon where it has failed already."""
+        """End the process as a client does: close stdin, wait, then kill. After a failure the wait is short."""
         with contextlib.suppress(OSError):
             self._stdin.close()
         try:
-            self._process.wait(self._patience if kind is None else min(self._patience, GRACE))
+            self._process.wait(self._timeout if kind is None else min(self._timeout, GRACE))
         except subprocess.TimeoutExpired:
             pass
         finally:
             self._kill()
         for reader, stream in zip(self._readers, (self._process.stdout, self._process.stderr), strict=True):
             reader.join(GRACE)
-            if stream is not None and not reader.is_alive():  # closing under a reader would wait for it
+            if stream is not None and not reader.is_alive():  # closing would wait for the reader
                 stream.close()
 
     def _kill(self) -> None:
-        """What is left of the process and its children."""
         if hasattr(os, "killpg"):
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
 
-    def tell(self, method: str) -> None:
+    def notify(self, method: str) -> None:
         """Send a notification."""
         self._send({"jsonrpc": "2.0", "method": method})
 
-    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its result. Raises Fault."""
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its result. Raises ServerFault."""
         number = next(self._ids)
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._timeout
         while True:
-            message = self._next(method, deadline)
+            message = self._receive(method, deadline)
             if message.get("id") != number or "method" in message:
                 continue
-            if self.first_answer is None:
-                self.first_answer = time.monotonic() - self._began
+            if self.first_response is None:
+                self.first_response = time.monotonic() - self._began
             result, error = message.get("result"), message.get("error")
             if isinstance(error, dict):
-                raise _refused(method, error)
+                raise _to_fault(method, error)
             if isinstance(result, dict):
                 return result
-            advice = "A response has an object as its 'result', or an 'error' with code and message."
-            raise Fault(f"the answer to {method} is neither a result nor an error: {json.dumps(message)[:200]}", advice)
+            advice = "A response needs an object as 'result', or an 'error' with code and message."
+            problem = f"the response to {method} is neither a result nor an error: {json.dumps(message)[:200]}"
+            raise ServerFault(problem, advice)
 
     @property
-    def said(self) -> str:
-        """What the process has written to stderr; all of it once the block is left."""
-        return "".join(self._errors)
+    def stderr(self) -> str:
+        """What the process has written to stderr; complete after the block."""
+        return "".join(self._stderr_lines)
 
     @property
     def _stdin(self) -> IO[str]:
@@ -137,58 +140,56 @@ class Conversation:
         return self._process.stdin
 
     def _send(self, message: dict[str, Any]) -> None:
-        # A process that has ended is found out about by the missing answer, which says more.
+        # If the process has ended, the missing response says more than this error.
         with contextlib.suppress(OSError):
             self._stdin.write(json.dumps(message) + "\n")
             self._stdin.flush()
 
-    def _next(self, method: str, deadline: float) -> dict[str, Any]:
+    def _receive(self, method: str, deadline: float) -> dict[str, Any]:
         try:
             line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            advice = "It may wait for something at its start, or not be an MCP server over stdio." + self._tail()
-            what = f"no answer to {method} within {self._patience:g} seconds"
-            raise Fault(what, advice, kind="silent", said=self.said) from None
+            problem = f"no response to {method} within {self._timeout:g} seconds"
+            advice = f"It may block during startup, or not be an MCP server over stdio. {self._describe_stderr()}"
+            raise ServerFault(problem, advice, kind="silent", stderr=self.stderr) from None
         if line is None:
-            ended, advice = self._end(), self._tail().strip()
-            raise Fault(f"the process {ended} before it answered {method}", advice, kind="ended", said=self.said)
+            problem = f"the process {self._describe_end()} before it responded to {method}"
+            raise ServerFault(problem, self._describe_stderr(), kind="ended", stderr=self.stderr)
         try:
             message = json.loads(line)
         except ValueError:
             message = None
         if isinstance(message, dict):
             return message
-        advice = "Only MCP messages may go to standard output: print to stderr instead."
-        raise Fault(f"a line on stdout is not a message: {line.strip()[:200]!r}", advice, kind="polluted")
+        advice = "Only MCP messages may be written to stdout: print to stderr instead."
+        raise ServerFault(f"a line on stdout is not a message: {line.strip()[:200]!r}", advice, kind="polluted")
 
-    def _end(self) -> str:
-        """How a process whose stdout has ended went on: one that goes on without it is no server."""
+    def _describe_end(self) -> str:
+        """Describe how the process ended, or that it is still running without its stdout."""
         try:
-            return f"ended with exit code {self._process.wait(GRACE)}"
+            return f"exited with code {self._process.wait(GRACE)}"
         except subprocess.TimeoutExpired:
             return "closed its stdout"
 
-    def _tail(self) -> str:
-        """The end of what the process wrote to stderr."""
+    def _describe_stderr(self) -> str:
         self._readers[1].join(0.2)
-        said = "".join(self._errors).strip()[-TAIL:]
-        return f" It said:\n{said}" if said else " It said nothing on stderr."
+        stderr = "".join(self._stderr_lines).strip()[-STDERR_TAIL:]
+        return f"Its stderr:\n{stderr}" if stderr else "It wrote nothing to stderr."
 
-    def _read(self, stream: IO[str]) -> None:
-        while line := stream.readline(LONGEST):
+    def _read_stdout(self, stream: IO[str]) -> None:
+        while line := stream.readline(MAX_LINE):
             if line.strip():
                 self._lines.put(line)
         self._lines.put(None)
 
-    def _keep(self, stream: IO[str]) -> None:
-        while line := stream.readline(SAID):
-            self._errors.append(line)
+    def _read_stderr(self, stream: IO[str]) -> None:
+        while line := stream.readline(MAX_STDERR):
+            self._stderr_lines.append(line)
 
 
-def _process(argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
-    """The server's process. Raises Fault."""
+def _start_process(argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
     try:
-        return subprocess.Popen(  # noqa: S603 - the person's own command, no shell
+        return subprocess.Popen(  # noqa: S603 - the user's own command, without a shell
             list(argv),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -198,17 +199,17 @@ def _process(argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> s
             text=True,
             encoding="utf-8",
             errors="replace",
-            start_new_session=True,  # so that what the process starts ends with it
+            start_new_session=True,  # so that its children can be killed with it
         )
-    except (OSError, ValueError) as error:  # the latter for a NUL in it
-        advice = "Give the full path of the command: clients do not have your shell's PATH."
-        why = getattr(error, "strerror", None) or error
-        raise Fault(f"cannot start '{argv[0]}': {why}", advice, kind="not started") from error
+    except (OSError, ValueError) as error:  # ValueError for a NUL character
+        advice = "Use the full path of the command: clients do not have the PATH of your shell."
+        reason = getattr(error, "strerror", None) or error
+        raise ServerFault(f"cannot start '{argv[0]}': {reason}", advice, kind="not started") from error
 
 
-def _refused(method: str, error: dict[str, Any]) -> Fault:
+def _to_fault(method: str, error: dict[str, Any]) -> ServerFault:
     if error.get("code") == METHOD_NOT_FOUND:
-        advice = "It does not speak this era of the protocol."
-        return Fault(f"the server does not know {method}", advice, kind="refused")
-    what = f"{method} was refused: {error.get('message')} ({error.get('code')})"
-    return Fault(what, "See the server's own log.", kind="refused")
+        advice = "It does not support this protocol version."
+        return ServerFault(f"the server does not know {method}", advice, kind="refused")
+    problem = f"{method} failed: {error.get('message')} ({error.get('code')})"
+    return ServerFault(problem, "See the server's own log.", kind="refused")

@@ -1,118 +1,117 @@
-"""One talk with a fresh server process in each era of the protocol: who it is, what it has, and one call."""
+"""One conversation with a fresh server process in each era of the protocol: its identity, its tools and one call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge._version import DISTRIBUTION, __version__
-from mcp_bridge.cli.doctor.conversation import Conversation, Fault
-from mcp_bridge.cli.doctor.findings import Finding, listed, of_modules, of_problems, of_sources
-from mcp_bridge.cli.exits import counted
+from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources, find_unpublished, list_pages
+from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
+from mcp_bridge.cli.doctor.report import CheckResult
+from mcp_bridge.cli.output import format_count
 from mcp_bridge.wire.versions import HANDSHAKE, STATELESS
 
-CLIENT = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}
+CLIENT_INFO = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}
 _META = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,
-    "io.modelcontextprotocol/clientInfo": CLIENT,
+    "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-Tools = Sequence[Any]
-Beside = Callable[[Conversation, Tools, dict[str, Any]], list[Finding]]
-"""What else is to be looked at in a conversation: it is given the tools and the parameters that each request has."""
+ExtraCheck = Callable[[Conversation, Sequence[Any], dict[str, Any]], list[CheckResult]]
+"""A check within a conversation: it gets the tools, and the parameters that every request has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """What is started for each era: the command, where, with which variables, and how long an answer may take."""
+class StartCommand:
+    """The command of a server, its folder and variables, and the timeout of each response in seconds."""
 
     argv: Sequence[str]
     folder: Path
-    patience: float
+    timeout: float
     environ: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """How the talk in one era went: the era's own finding, what came to light beside it, and its measures.
+class EraOutcome:
+    """The outcome of the conversation in one era: the result for the era, and those of the checks within it.
 
-    `said` is what the process has written to stderr, `first_answer` in how many seconds it answered, if it did.
+    `stderr` is what the process wrote there, `first_response` the seconds until its first response, if there was one.
     """
 
-    finding: Finding
-    others: Sequence[Finding] = ()
-    tools: Tools = ()
-    said: str = ""
-    first_answer: float | None = None
-    fault: Fault | None = field(default=None, compare=False)
+    result: CheckResult
+    others: Sequence[CheckResult] = ()
+    tools: Sequence[Any] = ()
+    stderr: str = ""
+    first_response: float | None = None
+    fault: ServerFault | None = field(default=None, compare=False)
 
 
-def nothing_beside(conversation: Conversation, tools: Tools, params: dict[str, Any]) -> list[Finding]:
-    """Look at nothing else."""
-    return []
+def check_stateless(start: StartCommand, check: ExtraCheck | None = None) -> EraOutcome:
+    """Talk to the server as a client of 2026-07-28 does."""
+
+    def introduce(conversation: Conversation) -> tuple[dict[str, Any], str]:
+        server = conversation.request("server/discover", {"_meta": _META})
+        return server, f"{_format_name(server)} responds"
+
+    return _converse(f"stateless {STATELESS}", start, introduce, {"_meta": _META}, check)
 
 
-def stateless(start: Start, beside: Beside = nothing_beside) -> Heard:
-    """The talk of a 2026-07-28 client."""
+def check_handshake(start: StartCommand, check: ExtraCheck | None = None) -> EraOutcome:
+    """Talk to the server as a client of 2025-11-25 does."""
 
-    def introduced(conversation: Conversation) -> tuple[dict[str, Any], str]:
-        found = conversation.ask("server/discover", {"_meta": _META})
-        return found, f"{_who(found)} answers"
+    def introduce(conversation: Conversation) -> tuple[dict[str, Any], str]:
+        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
+        server = conversation.request("initialize", hello)
+        conversation.notify("notifications/initialized")
+        return server, f"{_format_name(server)} speaks {server.get('protocolVersion')}"
 
-    return _heard(f"stateless {STATELESS}", start, introduced, {"_meta": _META}, beside)
-
-
-def handshake(start: Start, beside: Beside = nothing_beside) -> Heard:
-    """The talk of a client that shakes hands first."""
-
-    def introduced(conversation: Conversation) -> tuple[dict[str, Any], str]:
-        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
-        found = conversation.ask("initialize", hello)
-        conversation.tell("notifications/initialized")
-        return found, f"{_who(found)} speaks {found.get('protocolVersion')}"
-
-    return _heard(f"handshake {HANDSHAKE}", start, introduced, {}, beside)
+    return _converse(f"handshake {HANDSHAKE}", start, introduce, {}, check)
 
 
-def beside(talks: Sequence[Heard], *, ours: bool) -> Iterable[Finding]:
-    """What came to light beside the eras, each thing once; the log of a server of `ours` is read too."""
-    known = dict.fromkeys(finding for heard in talks for finding in heard.others)
-    for heard in talks:
-        if ours and heard.finding.ok:
-            known.update(dict.fromkeys(of_sources(heard.said)))
-            known.update(dict.fromkeys(of_problems(heard.said, list(known))))
-    return known
+def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[CheckResult]:
+    """Collect the results besides those of the eras, without duplicates; the log of a bridge is searched too."""
+    results = dict.fromkeys(result for outcome in outcomes for result in outcome.others)
+    for outcome in outcomes:
+        if is_bridge and outcome.result.ok:
+            results.update(dict.fromkeys(find_ended_sources(outcome.stderr)))
+            results.update(dict.fromkeys(find_unpublished(outcome.stderr, list(results))))
+    return list(results)
 
 
-def _heard(
+def _converse(
     name: str,
-    start: Start,
-    introduced: Callable[[Conversation], tuple[dict[str, Any], str]],
+    start: StartCommand,
+    introduce: Callable[[Conversation], tuple[dict[str, Any], str]],
     params: dict[str, Any],
-    beside: Beside,
-) -> Heard:
+    check: ExtraCheck | None,
+) -> EraOutcome:
     conversation: Conversation | None = None
     try:
-        with Conversation(start.argv, start.folder, start.patience, start.environ) as conversation:
-            found, who = introduced(conversation)
-            tools = listed(conversation, "tools/list", "tools", params)
-            others = [*of_modules(conversation, found, params), *beside(conversation, tools, params)]
-    except Fault as fault:
-        first = conversation.first_answer if conversation is not None else None
-        finding = Finding(name, False, fault.what, fault.advice)
-        return Heard(finding=finding, said=fault.said, first_answer=first, fault=fault)
-    return Heard(
-        finding=Finding(name, True, f"{who}, {counted(len(tools), 'tool')}"),
+        with Conversation(start.argv, start.folder, start.timeout, start.environ) as conversation:
+            server, introduction = introduce(conversation)
+            tools = list_pages(conversation, "tools/list", "tools", params)
+            others = check_modules(conversation, server, params)
+            others += check(conversation, tools, params) if check is not None else []
+    except ServerFault as fault:
+        return EraOutcome(
+            result=CheckResult(name, False, fault.problem, fault.advice),
+            stderr=fault.stderr,
+            first_response=conversation.first_response if conversation is not None else None,
+            fault=fault,
+        )
+    return EraOutcome(
+        result=CheckResult(name, True, f"{introduction}, {format_count(len(tools), 'tool')}"),
         others=others,
         tools=tools,
-        said=conversation.said,
-        first_answer=conversation.first_answer,
+        stderr=conversation.stderr,
+        first_response=conversation.first_response,
     )
 
 
-def _who(found: dict[str, Any]) -> str:
-    meta = found.get("_meta")
-    info = found.get("serverInfo") or (isinstance(meta, dict) and meta.get("io.modelcontextprotocol/serverInfo"))
+def _format_name(server: dict[str, Any]) -> str:
+    meta = server.get("_meta")
+    info = server.get("serverInfo") or (isinstance(meta, dict) and meta.get("io.modelcontextprotocol/serverInfo"))
     return f"'{info.get('name', 'the server') if isinstance(info, dict) else 'the server'}'"

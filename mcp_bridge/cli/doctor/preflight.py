@@ -1,4 +1,4 @@
-"""What can be said of an installed command before it is started: program, settings, folder, variables."""
+"""Checks of an installed server before it is started: program, settings, folder and variables."""
 
 from __future__ import annotations
 
@@ -8,92 +8,81 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge.cli.doctor.findings import Finding
+from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.clients.client import Client, Launch
 from mcp_bridge.clients.reading import names_bridge, settings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """An installed server: whose it is, what would be started, the command that writes its entry again, and whether
-    it is a bridge."""
+class ExaminedServer:
+    """A server in a client: how the client starts it, the command that reinstalls it, and whether it is a bridge."""
 
     client: Client
     launch: Launch
-    again: str
-    ours: bool = True
+    install_command: str
+    is_bridge: bool = True
 
 
-def preflight(subject: Subject) -> list[Finding]:
-    """What is wrong, or fragile, about a command as it stands. One that is not ok means that no start can succeed."""
-    if not any(subject.launch.argv[:1]):
-        advice = f"Doctor looks at servers that are started, not at addresses. For a bridge: {subject.again}"
-        return [Finding("command", False, "the entry names no command", advice)]
-    return [*_folder(subject), *_program(subject), *_settings(subject), *_variables(subject)]
+def check_entry(server: ExaminedServer) -> list[CheckResult]:
+    """Check the entry of a server. If one of the results is not ok, the server cannot start."""
+    if not any(server.launch.argv[:1]):
+        advice = f"Doctor checks servers that are started, not URLs. To install a bridge: {server.install_command}"
+        return [CheckResult("command", False, "the entry has no command", advice)]
+    return [*_check_folder(server), *_check_program(server), *_check_settings(server), *_check_variables(server)]
 
 
-def python_of(program: str) -> str:
-    """The Python that a program runs on: itself, what its first line names, or the one beside it.
+def find_python(program: str) -> str:
+    """Find the Python that runs a program: the program itself, the interpreter of the script, or the one next to it.
 
-    The first line of a script in a folder with a space in its name is that of a shell.
+    The first line of a script names a shell if the path of its folder has a space.
     """
-    beside = str(Path(program).with_name("python")) if os.path.isabs(program) else "python"
-    candidates = (program, _interpreter(Path(program)), beside if os.path.exists(beside) else None)
-    return next((one for one in candidates if one and Path(one).name.lower().startswith("python")), "python")
+    neighbor = str(Path(program).with_name("python")) if os.path.isabs(program) else "python"
+    candidates = (program, _read_interpreter(Path(program)), neighbor if os.path.exists(neighbor) else None)
+    return next((path for path in candidates if path and Path(path).name.lower().startswith("python")), "python")
 
 
-def _folder(subject: Subject) -> Iterator[Finding]:
-    if not os.path.isdir(subject.launch.folder):
-        detail = f"{subject.client.title} would start it in {subject.launch.folder}, which is not there"
-        yield Finding("folder", False, detail, "Make that folder, or take its path out of the entry.")
+def _check_folder(server: ExaminedServer) -> Iterator[CheckResult]:
+    if not os.path.isdir(server.launch.folder):
+        detail = f"{server.client.title} would start it in {server.launch.folder}, which does not exist"
+        yield CheckResult("folder", False, detail, "Create the folder, or remove its path from the entry.")
 
 
-def _program(subject: Subject) -> Iterator[Finding]:
-    word, title, again = subject.launch.argv[0], subject.client.title, f"Write the whole path: {subject.again}"
-    if not os.path.dirname(word):
-        found = shutil.which(word, path=subject.launch.environ.get("PATH", os.defpath))
-        if found is None:
-            detail = f"there is no '{word}' on the PATH that {title} has"
-            yield Finding("command", False, detail, again)
+def _check_program(server: ExaminedServer) -> Iterator[CheckResult]:
+    program, title = server.launch.argv[0], server.client.title
+    advice = f"Use an absolute path: {server.install_command}"
+    if not os.path.dirname(program):
+        path = shutil.which(program, path=server.launch.environ.get("PATH", os.defpath))
+        if path is None:
+            yield CheckResult("command", False, f"'{program}' is not on the PATH of {title}", advice)
         else:
-            detail = f"'{word}' has no path: today {title} would find {found}"
-            yield Finding("command", True, detail, f"Another PATH, and it is gone. {again}")
+            detail = f"'{program}' is looked up on the PATH: {title} now finds {path}"
+            yield CheckResult("command", True, detail, f"It may find another one, or none. {advice}")
         return
-    path = subject.launch.folder / word
-    if (problem := _unusable(path)) is not None:
-        yield Finding("command", False, *problem(subject))
-    elif not os.path.isabs(word):
-        detail = f"the path '{word}' is relative: it holds in {subject.launch.folder} alone"
-        yield Finding("command", True, detail, again)
+    file = server.launch.folder / program
+    if (problem := _find_problem(file)) is not None:
+        detail, fix = problem
+        yield CheckResult("command", False, detail, f"{fix} install the server again: {server.install_command}")
+    elif not os.path.isabs(program):
+        detail = f"the path '{program}' is relative: it is valid in {server.launch.folder} only"
+        yield CheckResult("command", True, detail, advice)
 
 
-def _unusable(path: Path) -> _Problem | None:
-    if not os.path.exists(path):  # Path's own raises where it may not look
-        return _Problem(f"there is no {path}", "It was moved or deleted. Write the entry again: {again}")
-    if os.path.isdir(path):
-        return _Problem(f"{path} is a folder, not a program", "Write the entry again: {again}")
-    if not os.access(path, os.X_OK):
-        return _Problem(f"{path} is not executable", f"chmod +x '{path}', or write the entry again: {{again}}")
-    interpreter = _interpreter(path)
+def _find_problem(program: Path) -> tuple[str, str] | None:
+    """Return why a program cannot be run, and the beginning of the advice; None if it can."""
+    if not os.path.exists(program):  # Path.exists raises where it has no permission
+        return f"{program} does not exist", "It was moved or deleted:"
+    if os.path.isdir(program):
+        return f"{program} is a folder, not a program", "To fix it,"
+    if not os.access(program, os.X_OK):
+        return f"{program} is not executable", f"Run chmod +x '{program}', or"
+    interpreter = _read_interpreter(program)
     if interpreter is not None and not os.path.exists(interpreter):
-        what = f"{path} runs on {interpreter}, which is not there"
-        return _Problem(what, "Its environment was moved or deleted. Write the entry again: {again}")
+        return f"{program} runs on {interpreter}, which does not exist", "Its environment was moved or deleted:"
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """What is wrong, and a cure in which `{again}` stands for the command that writes the entry again."""
-
-    what: str
-    cure: str
-
-    def __call__(self, subject: Subject) -> tuple[str, str]:
-        return self.what, self.cure.replace("{again}", subject.again)
-
-
-def _interpreter(program: Path) -> str | None:
-    """What the first line of a script names, where it has such a line."""
+def _read_interpreter(program: Path) -> str | None:
+    """Read the interpreter from the first line of a script, if it has one."""
     try:
         with program.open("rb") as file:
             line = file.readline(1024)
@@ -103,29 +92,30 @@ def _interpreter(program: Path) -> str | None:
     return words[0] if words and os.path.isabs(words[0]) else None
 
 
-def _settings(subject: Subject) -> Iterator[Finding]:
-    argv, title, folder = subject.launch.argv, subject.client.title, subject.launch.folder
+def _check_settings(server: ExaminedServer) -> Iterator[CheckResult]:
+    argv, title, folder, command = server.launch.argv, server.client.title, server.launch.folder, server.install_command
     if not names_bridge(argv) or "serve" not in argv:
         return
     if any(word.split("=")[0] == "--http" for word in argv):
-        detail = f"the entry has --http, and {title} speaks to what it starts over stdin and stdout"
-        yield Finding("command", False, detail, f"Leave it out: {subject.again}")
+        detail = f"the entry has --http, but {title} talks to the server over stdin and stdout"
+        yield CheckResult("command", False, detail, f"Remove the option: {command}")
     written = settings_of(argv)
     if written is None:
-        detail = f"the entry names no settings: what is served depends on the folder that {title} starts it in"
-        yield Finding("settings", True, detail, f"Name them: {subject.again}")
+        detail = f"the entry has no settings file: what is served depends on the folder in which {title} starts it"
+        yield CheckResult("settings", True, detail, f"Add the file: {command}")
     elif not os.path.exists(folder / written):
-        moved = "It was moved or deleted" if os.path.isabs(written) else f"A relative path is looked for in {folder}"
-        yield Finding("settings", False, f"there is no {written}", f"{moved}. Where it is now: {subject.again}")
+        reason = "It was moved or deleted" if os.path.isabs(written) else f"A relative path starts at {folder}"
+        yield CheckResult("settings", False, f"{written} does not exist", f"{reason}. Use its new path: {command}")
     elif not os.path.isabs(written):
-        detail = f"the path '{written}' is relative: it holds in {folder} alone"
-        yield Finding("settings", True, detail, f"Write the whole path: {subject.again}")
+        detail = f"the path '{written}' is relative: it is valid in {folder} only"
+        yield CheckResult("settings", True, detail, f"Use an absolute path: {command}")
 
 
-def _variables(subject: Subject) -> Iterator[Finding]:
-    for name in subject.launch.unresolved:
-        title, keeps = subject.client.title, subject.client.surroundings.keeps_secrets
+def _check_variables(server: ExaminedServer) -> Iterator[CheckResult]:
+    title, keeps_secrets = server.client.title, server.client.surroundings.keeps_secrets
+    for name in server.launch.unresolved:
         detail = f"the entry refers to the variable {name}, which is not set where {title} runs"
-        if keeps:
-            detail += f"; whether {title} keeps it itself is not looked into"
-        yield Finding(f"secret {name}", keeps, detail, subject.client.secrets or f"Set {name} where it runs.")
+        if keeps_secrets:
+            detail += f"; {title} may store it itself, which is not checked"
+        advice = server.client.secrets or f"Set {name} where {title} runs."
+        yield CheckResult(f"secret {name}", keeps_secrets, detail, advice)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.cli import serving
-from mcp_bridge.cli.target import load
+from mcp_bridge.cli import serve as serve_command
+from mcp_bridge.cli.target import load_target
 from mcp_bridge.transports.http.app import HttpOptions
 from tests.kits.survival.survival_kit import META, OTHER, PATIENCE, HttpLive, live
 
@@ -240,7 +240,7 @@ def test_the_times_are_those_of_the_settings_and_10_and_60_seconds_without_them(
     made = {}
     for name, http in {"none": "{}", "some": "{receive_timeout: 3s, send_timeout: 2m}"}.items():
         (tmp_path / f"{name}.yaml").write_text(f"sources: [{{type: python, path: tools.py}}]\nhttp: {http}")
-        _, _, options = serving._options(load(tmp_path / f"{name}.yaml"), "settings", None)
+        _, _, options = serve_command._choose_http_options(load_target(tmp_path / f"{name}.yaml"), "settings", None)
         made[name] = (options.patience.receive, options.patience.send)
     assert made == {"none": (10.0, 60.0), "some": (3.0, 120.0)}
     assert (HttpOptions().patience.receive, HttpOptions().patience.send) == (10.0, 60.0)

@@ -1,0 +1,163 @@
+"""`call`: one tool call through the same pipeline as the calls of clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.cli import logs
+from mcp_bridge.cli.exits import INTERRUPTED, Exit
+from mcp_bridge.cli.options import CallOptions
+from mcp_bridge.cli.output import escape, report
+from mcp_bridge.cli.target import load_target
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.levels import Level, check_level
+from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.runtime.descriptors import private
+from mcp_bridge.transports.ends import on_signals
+from mcp_bridge.wire.content import block
+from mcp_bridge.wire.values import plain, text_of
+
+_HINT = "Use key=value pairs, or --arguments with one JSON object"
+
+
+class TerminalContext(CallContext):
+    """A call whose progress and log messages go to stderr: progress as a bar on a terminal, otherwise as lines.
+
+    Questions are not answered here: a tool that asks them needs a client.
+    """
+
+    __slots__ = ("_bar", "_last_line", "_task")
+
+    def __init__(self) -> None:
+        super().__init__(request_id="cli")
+        self._bar: Any = None
+        self._task: Any = None
+        self._last_line = ""
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Update the bar, or report the progress if it has changed."""
+        if not sys.stderr.isatty():
+            line = f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})"
+            if line != self._last_line:
+                self._last_line = line
+                report(escape(line))
+            return
+        if self._bar is None:
+            self._bar = _start_bar()
+            self._task = self._bar.add_task("")
+        self._bar.update(self._task, completed=progress, total=total, description=escape(message or ""))
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Report the message at every level. Raises ValueError for an unknown level."""
+        check_level(level)
+        report(escape(f"{level}: {text_of(plain(data))}"))
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def call_tool(options: CallOptions) -> None:
+    """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
+    logs.configure_logging(options.log_level)
+    arguments, pairs = options.arguments, options.pairs or []
+    if arguments is None and len(pairs) == 1 and pairs[0].lstrip().startswith("{"):
+        arguments, pairs = pairs[0], []
+    if pairs and arguments is not None:
+        raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
+    data = _parse_json(arguments) if arguments is not None else None
+    with private():  # stdout is for the result alone
+        result = anyio.run(_run_call, load_target(options.file).bridge, options.name, pairs, data)
+    if result is None:
+        raise KeyboardInterrupt
+    if options.as_json:
+        print(json.dumps(_describe_result(result), indent=2, ensure_ascii=False))
+    elif result.is_error:
+        report(result.error_text)
+    else:
+        _print_result(result)
+    raise SystemExit(Exit.FAILED if result.is_error else Exit.OK)
+
+
+async def _run_call(bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any) -> ToolResult | None:
+    """Return the result, or None if a signal came first. Raises ToolNotFound."""
+    async with bridge.running():
+        await bridge.started()
+        entry = bridge.registry.get(name)
+        if entry is None:  # dispatch raises an error that suggests similar names
+            return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
+        properties = entry.input_schema.get("properties", {})
+        data = arguments if arguments is not None else dict(_parse_pair(pair, properties) for pair in pairs)
+        return await _dispatch_interruptibly(bridge, ToolCall(id="cli", name=name, arguments=data))
+
+
+async def _dispatch_interruptibly(bridge: Bridge, call: ToolCall) -> ToolResult | None:
+    # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
+    result: ToolResult | None = None
+    with contextlib.closing(TerminalContext()) as ctx:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(on_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
+            result = await bridge.registry.dispatch(call, ctx)
+            tasks.cancel_scope.cancel()
+    return result
+
+
+def _start_bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.start()
+    return bar
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(sys.stdin.read() if text == "-" else text)
+    except ValueError as error:
+        hint = 'Use --arguments \'{"name": "value"}\', or - to read stdin'
+        raise ConfigError(f"invalid JSON: {error}", where="--arguments", hint=hint) from error
+
+
+def _parse_pair(pair: str, properties: Any) -> tuple[str, Any]:
+    """Parse `key=value`: a string where the schema says string, else JSON if it is valid JSON, else a string."""
+    key, equals, value = pair.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"'{pair}' is not key=value", where="arguments", hint=_HINT)
+    schema = properties.get(key) if isinstance(properties, dict) else None
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return key, value
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _describe_result(result: ToolResult) -> dict[str, Any]:
+    row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
+    if result.content is not None:
+        row["content"] = [block(item, "") for item in result.content]
+    if result.is_error:
+        row |= {"error": result.error_text, "code": result.code}
+    return row | {"duration_ms": result.duration_ms}
+
+
+def _print_result(result: ToolResult) -> None:
+    if result.content is not None:
+        for item in result.content:
+            wire = block(item, "")
+            print(wire["text"] if wire["type"] == "text" else json.dumps(wire))
+    elif result.output is not None:
+        print(text_of(result.output))

@@ -1,0 +1,115 @@
+"""`doctor`: chooses between the servers of a client, the server of a file and the server of a command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall
+from mcp_bridge.cli.doctor.eras import StartCommand, check_handshake, check_stateless, collect_others
+from mcp_bridge.cli.doctor.report import report_results
+from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import DoctorOptions
+from mcp_bridge.cli.output import report, write_json
+from mcp_bridge.cli.target import find_file
+from mcp_bridge.contracts.errors import ConfigError
+
+ALL_CLIENTS = "all"
+LONGEST_TIMEOUT = 3600
+DEFAULT_TIMEOUT = 20.0
+"""Seconds for each response."""
+
+
+def run_doctor(options: DoctorOptions) -> None:
+    """Check the servers of a client, the server of a file, or that of a command; exit with 1 if a check fails.
+
+    Raises ConfigError for invalid options.
+    """
+    if options.timeout is not None and not LONGEST_TIMEOUT >= options.timeout > 0:  # also rejects nan
+        hint = f"Use a number of seconds greater than 0 and at most {LONGEST_TIMEOUT}"
+        raise ConfigError(f"found {options.timeout:g}", where="--timeout", hint=hint)
+    target = options.target
+    call = TrialCall.parse(options.call) if options.call is not None else None
+    if target is not None and options.command is None and _is_client(target):
+        ok = _examine_clients(target, options, call)
+    else:
+        for option, value in (("--scope", options.scope), ("--name", options.name)):
+            if value is not None:
+                raise ConfigError("needs a client", where=option, hint="Use it with `mcp-bridge doctor CLIENT`")
+        ok = _examine_server(target, options, call)
+    raise SystemExit(Exit.OK if ok else Exit.FAILED)
+
+
+def _is_client(target: str) -> bool:
+    """Whether the target is a client. Raises ConfigError if it is neither a client nor can be a file."""
+    word = Path(target)
+    if "." in target or len(word.parts) != 1:
+        return False
+    from mcp_bridge.cli.clients import suggest_clients
+    from mcp_bridge.clients.table import CLIENTS
+
+    if target in CLIENTS or target == ALL_CLIENTS:
+        return True
+    if os.path.exists(target):  # Path.exists raises for a name that is too long
+        return False
+    names = suggest_clients(target)
+    hint = f"Did you mean {' or '.join(names)}?" if names else f"Known clients: {', '.join(CLIENTS)}"
+    raise ConfigError(f"'{target}' is neither a client nor an existing file", where="doctor", hint=hint)
+
+
+def _examine_clients(target: str, options: DoctorOptions, call: TrialCall | None) -> bool:
+    from mcp_bridge.cli.doctor.client import examine_clients
+
+    client = target if target != ALL_CLIENTS else None
+    reports = examine_clients(client, scope=options.scope, name=options.name, timeout=options.timeout, call=call)
+    ok = all(each.ok for each in reports)
+    if options.as_json:
+        write_json({"ok": ok, "servers": [each.to_json() for each in reports]})
+    if not reports:
+        hint = "Install one: mcp-bridge install CLIENT"
+        raise ConfigError("no client on this machine has a bridge installed", where="doctor all", hint=hint)
+    if not options.as_json:
+        for each in reports:
+            each.show()
+    return ok
+
+
+def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall | None) -> bool:
+    argv = _find_command(target, options.command)
+    check = CallCheck(call) if call is not None else None
+    with tempfile.TemporaryDirectory() as folder:  # an empty folder, so that relative paths cannot work by chance
+        start = StartCommand(argv=argv, folder=Path(folder), timeout=options.timeout or DEFAULT_TIMEOUT)
+        outcomes = [check_stateless(start, check), check_handshake(start, check)]
+    others = collect_others(outcomes, is_bridge=options.command is None)
+    eras = [outcome.result for outcome in outcomes]
+    # A bridge supports both eras; another server needs to support one only.
+    eras_ok = any(era.ok for era in eras) if options.command else all(era.ok for era in eras)
+    ok = eras_ok and all(other.ok for other in others)
+    if options.as_json:
+        write_json({"command": argv, "ok": ok, "checks": [asdict(result) for result in (*eras, *others)]})
+    else:
+        report(f"command: {shlex.join(argv)}")
+        report_results([*eras, *others])
+    return ok
+
+
+def _find_command(target: str | None, command: str | None) -> list[str]:
+    if command is None:
+        path = find_file(Path(target) if target is not None else None)
+        return [sys.executable, "-m", "mcp_bridge", "serve", str(path.resolve())]
+    if target is not None:
+        problem = f"cannot be used with '{target}'"
+        raise ConfigError(problem, where="--command", hint="Choose one of them")
+    try:
+        argv = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(
+            f"'{command}' is not a command: {error}", where="--command", hint="Check the quotes"
+        ) from error
+    if not argv:
+        raise ConfigError("the command is empty", where="--command", hint="Pass the command that a client would run")
+    return argv

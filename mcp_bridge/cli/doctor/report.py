@@ -1,0 +1,103 @@
+"""The findings of `doctor`, and its reports on the servers of clients, as text for the user and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mcp_bridge.cli.output import report
+from mcp_bridge.clients.client import Client
+from mcp_bridge.documents.value_text import SENSITIVE
+from mcp_bridge.runtime.redaction import Redactor
+
+_PUBLIC_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER"})
+_SHORTEST_SECRET = 8
+"""Characters: a shorter value is not taken for a secret because of its variable's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of one check, and what to do about it. One that is ok and has advice is a warning."""
+
+    check: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReport:
+    """The results for a server of a client, for a file of the client, or for the lack of servers; times in seconds."""
+
+    client: Client
+    results: Sequence[CheckResult]
+    scope: str = ""
+    path: Path | None = None
+    name: str = ""
+    argv: Sequence[str] = ()
+    folder: Path | None = None
+    patience: float | None = None
+    first_response: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check succeeded."""
+        return all(result.ok for result in self.results)
+
+    def redact(self, secrets: Iterable[str]) -> ServerReport:
+        """Return the report without the secrets."""
+        redactor = Redactor(secrets)
+        results = [
+            replace(result, detail=redactor.text(result.detail), advice=redactor.text(result.advice))
+            for result in self.results
+        ]
+        return replace(self, results=results, argv=[redactor.text(word) for word in self.argv])
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert the report to JSON."""
+        return {
+            "client": self.client.name,
+            "scope": self.scope or None,
+            "path": str(self.path) if self.path is not None else None,
+            "name": self.name or None,
+            "command": list(self.argv),
+            "folder": str(self.folder) if self.folder is not None else None,
+            "first_answer": round(self.first_response, 3) if self.first_response is not None else None,
+            "patience": self.patience,
+            "ok": self.ok,
+            "checks": [asdict(result) for result in self.results],
+        }
+
+    def show(self) -> None:
+        """Write the report for the user."""
+        name, scope = f" '{self.name}'" if self.name else "", f" ({self.scope})" if self.scope else ""
+        report(f"{self.client.title}{name}{scope}")
+        if self.path is not None:
+            report(f"file: {self.path}")
+        if self.argv:
+            report(f"command: {shlex.join(self.argv)}")
+        if self.folder is not None:
+            report(f"folder: {self.folder}")
+        report_results(self.results)
+
+
+def report_results(results: Iterable[CheckResult]) -> None:
+    """Write one line for each result, and its advice below."""
+    for result in results:
+        label = "FAIL" if not result.ok else "warn" if result.advice else "ok  "
+        report(f"{label} {result.check}: {result.detail}")
+        for line in result.advice.splitlines():
+            report(f"     {line}")
+
+
+def find_secret_values(environ: Mapping[str, str], entry_variables: Iterable[str]) -> Sequence[str]:
+    """Find the values not to show: of variables that the entry sets or refers to, and of those named like secrets."""
+    private = frozenset(entry_variables) - _PUBLIC_VARIABLES
+    return [
+        value
+        for name, value in environ.items()
+        if name in private or (len(value) >= _SHORTEST_SECRET and any(word in name.lower() for word in SENSITIVE))
+    ]

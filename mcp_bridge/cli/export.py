@@ -1,0 +1,207 @@
+"""`export`: tools for language model APIs, bundles, registry entries, client files, links and Dockerfiles."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from mcp_bridge.cli import logs
+from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.group_options import (
+    BundleOptions,
+    ClientFileOptions,
+    DockerfileOptions,
+    LinkOptions,
+    RegistryEntryOptions,
+    ToolExportOptions,
+)
+from mcp_bridge.cli.install import build_entry
+from mcp_bridge.cli.output import format_count, report, report_problems
+from mcp_bridge.cli.target import ServedFile, find_file, load_target, run_until_started
+from mcp_bridge.clients.client import Entry
+from mcp_bridge.clients.client_file import INSPECTOR, client_file
+from mcp_bridge.clients.links import link, linkable
+from mcp_bridge.clients.locating import here
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.export import Export
+from mcp_bridge.packaging.bundle import build_bundle
+from mcp_bridge.packaging.dockerfile import build_dockerfile, find_in_context
+from mcp_bridge.packaging.manifest import Description, PublishedEntries, choose_version
+from mcp_bridge.packaging.project import Additions, Project, collect_project
+from mcp_bridge.packaging.release import read_wheel
+from mcp_bridge.packaging.server_json import build_server_json, choose_publication
+from mcp_bridge.runtime.descriptors import private
+from mcp_bridge.wire.names import client_name
+
+if TYPE_CHECKING:
+    import typer
+
+_PASSWORD_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+"""A URL with a password is a secret, whatever the name of its variable."""
+
+
+def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
+    """Export the tools in the format that is the name of the command.
+
+    Raises ConfigError for a file that cannot be written, ToolNotFound for an unknown name in `only`.
+    """
+    logs.configure_logging(options.log_level)
+    file = find_file(options.file)
+    with private():  # stdout is for the export alone
+        bridge = load_target(file).bridge
+        anyio.run(run_until_started, bridge)
+        export = Export(bridge.registry, str(context.info_name), strict=options.strict, only=options.only or ())
+        _report_all(map(str, export.problems))
+        report_problems(bridge.problems)
+    _deliver(_format_json(export.tools), options.output, sources=[file])
+
+
+def export_bundle(options: BundleOptions) -> None:
+    """Write an MCP bundle and list its files. Raises ConfigError for what cannot be packed or written."""
+    logs.configure_logging(options.log_level)
+    file = find_file(options.file)
+    project = collect_project(file, _to_additions(options))
+    description = Description(
+        version=options.package_version, text=options.description, author=options.author, license=options.license
+    )
+    wheel = read_wheel(options.wheel) if options.wheel is not None else None
+    choose_version(project, description)  # fails before anything is started
+    _report_all(project.warnings)
+    entries = _collect_entries(file)
+    bundle = build_bundle(project, entries, description, wheel=wheel, secrets=_find_secret_values(project))
+    output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
+    _write_file(bundle.content, output, sources=project.files.values())
+    for name, size in bundle.files.items():
+        report(f"  {size:>9,}  {name}")
+    if description.author is None:
+        report("author: unknown; set it with --author")
+    report(f"{output}: {format_count(len(bundle.files), 'file')}, {format_count(len(entries.tools), 'tool')}")
+
+
+def export_registry_entry(options: RegistryEntryOptions) -> None:
+    """Write an entry for the MCP registry, and report what else the registry requires. Raises ConfigError."""
+    publication = choose_publication(options.package, options.package_version, options.bundle, options.bundle_url)
+    project = collect_project(find_file(options.file), Additions(variables=options.env or ()))
+    entry = build_server_json(project, options.namespace, publication, Description(text=options.description))
+    _deliver(_format_json(entry), options.output, sources=project.files.values())
+    if publication.bundle_url is None:
+        report(f"The registry requires this line in the published README of '{publication.package}':")
+        report(f"  mcp-name: {entry['name']}")
+    else:
+        report(f"First publish the unchanged bundle at {publication.bundle_url}: the entry has its hash.")
+
+
+def export_client_file(options: ClientFileOptions) -> None:
+    """Write a client's file that has only this server. Raises ConfigError, also if the file exists."""
+    output = options.output
+    if output is not None and os.path.isfile(output) and os.path.getsize(output):
+        hint = "`mcp-bridge install` adds the server to an existing file"
+        raise ConfigError("the file exists, and its content would be lost", path=str(output), hint=hint)
+    entry, served = build_entry(options.file, options.name)
+    _deliver(client_file(options.client, entry, here()), output)
+    _report_entry_notes(entry, served)
+    if options.client == INSPECTOR and entry.secrets:
+        report("The Inspector passes on no variables by itself: add -e NAME=VALUE for each")
+
+
+def export_links(options: LinkOptions) -> None:
+    """Write the links that install this server, one line for each client. Raises ConfigError."""
+    entry, served = build_entry(options.file, options.name)
+    lines = []
+    for client in linkable():
+        try:
+            lines.append(f"{client}\t{link(client, entry)}")
+        except ConfigError as error:
+            report(f"{client}: {error}")
+    _deliver("\n".join(lines), options.output, sources=[served.path])
+    _report_entry_notes(entry, served)
+
+
+def export_dockerfile(options: DockerfileOptions) -> None:
+    """Write a Dockerfile, to be built in the folder of the settings. Raises ConfigError."""
+    file, wheel, wheel_path = find_file(options.file), None, ""
+    project = collect_project(file, _to_additions(options))
+    _report_all(project.warnings)
+    if options.wheel is not None:
+        wheel, wheel_path = read_wheel(options.wheel), find_in_context(options.wheel, file.parent)
+    text = build_dockerfile(project, wheel=wheel, wheel_path=wheel_path, http=options.http)
+    _deliver(text, options.output, sources=project.files.values())
+    report(f"Build it in {file.parent.resolve()}, from which it copies {format_count(len(project.files), 'file')}.")
+
+
+def _to_additions(options: BundleOptions | DockerfileOptions) -> Additions:
+    return Additions(include=options.include or (), requirements=options.needs or (), variables=options.env or ())
+
+
+def _collect_entries(file: Path) -> PublishedEntries:
+    """Start the sources and list what they publish. Exits with 1 if there are problems."""
+    with private():  # what tools print must not reach stdout
+        bridge = load_target(file).bridge
+        anyio.run(run_until_started, bridge)
+        if any(bridge.problems.values()):
+            report_problems(bridge.problems)
+            report("Nothing was written. Fix these problems first.")
+            raise SystemExit(Exit.FAILED)
+        tools = sorted((client_name(entry.name), entry.description) for entry in bridge.registry.search())
+        return PublishedEntries(tools=tools, has_prompts=len(bridge.registry.prompts) > 0)
+
+
+def _find_secret_values(project: Project) -> Sequence[str]:
+    """Find values that no file may contain: those of secret variables, and URLs with passwords."""
+    names = {variable.name: variable.secret for variable in project.variables}
+    if project.token_env is not None:
+        names[project.token_env] = True
+    values = {os.environ.get(name, ""): is_secret for name, is_secret in names.items()}
+    return [value for value, is_secret in values.items() if is_secret or _PASSWORD_URL.search(value)]
+
+
+def _report_entry_notes(entry: Entry, served: ServedFile) -> None:
+    if entry.secrets:
+        report(f"Set these variables where the client starts the server: {', '.join(entry.secrets)}")
+    _report_all(served.notes)
+
+
+def _report_all(lines: Iterable[str]) -> None:
+    for line in lines:
+        report(line)
+
+
+def _format_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _deliver(text: str, output: Path | None, *, sources: Iterable[Path] = ()) -> None:
+    """Print a text, or write it to a file. Raises ConfigError as `_write_file` does."""
+    if output is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+        return
+    _write_file(text.rstrip("\n").encode("utf-8", errors="replace") + b"\n", output, sources=sources)
+    report(f"Wrote {output}")
+
+
+def _write_file(content: bytes, output: Path, *, sources: Iterable[Path] = ()) -> None:
+    """Write a file atomically. Raises ConfigError for one that cannot be written, or is one of the `sources`."""
+    real = Path(os.path.realpath(output))  # the target of a link may be on another file system
+    try:
+        if output.exists() and any(source.exists() and output.samefile(source) for source in sources):
+            problem = "this is a file of the project, and would be overwritten"
+            raise ConfigError(problem, path=str(output), where="--output", hint="Use another file")
+        if output.exists() and not output.is_file():  # a pipe or a terminal cannot be replaced
+            output.write_bytes(content)
+            return
+        temporary = real.with_name(f".mcp-bridge-{os.getpid()}")
+        with contextlib.ExitStack() as undo:
+            with temporary.open("xb") as file:
+                undo.callback(temporary.unlink)
+                file.write(content)
+            temporary.replace(real)
+            undo.pop_all()
+    except OSError as error:
+        raise ConfigError(f"cannot write: {error.strerror}", path=str(output), hint="Use another file") from error

@@ -1,0 +1,272 @@
+"""`install`: adds the server to an MCP client, or shows what would be added."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mcp_bridge._version import DISTRIBUTION
+from mcp_bridge.cli.clients import find_client
+from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import InstallOptions
+from mcp_bridge.cli.output import report, write_json
+from mcp_bridge.cli.target import ServedFile, check_file, find_file
+from mcp_bridge.clients import installing
+from mcp_bridge.clients.client import Client, Entry, Machine, Place
+from mcp_bridge.clients.installing import Done, Plan
+from mcp_bridge.clients.journal import Journal
+from mcp_bridge.clients.locating import found, here, path_of, place_of, within
+from mcp_bridge.clients.masking import difference
+from mcp_bridge.clients.shaping import reference, refers, shaped
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import Changed, Unsafe
+
+T = TypeVar("T")
+
+ATTEMPTS = 6
+"""How often an edit is retried while other programs write the same file."""
+PAUSE = (0.02, 0.2)
+"""The shortest and the longest pause between two attempts, in seconds."""
+_ACTIONS = {
+    "install": ("installed", "would install"),
+    "update": ("updated", "would update"),
+    "replace": ("replaced", "would replace"),
+    "none": ("already installed", "already installed"),
+}
+"""What is reported of each action, and of each in a dry run."""
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"))
+"""Pairs of adjacent path components by which the temporary environments of uvx are recognized."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """An entry, the file of the client that it is for, and the options."""
+
+    client: Client
+    place: Place
+    entry: Entry
+    served: ServedFile
+    machine: Machine
+    options: InstallOptions
+
+    @property
+    def path(self) -> Path:
+        """The client's file."""
+        return path_of(self.place, self.machine)
+
+    @property
+    def location(self) -> str:
+        """The client and its file, for the user."""
+        return f"{self.client.title} ({self.place.scope}), {self.path}"
+
+    @property
+    def json_base(self) -> dict[str, Any]:
+        """What every JSON result begins with."""
+        return {
+            "client": self.client.name,
+            "scope": self.place.scope,
+            "path": str(self.path),
+            "name": self.entry.name,
+        }
+
+    def format_snippet(self) -> str:
+        """Format the entry as the user would paste it into the file."""
+        value = shaped(self.client, self.place, self.entry)
+        return installing.snippet(self.place, self.entry, value, self.machine)
+
+
+def install_server(options: InstallOptions) -> None:
+    """Install a server in a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
+    client = find_client(options.client)
+    _check_combination(options)
+    place = place_of(client, options.scope)
+    entry, served = build_entry(options.file, options.name)
+    task = Installation(client=client, place=place, entry=entry, served=served, machine=here(), options=options)
+    if options.link:
+        _show_link(task)
+    elif options.only_print:
+        _show_snippet(task)
+    else:
+        _install(task)
+
+
+def build_entry(file: Path | None, name: str | None) -> tuple[Entry, ServedFile]:
+    """Build the entry that serves a file under the given name, or the name in its settings.
+
+    Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
+    """
+    if name is not None and not _SERVER_NAME.fullmatch(name):
+        hint = "Use at most 64 letters, digits, - and _: every client accepts those."
+        raise ConfigError(f"'{name}' is not a valid server name", where="--name", hint=hint)
+    served = check_file(find_file(file))
+    command, *arguments = find_program()
+    args = (*arguments, "serve", str(served.path))
+    return Entry(name=name or served.name, command=command, args=args, secrets=served.secrets), served
+
+
+def find_program() -> Sequence[str]:
+    """Return the command of this installation with its absolute path. Raises ConfigError for a temporary one."""
+    if not sys.executable:
+        raise ConfigError("this Python does not know its own path", hint="Install the package into an environment.")
+    folder = Path(os.path.abspath(sys.executable)).parent
+    if any(pair in _TEMPORARY_FOLDERS for pair in itertools.pairwise(folder.parts)):
+        hint = f"Install it first: uv tool install {DISTRIBUTION}"
+        raise ConfigError(f"this command runs from a temporary environment of uvx, {folder}", hint=hint)
+    for name in ("mcp-bridge", "mcp-bridge.exe"):
+        script = folder / name
+        if script.is_file() and os.access(script, os.X_OK):
+            return (str(script),)
+    return (os.path.abspath(sys.executable), "-m", "mcp_bridge")
+
+
+def _check_combination(options: InstallOptions) -> None:
+    switches = {"--print": options.only_print, "--link": options.link, "--dry-run": options.dry_run}
+    used = [name for name, is_used in switches.items() if is_used]
+    if len(used) > 1:
+        raise ConfigError(f"cannot be used with {' and '.join(used[1:])}", where=used[0], hint="Choose one.")
+
+
+def open_journal() -> Journal:
+    """Return this user's journal of installations."""
+    from platformdirs import user_state_path
+
+    return Journal(user_state_path("mcp-bridge", appauthor=False))
+
+
+def retry_if_changed(attempt: Callable[[], T]) -> T:
+    """Retry an edit while other programs write the same file. Raises Changed after the last attempt."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return attempt()
+        except Changed:
+            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - random, so that two programs do not collide again
+    return attempt()
+
+
+def _install(task: Installation) -> None:
+    journal, attempted = open_journal(), list[Plan]()
+    try:
+        if task.options.dry_run:
+            _show_plan(task, _make_plan(task, journal))
+            return
+        plan, done = retry_if_changed(lambda: _attempt_install(task, journal, attempted))
+    except Unsafe as error:
+        _report_unsafe(task, error)
+    notes, action = [*_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
+    if task.options.as_json:
+        write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
+        return
+    report(f"{action}: '{plan.entry.name}' in {task.location}")
+    for note in notes:
+        report(f"  {note}")
+
+
+def _make_plan(task: Installation, journal: Journal) -> Plan:
+    force, edit_file = task.options.force, task.options.edit_file
+    return installing.planned(
+        task.client, task.place, task.entry, task.machine, journal, force=force, edit_file=edit_file
+    )
+
+
+def _attempt_install(task: Installation, journal: Journal, attempted: list[Plan]) -> tuple[Plan, Done]:
+    """Install once. If an earlier attempt wrote the entry before it failed, only record that."""
+    plan, settings = _make_plan(task, journal), str(task.served.path)
+    if plan.action == "none" and attempted:
+        return attempted[0], Done(unnoted=installing.noted(attempted[0], task.machine, journal, settings))
+    attempted.append(plan)
+    return plan, installing.carry_out(plan, task.machine, journal, settings=settings)
+
+
+def _show_plan(task: Installation, plan: Plan) -> None:
+    keys, texts = within(plan.place, task.machine), (plan.file.content, plan.edit.text)
+    diff = difference(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
+    action = _ACTIONS[plan.action][1]
+    if task.options.as_json:
+        write_json(_describe_plan(task, plan, action) | {"difference": diff})
+        return
+    report(f"{action}: '{plan.entry.name}' in {task.location}")
+    if plan.command is not None:
+        report("  with the client's own command (use --edit-file to edit the file instead):")
+        print(shlex.join(plan.command))
+    elif diff:
+        print(diff, end="")
+
+
+def _show_link(task: Installation) -> None:
+    from mcp_bridge.clients.links import link
+
+    url, notes = link(task.client.name, task.entry), [*_list_secret_notes(task.client, task.entry.secrets)]
+    if task.options.as_json:
+        write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
+        return
+    print(url)
+    for note in notes:
+        report(note)
+
+
+def _show_snippet(task: Installation) -> None:
+    notes, snippet = [*_list_secret_notes(task.client, task.entry.secrets)], task.format_snippet()
+    if task.options.as_json:
+        value = dict(shaped(task.client, task.place, task.entry))
+        write_json(task.json_base | {"notes": notes, "entry": value, "snippet": snippet})
+        return
+    report(f"for {task.location}:")
+    print(snippet, end="")
+    for note in notes:
+        report(note)
+
+
+def _report_unsafe(task: Installation, error: Unsafe) -> None:
+    """Report why the file is left alone, and what to paste into it if it is or can become a file; exit with 1."""
+    can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
+    snippet = task.format_snippet() if can_paste else None
+    if task.options.as_json:
+        write_json(task.json_base | {"action": "left alone", "problem": str(error), "snippet": snippet})
+    else:
+        report(f"mcp-bridge: {error}")
+        if snippet is not None:
+            report(f"Add this to {task.path} yourself:")
+            print(snippet, end="")
+    raise SystemExit(Exit.FAILED)
+
+
+def _describe_plan(task: Installation, plan: Plan, action: str) -> dict[str, Any]:
+    return task.json_base | {
+        "path": str(plan.file.path),
+        "name": plan.entry.name,
+        "action": action,
+        "entry": dict(shaped(plan.client, plan.place, plan.entry)),  # without keys that the user has added
+        "command": list(plan.command) if plan.command is not None else None,
+        "secrets": list(plan.entry.secrets),
+    }
+
+
+def _list_notes(task: Installation, plan: Plan, done: Done) -> Iterator[str]:
+    if done.backup is not None:
+        yield f"backup: {done.backup}"
+    if done.unnoted is not None:
+        yield f"the installation could not be recorded, so uninstall cannot restore the layout: {done.unnoted}"
+    if not found(task.client, task.machine):
+        yield f"{task.client.title} was not found on this machine"
+    yield from task.served.notes
+    yield from _list_secret_notes(task.client, plan.entry.secrets)
+    if task.place.scope == "project":
+        yield "the entry has absolute paths of this machine: other users of the project need their own"
+    if plan.action != "none" and task.client.after:
+        yield task.client.after
+
+
+def _list_secret_notes(client: Client, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        references = [reference(client, name) or name for name in names] if refers(client) else names
+        yield f"variables it needs: {', '.join(references)}. {client.secrets}"

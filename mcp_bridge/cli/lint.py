@@ -1,0 +1,105 @@
+"""`lint`: what MCP clients would reject of the served tools, and how to fix it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+import anyio
+
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.cli import logs
+from mcp_bridge.cli.clients import suggest_clients
+from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.options import LintOptions
+from mcp_bridge.cli.output import format_count, report, report_problems, write_json
+from mcp_bridge.cli.target import check_file, find_file, load_target, run_until_started
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.dialects.linting import Finding, lint
+from mcp_bridge.dialects.profile import Profile
+from mcp_bridge.dialects.rewriting import applied
+from mcp_bridge.dialects.table import PROFILES
+from mcp_bridge.runtime.descriptors import private
+from mcp_bridge.wire.tools import to_wire
+from mcp_bridge.wire.versions import HANDSHAKE
+
+ALL_CLIENTS = "all"
+_NAME_LIMIT = 200
+"""Characters of a tool's original name that are shown."""
+
+
+def lint_tools(options: LintOptions) -> None:
+    """Report what clients would reject or degrade; exit with 1 if a tool would be rejected or is not published.
+
+    Raises ConfigError for an unknown client, and for settings that cannot be used.
+    """
+    logs.configure_logging(options.log_level)
+    profiles = _choose_profiles(options.client)
+    with private():  # stdout is for the result alone
+        bridge = load_target(options.file).bridge
+        anyio.run(run_until_started, bridge)
+    tools = _list_wire_tools(bridge)
+    server = options.server_name or check_file(find_file(options.file)).name
+    findings = [
+        finding
+        for profile in profiles
+        for finding in lint(tools, profile, server_name=server, dialect=bridge.dialect, result=bridge.identity.result)
+    ]
+    problems = {name: lines for name, lines in bridge.problems.items() if lines}
+    ok = not problems and not any(finding.level == "error" for finding in findings)
+    if options.as_json:
+        names = [profile.name for profile in profiles]
+        rows = [asdict(finding) for finding in findings]
+        write_json({"ok": ok, "clients": names, "findings": rows, "problems": bridge.problems})
+    else:
+        summary = f"{format_count(len(tools), 'tool')}, {_summarize(findings, profiles)}"
+        _report_findings(findings, problems, summary)
+    raise SystemExit(Exit.OK if ok else Exit.FAILED)
+
+
+def _list_wire_tools(bridge: Bridge) -> list[dict[str, Any]]:
+    """List the tools as clients of the handshake versions get them."""
+    wire = [to_wire(entry.to_tool_definition()) for entry in bridge.registry.list()]
+    return [(applied(tool, bridge.dialect) if bridge.dialect.changes else tool).listing(HANDSHAKE) for tool in wire]
+
+
+def _choose_profiles(client: str) -> Sequence[Profile]:
+    if client == ALL_CLIENTS:
+        return list(PROFILES.values())
+    if client.lower() not in PROFILES:
+        names = suggest_clients(client)
+        hint = (
+            f"Did you mean {' or '.join(names)}?" if names else f"Use one of: {', '.join(PROFILES)}, or {ALL_CLIENTS}"
+        )
+        raise ConfigError(f"unknown client '{client}'", where="--client", hint=hint)
+    return [PROFILES[client.lower()]]
+
+
+def _report_findings(findings: Iterable[Finding], problems: Mapping[str, Sequence[str]], summary: str) -> None:
+    report_problems(problems)
+    for name, of_client in groupby(findings, key=lambda finding: finding.client):
+        report(f"{PROFILES[name].title} ({name})")
+        for finding in of_client:
+            original = f" ({_shorten(finding.original)})" if finding.original else ""
+            tool = f"tool '{finding.tool}'{original}: " if finding.tool else ""
+            place = f"{finding.path}: " if finding.path != "$" else ""
+            report(f"  {finding.level}: {tool}{place}{finding.text}")
+            report(f"    {finding.cure} ({finding.source})")
+    report(f"{summary}; some tools are not published, see the problems above" if problems else summary)
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= _NAME_LIMIT else f"{name[:_NAME_LIMIT]}..."
+
+
+def _summarize(findings: Sequence[Finding], profiles: Sequence[Profile]) -> str:
+    rejecting = {finding.client for finding in findings if finding.level == "error"}
+    degrading = {finding.client for finding in findings if finding.level == "warning"} - rejecting
+    parts = [f"{format_count(len(profiles), 'client')} checked"]
+    if rejecting:
+        parts.append(f"{format_count(len(rejecting), 'client')} would reject a tool: {', '.join(sorted(rejecting))}")
+    if degrading:
+        parts.append(f"{format_count(len(degrading), 'client')} would degrade a tool: {', '.join(sorted(degrading))}")
+    return "; ".join(parts if rejecting or degrading else [*parts, "no tool is rejected"])

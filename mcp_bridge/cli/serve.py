@@ -1,0 +1,130 @@
+"""`serve`: over stdio or HTTP, until the client leaves or a signal arrives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mcp_bridge.app.serve import over_http, over_stdio, run, split_address
+from mcp_bridge.cli import logs
+from mcp_bridge.cli.options import ServeOptions
+from mcp_bridge.cli.output import format_entry_counts, report
+from mcp_bridge.cli.target import BridgeTarget, load_target
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.registry.plugins import FILES, make_store
+from mcp_bridge.runtime.descriptors import private, unread
+from mcp_bridge.runtime.process_owners import clock, noted
+from mcp_bridge.runtime.stderr_relay import relayed
+from mcp_bridge.runtime.supervisor import GRACE, Guard
+from mcp_bridge.transports.ends import Ending
+
+if TYPE_CHECKING:
+    import typer
+
+    from mcp_bridge.settings import Settings
+    from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.sessions import SessionOptions
+
+SETTINGS_ADDRESS = "settings"
+"""The value of `--http` that selects the address in the settings."""
+DEFAULT_ADDRESS = ("127.0.0.1", 8808)
+
+
+def serve_target(options: ServeOptions, context: typer.Context) -> None:
+    """Serve a file; the object of the context is the process guard, if one is running. Raises ConfigError."""
+    guard: Guard | None = context.obj
+    logs.configure_logging(options.log_level, options.log_file)
+    if options.guard and guard is None:
+        raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
+    with Ending(lasting=True, guard=guard) as ending, relayed(), noted(), _end_processes(guard):
+        if options.http is None:
+            with private() as pipes:  # before any tool is imported: what tools print must not reach the client
+                target = _load(options, guard)
+                if os.isatty(pipes.source):
+                    report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
+                run(over_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
+        else:
+            with unread():
+                target = _load(options, guard)
+                _serve_http(target, options.http, options.token_env, ending)
+
+
+def _load(options: ServeOptions, guard: Guard | None) -> BridgeTarget:
+    root = guard.keeper if guard is not None else None
+    return load_target(options.file, watch=options.reload, token_env=options.token_env, root=root)
+
+
+@contextlib.contextmanager
+def _end_processes(guard: Guard | None) -> Iterator[None]:
+    """Without a guard, end the descendants that were started within the block."""
+    began = clock()
+    yield
+    if guard is None:
+        from mcp_bridge.runtime.process_tree import end, found
+
+        end([each.process for each in found(os.getpid()) if each.created >= began], GRACE)
+
+
+def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: Ending) -> None:
+    host, port, options = _choose_http_options(target, http, token_env)
+
+    def announce(url: str) -> None:
+        counts = format_entry_counts(target.bridge.registry)
+        report(f"Serving {counts} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
+
+    run(over_http, target.bridge, host, port, options, announce, ending, loop_factory=target.loop_factory)
+
+
+def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
+    """Options of the command take precedence over the settings, and these over the defaults."""
+    from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.guard import Access
+    from mcp_bridge.transports.http.patience import Patience
+
+    if target.settings is None:
+        host, port = DEFAULT_ADDRESS if http == SETTINGS_ADDRESS else _parse_address(http)
+        return host, port, HttpOptions(access=Access.to(host, token=_read_token(token_env)))
+    settings = target.settings.http
+    host, port = (settings.host, settings.port) if http == SETTINGS_ADDRESS else _parse_address(http)
+    access = Access.to(
+        host,
+        hosts=settings.allowed_hosts,
+        origins=settings.allowed_origins,
+        token=_read_token(token_env or settings.token_env),
+    )
+    patience = Patience(receive=settings.receive_timeout, send=settings.send_timeout)
+    sessions = _build_session_options(target.settings)
+    return host, port, HttpOptions(access=access, body=settings.body, sessions=sessions, patience=patience)
+
+
+def _build_session_options(settings: Settings) -> SessionOptions:
+    from mcp_bridge.transports.http.sessions import Resuming, SessionOptions
+
+    http = settings.http
+    resuming = None
+    if http.resumable:
+        # Events get a store of their own, or they would push other state out of a bounded one. A file would outlive
+        # the sessions, which end with this process.
+        kind = "memory" if settings.state.store in FILES else settings.state.store
+        resuming = Resuming(events=http.events, retry=http.retry, store=make_store(kind))
+    return SessionOptions(sessions=http.sessions, idle=http.idle, resuming=resuming)
+
+
+def _parse_address(http: str) -> tuple[str, int]:
+    try:
+        return split_address(http)
+    except ValueError as error:
+        hint = "Use --http 8808, --http 127.0.0.1:8808 or --http settings"
+        raise ConfigError(str(error), where="--http", hint=hint) from error
+
+
+def _read_token(name: str | None) -> str | None:
+    if name is None:
+        return None
+    token = os.environ.get(name, "")
+    if not token:
+        hint = f"Set {name} to the token"
+        raise ConfigError(f"the environment variable {name} is not set", where="--token-env", hint=hint)
+    return token
