@@ -260,11 +260,12 @@ def _prune(data: Any, target: Target, depth: int = 0) -> Any:
         if isinstance(data, dict):
             return {key: value for key, value in data.items() if key != target.name} or None
         return data
-    if not isinstance(data, dict) or target.within[depth] not in data:
+    if not isinstance(data, dict):
         return data or None
-    inner = _prune(data[target.within[depth]], target, depth + 1)
-    pruned = {key: inner if key == target.within[depth] else value for key, value in data.items()}
-    return {key: value for key, value in pruned.items() if key != target.within[depth] or value} or None
+    key = target.within[depth]
+    rest = {other: value for other, value in data.items() if other != key}
+    inner = _prune(data.get(key), target, depth + 1)
+    return {**rest, key: inner} if inner else rest or None  # last: TOML orders tables by their first mention
 
 
 def _is_named(item: Any, target: Target) -> bool:
