@@ -17,7 +17,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Place, Step, dotted, nearest, walk
-from mcp_bridge.documents.syntax import Source, index_lines
+from mcp_bridge.documents.syntax import SourceText, index_lines
 from mcp_bridge.documents.value_text import SHORTEST_SECRET, is_text, kind, redacted
 
 MAX_BYTES = 1024 * 1024
@@ -97,19 +97,19 @@ def combined(errors: Sequence[ConfigError]) -> ConfigError:
     return ConfigError(problem, path=first.path, line=first.line, where=first.where)
 
 
-def _parse(text: str, suffix: str) -> Source:
+def _parse(text: str, suffix: str) -> SourceText:
     # Late, so that a file pays only for its own format: ruamel.yaml takes 20 ms of the start.
     if suffix == ".json":
-        from mcp_bridge.documents.json_syntax import JsonSource
+        from mcp_bridge.documents.json_syntax import JsonText
 
-        return JsonSource(text)
+        return JsonText(text)
     if suffix == ".toml":
-        from mcp_bridge.documents.toml_syntax import TomlSource
+        from mcp_bridge.documents.toml_syntax import TomlText
 
-        return TomlSource(text)
-    from mcp_bridge.documents.yaml_syntax import YamlSource
+        return TomlText(text)
+    from mcp_bridge.documents.yaml_syntax import YamlText
 
-    return YamlSource(text, strict=True)
+    return YamlText(text, strict=True)
 
 
 def _read_text(path: Path) -> str:

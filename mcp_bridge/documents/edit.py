@@ -32,7 +32,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class EditTarget:
     """The place of an entry: the keys that lead to its container, its name, and whether the container is a list."""
 
     within: Sequence[str]

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import BY_HAND, Edit, Format, Target, Undo, Unsafe, unsafe
-from mcp_bridge.documents.syntax import Found, Kind, Member, Source, line_at
+from mcp_bridge.documents.edit import BY_HAND, Edit, EditTarget, Format, Undo, Unsafe, unsafe
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, SourceText, line_at
 
 __all__ = ["Edit", "Unsafe", "drop", "put", "read"]
 
@@ -55,7 +55,7 @@ def put(
 
     Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
     """
-    target = Target(within=tuple(within), name=name, listed=listed, known_by=known_by)
+    target = EditTarget(within=tuple(within), name=name, listed=listed, known_by=known_by)
     wanted = _check_value(value, target)
     with _convert_errors():
         source = _parse(format, text, EDITED)
@@ -92,7 +92,7 @@ def drop(
 
     Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
     """
-    target = Target(within=tuple(within), name=name, listed=listed, known_by=known_by)
+    target = EditTarget(within=tuple(within), name=name, listed=listed, known_by=known_by)
     with _convert_errors():
         source = _parse(format, text, EDITED)
         found = _find(source, target)
@@ -106,7 +106,7 @@ def drop(
     return removed
 
 
-def _parse(format: Format, text: str, limits: Mapping[Format, int]) -> Source:
+def _parse(format: Format, text: str, limits: Mapping[Format, int]) -> SourceText:
     """Parse the text. The parsers are imported late, because each file needs only one."""
     if len(text) > limits[format]:
         raise unsafe(f"larger than {limits[format] >> 10} KiB")
@@ -117,22 +117,22 @@ def _parse(format: Format, text: str, limits: Mapping[Format, int]) -> Source:
     except UnicodeEncodeError as error:
         raise unsafe("half of a surrogate pair", line=line_at(text, error.start)) from None
     if format in {"json", "jsonc"}:
-        from mcp_bridge.documents.json_syntax import JsonSource
+        from mcp_bridge.documents.json_syntax import JsonText
 
-        return JsonSource(text, allow_comments=format == "jsonc")
+        return JsonText(text, allow_comments=format == "jsonc")
     if lone := re.search(r"\r(?!\n)", text):  # YAML and TOML disagree whether it ends a line
         raise unsafe("a carriage return without a line feed", line=line_at(text, lone.start()))
     if format == "toml":
-        from mcp_bridge.documents.toml_syntax import TomlSource
+        from mcp_bridge.documents.toml_syntax import TomlText
 
-        return TomlSource(text)
-    from mcp_bridge.documents.yaml_syntax import YamlSource, check_editable
+        return TomlText(text)
+    from mcp_bridge.documents.yaml_syntax import YamlText, check_editable
 
     check_editable(text)
-    return YamlSource(text)
+    return YamlText(text)
 
 
-def _parse_again(format: Format, text: str, target: Target) -> Source:
+def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
     """Parse an edited text, which may be invalid: an alias, for example, may have lost its anchor."""
     try:
         return _parse(format, text, {**READ, format: len(text)})
@@ -156,17 +156,17 @@ def _convert_errors() -> Iterator[None]:
         raise unsafe("nested too deeply") from None
 
 
-def _find(source: Source, target: Target) -> Found:
+def _find(source: SourceText, target: EditTarget) -> EntryPath:
     """The way to the entry. Raises Unsafe where it is ambiguous or leads through something else than containers."""
     node, data = source.root, source.data
     if node is None:
-        return Found(containers=[], members=[])
+        return EntryPath(containers=[], members=[])
     containers, members = [node], list[Member]()
     for depth, key in enumerate(target.within):
         source.check_container(node, "mapping", ".".join(target.within[:depth]) or "the whole file")
         member = _only(source, [member for member in node.members if member.key == key], key)
         if member is None:
-            return Found(containers=containers, members=members)
+            return EntryPath(containers=containers, members=members)
         node, data = member.value, data[key]
         containers.append(node)
         members.append(member)
@@ -179,10 +179,10 @@ def _find(source: Source, target: Target) -> Found:
     else:
         entry = _only(source, [member for member in node.members if member.key == target.name], target.name)
         value = data[target.name] if entry else None
-    return Found(containers=containers, members=members, entry=entry, data=value)
+    return EntryPath(containers=containers, members=members, entry=entry, data=value)
 
 
-def _only(source: Source, members: Sequence[Member], name: str) -> Member | None:
+def _only(source: SourceText, members: Sequence[Member], name: str) -> Member | None:
     if len(members) > 1:
         raise unsafe(f"'{name}' occurs there twice", line=line_at(source.text, members[1].start))
     if members and members[0].is_marked:
@@ -191,7 +191,7 @@ def _only(source: Source, members: Sequence[Member], name: str) -> Member | None
     return members[0] if members else None
 
 
-def _remove(source: Source, found: Found, undo: Undo) -> str:
+def _remove(source: SourceText, found: EntryPath, undo: Undo) -> str:
     """Remove the outermost container that was made for the entry and holds nothing else; else the entry."""
     undo = _check_undo(undo)
     depth = len(found.members)
@@ -203,7 +203,7 @@ def _remove(source: Source, found: Found, undo: Undo) -> str:
     return source.remove(found, depth, undo)
 
 
-def _is_alone(source: Source, found: Found, depth: int) -> bool:
+def _is_alone(source: SourceText, found: EntryPath, depth: int) -> bool:
     """Whether a container has nothing, comments included, but what leads to the entry."""
     container, entry = found.containers[depth], found.entry
     start = found.members[depth - 1].key_end if depth else container.start
@@ -228,7 +228,7 @@ def _is_blank(text: Any) -> bool:
     return isinstance(text, str) and _BLANK.fullmatch(text) is not None
 
 
-def _check_value(value: Mapping[str, Any], target: Target) -> dict[str, Any]:
+def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]:
     """The entry as JSON data, with its name in it where it is an item of a list."""
     named = {target.known_by: target.name, **value} if target.listed else value
     try:
@@ -240,19 +240,21 @@ def _check_value(value: Mapping[str, Any], target: Target) -> dict[str, Any]:
     return plain
 
 
-def _check_rest(before: Source, old: Member | None, after: Source, new: Member | None, target: Target) -> None:
+def _check_rest(
+    before: SourceText, old: Member | None, after: SourceText, new: Member | None, target: EditTarget
+) -> None:
     """Raise Unsafe unless both texts have the same data and comments but for the entry and its empty containers."""
     texts = [json.dumps(_prune(source.data, target), default=repr) for source in (before, after)]
     if texts[0] != texts[1] or _comments_beside(before, old) != _comments_beside(after, new):
         raise unsafe("the edit would change something else", where=target.where)
 
 
-def _comments_beside(source: Source, entry: Member | None) -> Sequence[str]:
+def _comments_beside(source: SourceText, entry: Member | None) -> Sequence[str]:
     inside = range(entry.start, entry.end) if entry else range(0)
     return [source.text[start:end] for start, end in source.comments if start not in inside]
 
 
-def _prune(data: Any, target: Target, depth: int = 0) -> Any:
+def _prune(data: Any, target: EditTarget, depth: int = 0) -> Any:
     """The data without the entry, and without the containers on the way to it that are empty then."""
     if depth == len(target.within):
         if target.listed:
@@ -268,7 +270,7 @@ def _prune(data: Any, target: Target, depth: int = 0) -> Any:
     return {**rest, key: inner} if inner else rest or None  # last: TOML orders tables by their first mention
 
 
-def _is_named(item: Any, target: Target) -> bool:
+def _is_named(item: Any, target: EditTarget) -> bool:
     return isinstance(item, dict) and item.get(target.known_by) == target.name
 
 

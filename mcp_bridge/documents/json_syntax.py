@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Edit, Target, Undo, newline_of, unsafe
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
 from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP
-from mcp_bridge.documents.syntax import Found, Kind, Member, Node, Piece, line_at, splice
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, Piece, line_at, splice
 
 INDENT = "  "
 WIDE = 64
@@ -32,7 +32,7 @@ _NOT_A_BREAK = re.compile(r"[^\r\n]")
 _NAMES: dict[Kind, str] = {"mapping": "an object", "list": "a list"}
 
 
-class JsonSource:
+class JsonText:
     """A JSON text. Raises ConfigError, with the line, for one that is invalid."""
 
     def __init__(self, text: str, *, allow_comments: bool = False) -> None:
@@ -55,7 +55,7 @@ class JsonSource:
         """Whether a comment begins between these positions."""
         return any(start <= at < end for at, _ in self.comments)
 
-    def insert(self, found: Found, target: Target, value: dict[str, Any]) -> Edit:
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
         """Add the entry after the last member of its container."""
         text = self.text
         key, payload, created = target.nest(value, len(found.members))
@@ -78,7 +78,7 @@ class JsonSource:
         pieces = [*_place_member(text, container, layout, member), (start, end, space)]
         return Edit(text=splice(text, pieces), undo=undo)
 
-    def replace(self, entry: Member, target: Target, value: dict[str, Any]) -> str:
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the value in the layout of the old one."""
         node = entry.value
         layout = _detect_layout(self.text, self.root, node)
@@ -86,7 +86,7 @@ class JsonSource:
         layout = replace(layout, indent=_indent_at(self.text, entry.start) if is_wide else None)
         return splice(self.text, [(node.start, node.end, layout.format_value(value))])
 
-    def remove(self, found: Found, depth: int, undo: Undo) -> str:
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
         """Remove a member, or the root, with the white space before it and the comma that only it needs."""
         if depth < 0:
             return self._remove_root(found.containers[0], undo)
@@ -252,7 +252,8 @@ def _cut(text: str, container: Node, member: Member, inside: str | None) -> Sequ
     elif _ends_in_line_comment(text, container, before) and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
         start = member.start
     cut: Piece = (start, end, "")
-    if inside is not None and len(container.members) == 1 and not text[end:last].strip(_BLANK):
+    is_alone = len(container.members) == 1 and not container.comments
+    if inside is not None and is_alone and not text[end:last].strip(_BLANK):
         cut = (start, last, inside)
     return [cut] if comma is None else [cut, (comma, comma + 1, "")]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Edit, Target, Undo
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo
 from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, dotted
 from mcp_bridge.documents.value_text import shortened
 
@@ -65,7 +65,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class EntryPath:
     """The way to an entry, as far as the text has it."""
 
     containers: Sequence[Node]
@@ -77,7 +77,7 @@ class Found:
     """The entry as plain data."""
 
 
-class Source(Protocol):
+class SourceText(Protocol):
     """A parsed text, and how its syntax lays out an entry. Every method raises ConfigError for what it cannot edit."""
 
     text: str
@@ -97,13 +97,13 @@ class Source(Protocol):
     def has_comment(self, start: int, end: int) -> bool:
         """Whether a comment begins between these positions, neither of which is inside a value."""
 
-    def insert(self, found: Found, target: Target, value: dict[str, Any]) -> Edit:
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
         """Add the entry, and the containers that it lacks."""
 
-    def replace(self, entry: Member, target: Target, value: dict[str, Any]) -> str:
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Return the text with a new value of the entry."""
 
-    def remove(self, found: Found, depth: int, undo: Undo) -> str:
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
         """Return the text without the member at this depth of `found`; -1: without what was made of the root."""
 
 

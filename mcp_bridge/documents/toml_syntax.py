@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Edit, Target, Undo, newline_of, unsafe
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
 from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Place
-from mcp_bridge.documents.syntax import Found, Kind, Member, Node, Piece, line_at, splice
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, Piece, line_at, splice
 
 # Text in three quotes that does not end takes the rest: looking for its end again and again is quadratic.
 _TOKEN = re.compile(
@@ -42,7 +42,7 @@ class _Statement:
     end: int
 
 
-class TomlSource:
+class TomlText:
     """A TOML text. Raises ConfigError, with the line where it is known, for one that is invalid."""
 
     comments: Sequence[tuple[int, int]] = ()  # edits replace whole lines
@@ -64,7 +64,7 @@ class TomlSource:
         """Whether there is a comment; comments outside of an entry's tables never go."""
         return True
 
-    def insert(self, found: Found, target: Target, value: dict[str, Any]) -> Edit:
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
         """Write the entry as a table at the end."""
         text, newline = self.text, newline_of(self.text)
         ends_line = not text or text.endswith("\n")
@@ -73,13 +73,13 @@ class TomlSource:
         block = _format_table(target, value, newline)
         return Edit(text=f"{text}{gap}{block}{newline if ends_line else ''}", undo={"before": gap})
 
-    def replace(self, entry: Member, target: Target, value: dict[str, Any]) -> str:
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the table in the place of the first of the old ones."""
         (start, end), *others = self._tables_of(entry, target.where)
         block = _format_table(target, value, newline_of(self.text))
         return splice(self.text, [(start, end, block), *map(self._cut_lines, others)])
 
-    def remove(self, found: Found, depth: int, undo: Undo) -> str:
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
         """Remove the entry's tables, and the empty line before them."""
         if found.entry is None:
             return self.text
@@ -222,7 +222,7 @@ def _measure_gap(head: str, undo: Undo) -> int:
     return 0 if found is None else len(found.group())
 
 
-def _format_table(target: Target, value: dict[str, Any], newline: str) -> str:
+def _format_table(target: EditTarget, value: dict[str, Any], newline: str) -> str:
     """The entry as a table, each of its values in one line, without the last line end."""
     path = ".".join(map(_format_key, (*target.within, target.name)))
     try:

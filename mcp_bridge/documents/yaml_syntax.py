@@ -28,9 +28,9 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Edit, Target, Undo, newline_of, unsafe
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
 from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP
-from mcp_bridge.documents.syntax import Found, Kind, Member, Node, line_at, line_start
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, line_at, line_start
 from mcp_bridge.documents.value_text import kind as kind_of
 from mcp_bridge.documents.value_text import shortened
 
@@ -63,7 +63,7 @@ _NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nul
 _NOT_PRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029]")
 
 
-class YamlSource:
+class YamlText:
     """A YAML text with at most one document. Raises ConfigError, with the line, for one that is invalid.
 
     The settings are `strict`: a key is text and occurs once, and a value has no tag of its own.
@@ -96,7 +96,7 @@ class YamlSource:
         """Whether there is a comment between these positions."""
         return "#" in self.text[start:end]
 
-    def insert(self, found: Found, target: Target, value: dict[str, Any]) -> Edit:
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
         """Write the entry, and the containers that it lacks, on lines after the last entry."""
         text, newline = self.text, newline_of(self.text)
         key, inner, created = target.nest(value, len(found.members))
@@ -117,7 +117,7 @@ class YamlSource:
         block = _format_block(payload, column, newline, self._step())
         return Edit(text=_add_lines(text, at, block, newline), undo=undo)
 
-    def replace(self, entry: Member, target: Target, value: dict[str, Any]) -> str:
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the value on the lines of the old one."""
         start, end = self._lines_of(entry)
         newline = newline_of(self.text)
@@ -128,7 +128,7 @@ class YamlSource:
             block = _format_block({target.name: value}, entry.start - start, newline, self._step_in(entry))
         return self.text[:start] + block + self.text[end:]
 
-    def remove(self, found: Found, depth: int, undo: Undo) -> str:
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
         """Remove a member's lines; a container that they leave empty gets what it held before."""
         text = self.text
         member = found.members[max(depth, 0)] if depth < len(found.members) else found.entry

@@ -10,7 +10,7 @@ import pytest
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
 from mcp_bridge.documents.editor import Unsafe
-from mcp_bridge.documents.json_syntax import JsonSource
+from mcp_bridge.documents.json_syntax import JsonText
 
 VALUE = {"command": "/bin/x"}
 
@@ -166,6 +166,14 @@ def test_a_container_that_others_have_used_since_stays(inserted: str) -> None:
     assert "t" not in editor.read("jsonc", dropped)["s"]
 
 
+def test_a_comment_that_was_added_before_the_only_item_stays_a_comment() -> None:
+    text = '{\n  "s": []\n}'
+    edit = editor.put("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
+    commented = edit.text.replace("[\n", "[\n    // theirs\n")
+    dropped = editor.drop("jsonc", commented, ["s"], "b", listed=True, undo=edit.undo)
+    assert dropped == '{\n  "s": [\n    // theirs\n  ]\n}'
+
+
 def test_an_entry_is_renewed_in_its_place_and_its_neighbours_stay() -> None:
     text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
     edit = editor.put("jsonc", text, ["s"], "b", {"x": 2, "y": []})
@@ -211,5 +219,5 @@ def test_a_problem_says_the_place_and_no_content() -> None:
 
 
 def _comments(text: str) -> list[str]:
-    source = JsonSource(text, allow_comments=True)
+    source = JsonText(text, allow_comments=True)
     return [text[start:end] for start, end in source.comments]
