@@ -16,8 +16,7 @@ from mcp_bridge.cli.served import Served, entry_for
 from mcp_bridge.cli.showing import started
 from mcp_bridge.cli.target import Target, find, load
 from mcp_bridge.clients.client import Entry
-from mcp_bridge.clients.client_file import INSPECTOR, client_file
-from mcp_bridge.clients.links import link, linkable
+from mcp_bridge.clients.client_file import INSPECTOR, client_file, link, linkable
 from mcp_bridge.clients.locating import here
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.bundle import bundle

@@ -159,7 +159,7 @@ def _show_plan(task: Task, plan: Plan) -> None:
 
 
 def _show_link(task: Task) -> None:
-    from mcp_bridge.clients.links import link
+    from mcp_bridge.clients.client_file import link
 
     address, notes = link(task.client.name, task.entry), [*_of_secrets(task.client, task.entry.secrets)]
     if task.wishes.as_json:
@@ -184,8 +184,10 @@ def _show_snippet(task: Task) -> None:
 
 
 def _snippet(task: Task) -> str:
+    from mcp_bridge.clients.client_file import snippet
+
     value = shaped(task.client, task.place, task.entry)
-    return installing.snippet(task.place, task.entry, value, task.machine)
+    return snippet(task.place, task.entry, value, task.machine)
 
 
 def _left_alone(task: Task, error: Unsafe) -> None:

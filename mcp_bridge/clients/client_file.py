@@ -1,4 +1,4 @@
-"""A server for somebody else's client: a whole file with its entry, or an address that installs it when it is opened."""
+"""A server to hand to other users: a client's file with its entry, or an address that installs it when opened."""
 
 from __future__ import annotations
 

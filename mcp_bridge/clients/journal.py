@@ -1,4 +1,4 @@
-"""The journal of installations, which `uninstall` reads: a file for each entry, so that concurrent programs lose none."""
+"""The journal of installations, for `uninstall`: a file for each entry, so that concurrent programs lose none."""
 
 from __future__ import annotations
 

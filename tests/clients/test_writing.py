@@ -95,7 +95,7 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) ->
 
 
 @posix
-@pytest.mark.parametrize(("leads_to", "problem"), [("nowhere.json", "where nothing is"), ("servers.json", "circle")])
+@pytest.mark.parametrize(("leads_to", "problem"), [("nowhere.json", "does not exist"), ("servers.json", "circular")])
 def test_a_link_that_leads_to_no_file_is_named(tmp_path: Path, leads_to: str, problem: str) -> None:
     path = tmp_path / "servers.json"
     path.symlink_to(leads_to)

@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from mcp_bridge.clients.inheriting import inherited
+from mcp_bridge.clients.journal import inherited
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
 from mcp_bridge.documents.edit import Format
