@@ -17,8 +17,6 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
 
 INSPECTOR = "inspector"
-DEFAULT = "claude-code"
-"""Most clients understand this form, and some require its `type`."""
 
 
 def names() -> Sequence[str]:

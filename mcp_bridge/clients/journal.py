@@ -62,7 +62,7 @@ class Journal:
         """Return the record of an entry; None where there is none that can be read."""
         key = [client, scope, str(path), *within, name]
         found = _read_record(self._path(key))
-        return found if isinstance(found, Record) and _key(found) == key else None
+        return found if found is not None and _key(found) == key else None
 
     def forget(self, record: Record) -> None:
         """Remove the record of this entry, if there is one. Raises ConfigError where it cannot be removed."""
@@ -74,12 +74,7 @@ class Journal:
 
     def all(self) -> Sequence[Record]:
         """List the records that can be read, by client, file and name."""
-        found = [record for record in map(_read_record, self._list_files()) if isinstance(record, Record)]
-        return sorted(found, key=_key)
-
-    def problems(self) -> Sequence[str]:
-        """Return a line for each file in the folder that is not a record."""
-        return [found for found in map(_read_record, self._list_files()) if isinstance(found, str)]
+        return sorted(filter(None, map(_read_record, self._list_files())), key=_key)
 
     def _path(self, key: Sequence[str]) -> Path:
         return self._folder / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
@@ -142,22 +137,12 @@ def _key(record: Record) -> list[str]:
     return [record.client, record.scope, record.path, *record.within, record.name]
 
 
-def _read_record(path: Path) -> Record | str | None:
-    """The record in a file, or what is wrong with it; None where there is no file."""
+def _read_record(path: Path) -> Record | None:
+    """The record in a file; None for a file that is none or cannot be read."""
     try:
-        if not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return f"{path}: not a record" if path.exists() else None
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= MAX_BYTES else None
+    except (OSError, ValueError, RecursionError):
         return None
-    except OSError as error:
-        return f"{path}: cannot be read: {error.strerror or error}"
-    except (ValueError, RecursionError):
-        return f"{path}: not JSON"
-    return _to_record(data) or f"{path}: not a record"
-
-
-def _to_record(data: Any) -> Record | None:
     if not isinstance(data, dict) or data.get("version") != _VERSION:
         return None
     kinds = {"within": list, "value": dict, "undo": dict}

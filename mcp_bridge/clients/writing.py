@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Changed, Unsafe, newline_of
+from mcp_bridge.documents.edit import Changed, Unsafe
 
 MAX_BYTES = 64 << 20
 KEPT = 3
@@ -38,8 +38,6 @@ class Text:
     """What `path` resolves to: this file is replaced, so that a link stays a link."""
     content: str
     """The text without a byte order mark, with its own line ends; empty where there is no file."""
-    newline: str
-    """The line end that most lines have."""
     bom: bool
     existed: bool
     raw: bytes
@@ -55,10 +53,10 @@ def load(path: Path) -> Text:
         target = _resolve_target(path)
         raw = _read_bytes(target, path)
     if raw is None:
-        return Text(path=path, target=target, content="", newline="\n", bom=False, existed=False, raw=b"")
+        return Text(path=path, target=target, content="", bom=False, existed=False, raw=b"")
     content = _decode(raw.removeprefix(_BOM), path)
     bom = raw.startswith(_BOM)
-    return Text(path=path, target=target, content=content, newline=newline_of(content), bom=bom, existed=True, raw=raw)
+    return Text(path=path, target=target, content=content, bom=bom, existed=True, raw=raw)
 
 
 def save(path: Path, old: Text, new: str | None, *, backup: bool) -> Path | None:

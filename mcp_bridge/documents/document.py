@@ -1,8 +1,8 @@
-"""A file as plain data that knows the line of each value.
+"""A settings file as plain data with the line of each value.
 
-YAML 1.2, JSON and TOML give the same things: mappings with text keys, lists, text, whole numbers of 64 bits,
-finite numbers, true and false, null. A YAML date stays the text it was written as; a TOML date is refused,
-because TOML has a type for it that the other two lack: it has to be quoted.
+YAML 1.2, JSON and TOML give the same data: mappings with text keys, lists, text, whole numbers of 64 bits, finite
+numbers, true and false, null. A date in YAML is text. A date in TOML is rejected, because the other formats lack its
+type: it has to be quoted.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ MAX_BYTES = 1024 * 1024
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 
 _LARGEST = 2**64
-_SEPARATORS = re.compile(r"[:.]")  # of a plugin's name, whose parts messages tell apart
+_SEPARATORS = re.compile(r"[:.]")  # in a plugin's name, whose parts messages show alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """Plain data with the file it came from (`path`, empty when there is none).
 
-    `hidden` are the places whose text came from the environment, `secrets` the values that did: neither
-    is ever shown in a message. `told` are those of the secrets that clients may see all the same.
+    `hidden` has the places whose text came from the environment, `secrets` the values: no message shows either.
+    `told` has the secrets that clients may see nevertheless.
     """
 
     path: str
@@ -43,11 +43,11 @@ class Document:
     told: frozenset[str] = field(default=frozenset(), repr=False)
 
     def line(self, where: Sequence[Step]) -> int | None:
-        """The line (from 1) of a key path, or of its nearest ancestor that has one."""
+        """Return the line, from 1, of a key path or of its nearest ancestor that has one."""
         return nearest(self.lines, where)
 
     def error(self, where: Sequence[Step], problem: str, hint: str = "") -> ConfigError:
-        """An error that says file, line and key path, and nothing that came from the environment to that place."""
+        """Make an error with file, line and key path; values from the environment in that place are redacted."""
         place = tuple(where)
         if any(hidden[: len(place)] == place for hidden in self.hidden):
             pieces = {piece for value in self.secrets for piece in (value, *_SEPARATORS.split(value))}
@@ -88,12 +88,12 @@ def read(path: Path) -> Document:
 
 
 def combined(errors: Sequence[ConfigError]) -> ConfigError:
-    """One error that tells all of them, a line each; the first one leads."""
+    """Join errors into one that has the place of the first and lists the others, a line each."""
     first, *others = errors
     if not others:
         return first
-    told = f"{first.problem}. {first.hint}" if first.hint else first.problem
-    problem = "\n".join([told, *(str(error) for error in others)])
+    lead = f"{first.problem}. {first.hint}" if first.hint else first.problem
+    problem = "\n".join([lead, *(str(error) for error in others)])
     return ConfigError(problem, path=first.path, line=first.line, where=first.where)
 
 
@@ -120,7 +120,7 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise make_error("no such file", "Create it, or give the path of another one.") from None
+        raise make_error("no such file", "Create it, or correct the path.") from None
     except IsADirectoryError:
         raise make_error("found a directory, expected a file", "Give the path of a file in it.") from None
     except PermissionError:
@@ -138,7 +138,7 @@ def _read_text(path: Path) -> str:
 
 
 def _check_values(document: Document) -> None:
-    """Hold every format to the same plain data."""
+    """Raise for what the formats do not have in common."""
     for place, value in walk(document.data):
         if len(place) > MAX_DEPTH:
             raise document.error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")
@@ -148,7 +148,7 @@ def _check_values(document: Document) -> None:
 
 
 def _find_fault(value: Any) -> tuple[str, str] | None:
-    """What is wrong with one value and what to do, or None."""
+    """What is wrong with one value, and what to do."""
     if isinstance(value, str) and not is_text(value):
         return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
     if isinstance(value, dict) and not all(map(is_text, value)):

@@ -38,8 +38,6 @@ class EditTarget:
     within: Sequence[str]
     name: str
     listed: bool = False
-    known_by: str = "name"
-    """The key that holds an item's name in a list."""
 
     @property
     def where(self) -> str:

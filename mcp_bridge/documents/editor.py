@@ -44,18 +44,17 @@ def put(
     value: Mapping[str, Any],
     *,
     listed: bool = False,
-    known_by: str = "name",
     undo: Undo | None = None,
 ) -> Edit:
     """Add or replace the entry `name` in the container that the keys `within` lead to.
 
-    A missing container is added; `listed` says that it is a list whose items have their name under `known_by`. An
-    existing entry gets the new value in its place, and keeps `undo`, which the put that added it returned (without:
-    `{}`, with which `drop` removes the entry alone). An equal entry leaves the text as it is.
+    A missing container is added; `listed` says that it is a list whose items have a `name`. An existing entry gets
+    the new value in its place, and keeps `undo`, which the put that added it returned (without: `{}`, with which
+    `drop` removes the entry alone). An equal entry leaves the text as it is.
 
     Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
     """
-    target = EditTarget(within=tuple(within), name=name, listed=listed, known_by=known_by)
+    target = EditTarget(within=tuple(within), name=name, listed=listed)
     wanted = _check_value(value, target)
     with _convert_errors():
         source = _parse(format, text, EDITED)
@@ -83,7 +82,6 @@ def drop(
     name: str,
     *,
     listed: bool = False,
-    known_by: str = "name",
     undo: Undo | None = None,
 ) -> str:
     """Return the text without the entry and, with the `undo` of its put, without the empty containers made for it.
@@ -92,7 +90,7 @@ def drop(
 
     Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
     """
-    target = EditTarget(within=tuple(within), name=name, listed=listed, known_by=known_by)
+    target = EditTarget(within=tuple(within), name=name, listed=listed)
     with _convert_errors():
         source = _parse(format, text, EDITED)
         found = _find(source, target)
@@ -230,7 +228,7 @@ def _is_blank(text: Any) -> bool:
 
 def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]:
     """The entry as JSON data, with its name in it where it is an item of a list."""
-    named = {target.known_by: target.name, **value} if target.listed else value
+    named = {"name": target.name, **value} if target.listed else value
     try:
         text = json.dumps(named, allow_nan=False, ensure_ascii=False)
         f"{text}{target.where}".encode()
@@ -271,7 +269,7 @@ def _prune(data: Any, target: EditTarget, depth: int = 0) -> Any:
 
 
 def _is_named(item: Any, target: EditTarget) -> bool:
-    return isinstance(item, dict) and item.get(target.known_by) == target.name
+    return isinstance(item, dict) and item.get("name") == target.name
 
 
 def _is_same(one: Any, other: Any) -> bool:

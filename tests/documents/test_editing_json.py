@@ -187,13 +187,13 @@ def test_an_entry_that_is_the_same_is_not_written_again() -> None:
     assert editor.put("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
 
 
-def test_an_item_of_a_list_is_known_by_the_key_that_is_said() -> None:
-    text = '{"inputs": [{"id": "a"}]}'
-    edit = editor.put("jsonc", text, ["inputs"], "b", {"type": "x"}, listed=True, known_by="id")
-    assert editor.read("jsonc", edit.text) == {"inputs": [{"id": "a"}, {"id": "b", "type": "x"}]}
-    assert editor.drop("jsonc", edit.text, ["inputs"], "b", listed=True, known_by="id", undo=edit.undo) == text
+def test_an_item_of_a_list_is_known_by_its_name() -> None:
+    text = '{"s": [{"name": "a"}]}'
+    edit = editor.put("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
+    assert editor.read("jsonc", edit.text) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
+    assert editor.drop("jsonc", edit.text, ["s"], "b", listed=True, undo=edit.undo) == text
     with pytest.raises(Unsafe, match="not a list"):
-        editor.put("jsonc", '{"inputs": {}}', ["inputs"], "b", {}, listed=True)
+        editor.put("jsonc", '{"s": {}}', ["s"], "b", {}, listed=True)
 
 
 @pytest.mark.parametrize(
