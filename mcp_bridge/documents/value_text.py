@@ -28,7 +28,7 @@ def kind(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Describe a value by its kind and its shortened text; lists and mappings by the kind alone: they may hold secrets."""
+    """Describe a value by kind and shortened text; lists and mappings, which may hold secrets, by kind alone."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
