@@ -54,7 +54,7 @@ def _forgotten(client: Client, record: Record, machine: Machine, notes: Journal,
     """Forget a server that somebody else has taken out."""
     action = "would forget" if wishes.dry_run else "forgotten"
     if not wishes.dry_run:
-        removing.forget(record, notes, kept=os.path.exists(record.path))
+        removing.forget(record, notes, file_exists=os.path.exists(record.path))
     if not wishes.as_json:
         say(f"{action}: '{record.name}' is no longer in {client.title} ({record.scope}), {record.path}")
     return {"name": record.name, "scope": record.scope, "path": record.path, "action": action}

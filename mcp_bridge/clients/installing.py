@@ -18,6 +18,7 @@ from mcp_bridge.clients.shaping import merged, shaped, started
 from mcp_bridge.clients.writing import Text
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import Edit
 
 Action = Literal["install", "update", "replace", "none"]
 
@@ -34,7 +35,7 @@ class Plan:
     action: Action
     servers: Mapping[str, Mapping[str, Any]]
     """The servers in the file before."""
-    edit: editor.Edit
+    edit: Edit
     """The file after an edit, also where a command is to change it."""
     command: Sequence[str] | None = None
     """The client's own command that does it instead of the edit."""
@@ -186,7 +187,7 @@ def _choose_value(
 
 def _edit_file(
     place: Place, file: Text, name: str, value: Mapping[str, Any], keys: Sequence[str], record: Record | None
-) -> editor.Edit:
+) -> Edit:
     text = file.content if file.existed else place.opening
     undo = record.undo.get("edit") if record is not None else None
     with unsafe_at(file.path):

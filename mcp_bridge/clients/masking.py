@@ -169,8 +169,8 @@ def _word_pattern(known: Sequence[str]) -> re.Pattern[str]:
 
 
 def _mask_line(line: str, words: re.Pattern[str]) -> str:
-    def mask_word(found: re.Match[str]) -> str:
+    def redact_word(found: re.Match[str]) -> str:
         word = found.group()
         return word if found["known"] is not None or not any(map(str.isalnum, word)) else MARK
 
-    return _MARKS.sub(MARK, words.sub(mask_word, line))
+    return _MARKS.sub(MARK, words.sub(redact_word, line))

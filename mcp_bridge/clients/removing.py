@@ -86,12 +86,12 @@ def vanished(
     ]
 
 
-def forget(record: Record, journal: Journal, *, kept: bool) -> None:
-    """Remove the record of a server; where its file is `kept`, the other entries in it inherit what is to be undone.
+def forget(record: Record, journal: Journal, *, file_exists: bool) -> None:
+    """Remove the record of a server; where its file still exists, the other entries in it inherit what is to be undone.
 
     Raises ConfigError where that cannot be written.
     """
-    for heir in heirs(journal, record) if kept else ():
+    for heir in heirs(journal, record) if file_exists else ():
         journal.remember(heir)
     journal.forget(record)
 
@@ -125,7 +125,7 @@ def carry_out(removal: Removal, machine: Machine, journal: Journal) -> Gone:
             backup = writing.back_up(file)
     if removal.record is not None:
         with contextlib.suppress(ConfigError):  # a record that remains has no effect
-            forget(removal.record, journal, kept=removal.text is not None)
+            forget(removal.record, journal, file_exists=removal.text is not None)
     return Gone(backup=str(backup) if backup is not None else None, note=note)
 
 

@@ -15,8 +15,6 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import BY_HAND, Edit, EditTarget, Format, Undo, Unsafe, unsafe
 from mcp_bridge.documents.syntax import EntryPath, Kind, Member, SourceText, line_at
 
-__all__ = ["Edit", "Unsafe", "drop", "put", "read"]
-
 READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
 """Characters that a text may have. The parser of YAML is written in Python, and slow."""
 EDITED: Mapping[Format, int] = {**READ, "json": 4 << 20, "yaml": 1 << 16}
@@ -57,7 +55,7 @@ def put(
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     wanted = _check_value(value, target)
     with _convert_errors():
-        source = _parse(format, text, EDITED)
+        source = _parse(format, text, EDITED, target)
         found = _find(source, target)
         if found.entry is None:
             edit = source.insert(found, target, wanted)
@@ -92,7 +90,7 @@ def drop(
     """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     with _convert_errors():
-        source = _parse(format, text, EDITED)
+        source = _parse(format, text, EDITED, target)
         found = _find(source, target)
         if found.entry is None:
             return text
@@ -104,7 +102,7 @@ def drop(
     return removed
 
 
-def _parse(format: Format, text: str, limits: Mapping[Format, int]) -> SourceText:
+def _parse(format: Format, text: str, limits: Mapping[Format, int], target: EditTarget | None = None) -> SourceText:
     """Parse the text. The parsers are imported late, because each file needs only one."""
     if len(text) > limits[format]:
         raise unsafe(f"larger than {limits[format] >> 10} KiB")
@@ -117,7 +115,8 @@ def _parse(format: Format, text: str, limits: Mapping[Format, int]) -> SourceTex
     if format in {"json", "jsonc"}:
         from mcp_bridge.documents.json_syntax import JsonText
 
-        return JsonText(text, allow_comments=format == "jsonc")
+        depth = len(target.within) + 2 if target else None  # down to what is inside the entry
+        return JsonText(text, allow_comments=format == "jsonc", depth=depth)
     if lone := re.search(r"\r(?!\n)", text):  # YAML and TOML disagree whether it ends a line
         raise unsafe("a carriage return without a line feed", line=line_at(text, lone.start()))
     if format == "toml":
@@ -133,7 +132,7 @@ def _parse(format: Format, text: str, limits: Mapping[Format, int]) -> SourceTex
 def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
     """Parse an edited text, which may be invalid: an alias, for example, may have lost its anchor."""
     try:
-        return _parse(format, text, {**READ, format: len(text)})
+        return _parse(format, text, {**READ, format: len(text)}, target)
     except ConfigError:
         problem = "the edit would break the file"
         if format == "toml":  # an inline table, for example, cannot get another entry

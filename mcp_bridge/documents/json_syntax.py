@@ -29,14 +29,19 @@ _TOKEN = re.compile(
 _BLANK = " \t\r\n"
 _BREAK = re.compile(r"[\r\n]")
 _NOT_A_BREAK = re.compile(r"[^\r\n]")
+_KINDS: dict[str, Kind] = {"{": "mapping", "[": "list"}
 _NAMES: dict[Kind, str] = {"mapping": "an object", "list": "a list"}
 
 
 class JsonText:
-    """A JSON text. Raises ConfigError, with the line, for one that is invalid."""
+    """A JSON text. Raises ConfigError, with the line, for one that is invalid.
 
-    def __init__(self, text: str, *, allow_comments: bool = False) -> None:
+    Its tree ends at `depth`, where there is one: an edit of a large file needs the positions of few of its values.
+    """
+
+    def __init__(self, text: str, *, allow_comments: bool = False, depth: int | None = None) -> None:
         self.text = text
+        self._depth = depth
         bare, self.comments = _blank_out_comments(text) if allow_comments else (text, [])
         self._is_empty = not bare.strip(_BLANK)
         self.data: Any = None if self._is_empty else _load(bare, text)
@@ -44,7 +49,7 @@ class JsonText:
     @functools.cached_property
     def root(self) -> Node | None:
         """The only value; None in a text of nothing but comments and white space."""
-        return None if self._is_empty else _build_tree(self.text)
+        return None if self._is_empty else _build_tree(self.text, self._depth)
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
         """Raise for a value of another kind."""
@@ -187,30 +192,40 @@ def _reject_constant(name: str) -> NoReturn:
     raise _ConstantError(name)
 
 
-def _build_tree(text: str) -> Node:
+def _build_tree(text: str, depth: int | None) -> Node:
     """The tree of a text that is known to be valid. Raises ConfigError for too many levels."""
-    top = Node(kind="list", start=0, end=len(text))  # its only item is the root
-    stack = [top]
+    node = top = Node(kind="list", start=0, end=len(text))  # its only item is the root
+    skipped = 0
+    commas, comments = list[int](), list[tuple[int, int]]()
+    stack = [(top, commas, comments)]
     key: tuple[str, int, int] | None = None
     for match in _TOKEN.finditer(text):
-        piece, start, end = match.group(), match.start(), match.end()
-        parent = stack[-1]
-        if piece[0] == "/":
-            parent.comments.append((start, end))
-        elif piece == ",":
-            parent.commas.append(start)
-        elif piece in "}]":
-            stack.pop().end = end
-        elif piece[0] == '"' and parent.kind == "mapping" and key is None:
-            key = json.loads(piece), start, end
-        elif piece != ":":
-            kind: Kind = "mapping" if piece == "{" else "list" if piece == "[" else "scalar"
-            node = Node(kind=kind, start=start, end=end)
+        piece = match.group()
+        start, end = match.span()
+        sign = piece[0]
+        if skipped:
+            skipped += (sign in "{[") - (sign in "}]")
+            node.end = end
+        elif sign == "/":
+            comments.append((start, end))
+        elif sign == ",":
+            commas.append(start)
+        elif sign in "}]":
+            node = stack.pop()[0]
+            node.end, node.commas, node.comments = end, commas, comments
+            _, commas, comments = stack[-1]
+        elif sign == '"' and key is None and stack[-1][0].kind == "mapping":
+            key = json.loads(piece) if "\\" in piece else piece[1:-1], start, end
+        elif sign != ":":
+            node = Node(kind=_KINDS.get(sign, "scalar"), start=start, end=end)
             name, begin, key_end = key or (None, start, start)
-            parent.members.append(Member(key=name, start=begin, key_end=key_end, value=node))
+            stack[-1][0].members.append(Member(key=name, start=begin, key_end=key_end, value=node))
             key = None
-            if kind != "scalar":
-                stack.append(node)
+            if node.kind != "scalar" and len(stack) - 1 == depth:
+                skipped = 1
+            elif node.kind != "scalar":
+                commas, comments = [], []
+                stack.append((node, commas, comments))
             if len(stack) > MAX_DEPTH + 1:
                 raise ConfigError(TOO_DEEP, line=line_at(text, start), hint="Flatten it.")
     return top.members[0].value
@@ -252,8 +267,8 @@ def _cut(text: str, container: Node, member: Member, inside: str | None) -> Sequ
     elif _ends_in_line_comment(text, container, before) and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
         start = member.start
     cut: Piece = (start, end, "")
-    is_alone = len(container.members) == 1 and not container.comments
-    if inside is not None and is_alone and not text[end:last].strip(_BLANK):
+    is_alone = len(container.members) == 1 and not text[end:last].strip(_BLANK)
+    if inside is not None and is_alone and not _ends_in_line_comment(text, container, before):
         cut = (start, last, inside)
     return [cut] if comma is None else [cut, (comma, comma + 1, "")]
 

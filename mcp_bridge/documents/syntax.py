@@ -26,9 +26,9 @@ class Node:
     start: int
     end: int
     members: list[Member] = field(default_factory=list)
-    commas: list[int] = field(default_factory=list)
+    commas: Sequence[int] = ()
     """JSON: the positions of the commas between members."""
-    comments: list[tuple[int, int]] = field(default_factory=list)
+    comments: Sequence[tuple[int, int]] = ()
     """JSON: the comments between members."""
     text: str = ""
     """YAML: what a scalar says, or the anchor of an alias."""
@@ -37,7 +37,7 @@ class Node:
     is_flow: bool = False
     is_plain: bool = False
     """YAML: a scalar without quotes."""
-    tables: list[tuple[int, int]] = field(default_factory=list)
+    tables: list[tuple[int, int]] | None = None
     """TOML: the tables of the value, each from its header to the end of its last statement."""
 
     @property
@@ -135,14 +135,15 @@ def index_lines(text: str, root: Node | None) -> Lines:
     waiting: list[tuple[Place, Node]] = [((), root)]
     while waiting:
         place, node = waiting.pop()
+        if node.members and len(place) >= MAX_DEPTH:
+            line = bisect.bisect(breaks, node.start) + 1
+            raise ConfigError(TOO_DEEP, line=line, where=dotted(place), hint="Flatten it.")
         for index, member in enumerate(node.members):
             inner = (*place, index if member.key is None else member.key)
-            line = bisect.bisect_left(breaks, member.start) + 1
+            line = bisect.bisect(breaks, member.start) + 1
             if inner in lines and member.key != "<<":  # YAML may merge more than once
                 problem = f"key {shortened(str(member.key))} occurs twice, first in line {lines[inner]}"
                 raise ConfigError(problem, line=line, where=dotted(inner), hint="Keep one of them.")
-            if len(inner) > MAX_DEPTH:
-                raise ConfigError(TOO_DEEP, line=line, where=dotted(inner), hint="Flatten it.")
             lines[inner] = line
             if member.value.members:
                 waiting.append((inner, member.value))

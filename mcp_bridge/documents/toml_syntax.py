@@ -183,6 +183,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
                     table = enter(table, key, statement)
             way = [nodes[table[:end]] for end in range(1, len(table) + 1)]
             for node in way:
+                node.tables = node.tables or []
                 node.tables.append((statement.start, statement.end))
         else:
             keys = [_unquote(piece) for piece in tokens[: tokens.index("=")] if piece != "."]
@@ -193,7 +194,8 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
             value = functools.reduce(operator.getitem, place, data)  # type: ignore[arg-type]
             add(place, _to_node(value, statement), statement)
             for node in way:
-                node.tables[-1] = (node.tables[-1][0], statement.end)
+                if node.tables:
+                    node.tables[-1] = (node.tables[-1][0], statement.end)
     return root
 
 

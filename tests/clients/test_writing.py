@@ -13,7 +13,7 @@ import pytest
 from mcp_bridge.clients import writing
 from mcp_bridge.clients.writing import load, save
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.editor import Unsafe
+from mcp_bridge.documents.edit import Unsafe
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
 

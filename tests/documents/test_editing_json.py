@@ -9,7 +9,7 @@ import pytest
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.editor import Unsafe
+from mcp_bridge.documents.edit import Unsafe
 from mcp_bridge.documents.json_syntax import JsonText
 
 VALUE = {"command": "/bin/x"}
@@ -107,6 +107,8 @@ def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
         ("", '{\n  "s": {\n    "b": {\n      "x": 1\n    }\n  }\n}\n'),
         ('{"s":{}}', '{"s":{"b":{"x":1}}}'),
         ('{"s":{ }}', '{"s":{ "b":{"x":1} }}'),
+        ('{"s":{ /* c */ }}', '{"s":{ /* c */ "b":{"x":1} }}'),
+        ('{\n "s": { /* c */ }\n}', '{\n "s": { /* c */\n  "b": {\n   "x": 1\n  }\n }\n}'),
         ('{"s": {"a": {}}}', '{"s": {"a": {}, "b": {"x": 1}}}'),
         ('{"s" :{"a" : {} , "c" : 1}}', '{"s" :{"a" : {} , "c" : 1, "b" : {"x" : 1}}}'),
         ('{\n"s": {"a": {} // c\n}}', '{\n"s": {"a": {}, // c\n"b": {"x": 1}\n}}'),

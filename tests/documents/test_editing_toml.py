@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.editor import Unsafe
+from mcp_bridge.documents.edit import Unsafe
 
 VALUE = {"command": "/bin/x"}
 
