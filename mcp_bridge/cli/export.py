@@ -26,8 +26,7 @@ from mcp_bridge.cli.install import build_entry
 from mcp_bridge.cli.output import format_count, report, report_problems
 from mcp_bridge.cli.target import ServedFile, find_file, load_target, run_until_started
 from mcp_bridge.clients.client import Entry
-from mcp_bridge.clients.client_file import INSPECTOR, client_file
-from mcp_bridge.clients.links import link, linkable
+from mcp_bridge.clients.client_file import INSPECTOR, client_file, link, linkable
 from mcp_bridge.clients.locating import here
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.export import Export

@@ -82,7 +82,9 @@ class Installation:
     def format_snippet(self) -> str:
         """Format the entry as the user would paste it into the file."""
         value = shaped(self.client, self.place, self.entry)
-        return installing.snippet(self.place, self.entry, value, self.machine)
+        from mcp_bridge.clients.client_file import snippet
+
+        return snippet(self.place, self.entry, value, self.machine)
 
 
 def install_server(options: InstallOptions) -> None:
@@ -203,7 +205,7 @@ def _show_plan(task: Installation, plan: Plan) -> None:
 
 
 def _show_link(task: Installation) -> None:
-    from mcp_bridge.clients.links import link
+    from mcp_bridge.clients.client_file import link
 
     url, notes = link(task.client.name, task.entry), [*_list_secret_notes(task.client, task.entry.secrets)]
     if task.options.as_json:

@@ -61,7 +61,7 @@ class _Remover:
         """Forget a server that the user or another program has removed from the file."""
         action = "would forget" if self.options.dry_run else "forgotten"
         if not self.options.dry_run:
-            removing.forget(record, self.journal, kept=os.path.exists(record.path))
+            removing.forget(record, self.journal, file_exists=os.path.exists(record.path))
         self._report(f"{action}: '{record.name}' is no longer in {self.client.title} ({record.scope}), {record.path}")
         return {"name": record.name, "scope": record.scope, "path": record.path, "action": action}
 

@@ -1,4 +1,4 @@
-"""The words of this room: a client, the files it has, the machine they are on, and a server as it stands in one."""
+"""The data of this package: a client, its files, the machine, and a server in a file."""
 
 from __future__ import annotations
 
@@ -15,126 +15,126 @@ System = Literal["darwin", "linux", "win32"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """All that decides where files are and what would be started: given, never asked of the process."""
+    """Everything that decides where files are and what a client would start; tests pass their own."""
 
     system: System
     home: Path
     environ: Mapping[str, str]
     folder: Path
-    """Where the person stands: the project of clients that know projects."""
+    """The current folder: the project, for clients that have projects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One file of a client, and where in it its servers are."""
+    """One file of a client, and where its servers are in it."""
 
     scope: Scope
     format: Format
     paths: Mapping[System, Sequence[str]]
-    """Where it may be, the first that is there; none of them there: the first without a `*`. A leading `~` is the
-    home, `{NAME:-~/else}` a variable of the environment, and a path that begins with neither is the project's. A path
-    with `*` is there as soon as the folder that the `*` stands in is: it is the mark of an app that is installed."""
+    """Where it may be: the first that exists, otherwise the first without a `*`. A leading `~` is the home folder,
+    `{NAME:-~/else}` an environment variable; any other relative path is in the project. A path with `*` counts as
+    existing when the folder with the `*` does: that folder shows that an app is installed."""
     within: Sequence[str]
-    """The keys that lead to the servers; `{folder}` stands for the project's absolute path."""
+    """The keys that lead to the servers; `{folder}` is the project's absolute path."""
     listed: bool = False
     """The servers are a list whose items have a `name`, not an object by name."""
     opening: str = ""
-    """What a new file has to begin with."""
+    """How a new file has to begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How an entry refers to a variable of the environment that the client has."""
+    """How an entry refers to an environment variable of the client."""
 
     write: str
-    """A reference; `{name}` stands for the variable."""
+    """A reference; `{name}` is the variable."""
     read: str
     """A pattern of references, with the groups `name` and, where there can be one, `default`."""
     unset: Literal["kept", "empty"] = "kept"
-    """What becomes of a reference to a variable that is not set."""
+    """What the client makes of a reference to a variable that is not set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCommand:
-    """A client's own command line. `{name}`, `{scope}` and `{command}` stand for a word, `{args}` and `{secrets}` for
-    some."""
+    """A client's own command line. `{name}`, `{scope}` and `{command}` are replaced by one argument, `{args}` and
+    `{secrets}` by several."""
 
     program: str
     add: Sequence[str]
     remove: Sequence[str]
     scopes: Sequence[Scope]
-    """Where it can put a server."""
+    """The scopes that it can add a server to."""
     secret: Sequence[str] = ()
-    """The words for one secret, with `{secret}` and `{reference}`; none: it cannot be told of secrets."""
+    """The arguments for one secret, with `{secret}` and `{reference}`; none: it cannot pass secrets."""
     keeps_references: bool = True
-    """References of other servers are still references after it has written the file, not their values."""
+    """Whether it keeps the references of other servers, instead of replacing them by their values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a client gives to a server that it starts."""
+    """The environment that a client gives to the servers it starts."""
 
     desktop: bool = False
-    """It is started by the desktop, whose environment has a bare PATH and nothing of the person's shell."""
+    """The desktop starts it, with a bare PATH and nothing of the user's shell."""
     inherits: Sequence[str] | None = None
-    """The variables that are handed on; None: all that the client has."""
+    """The variables that it passes on; None: all of its own."""
     keeps_secrets: bool = False
-    """It has variables of its own besides, in a file or a keyring, which are not looked into."""
+    """It adds variables from a file or a keyring, which the bridge does not read."""
     folder: Literal["project", "home", "root"] = "project"
     patience: float = 60.0
-    """Seconds that it waits for the first answer."""
+    """Seconds that it waits for the first response."""
     patience_key: str | None = None
-    """The key of an entry that says otherwise."""
+    """The key of an entry that overrides it."""
     patience_unit: float = 1.0
-    """Seconds that one of that key's is."""
+    """The unit of that key, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program that starts MCP servers. All that is particular about one stands here, as data."""
+    """A program that starts MCP servers. Everything specific to one is here, as data."""
 
     name: str
     title: str
     places: Sequence[Place]
-    """The first one's scope is meant where none is named."""
+    """The first one is the default."""
     shape: Mapping[str, Any]
     """An entry with placeholders: `{name}`, `{command}`, `{args}`, `{argv}` (the command and its arguments), `{env}`
-    (each secret with its reference) and `{secrets}` (their names). What stays empty of the last two is left out."""
+    (each secret with its reference) and `{secrets}` (their names). The last two are left out where they are empty."""
     dialect: Dialect | None = None
     own: OwnCommand | None = None
     programs: Sequence[str] = ()
-    """Names on the PATH that say that it is installed."""
+    """Programs on the PATH that show that it is installed."""
     traces: Mapping[System, Sequence[str]] = field(default_factory=dict)
-    """Paths that say so, written as those of a Place."""
+    """Paths that show so, written as those of a Place."""
     link: str | None = None
     """An address that installs a server when it is opened: `{name}`, `{full}` (JSON with the name), `{base64}` (JSON
     without), or `{command}`, `{args}` (an `&arg=` each) and `{secrets}` (an `&env=` each)."""
     link_programs: Sequence[str] = ()
-    """The only commands that it takes from a link; none: any."""
+    """The only commands that it accepts from a link; none: any."""
     surroundings: Surroundings = field(default_factory=Surroundings)
     after: str = ""
-    """What the person has to do before the client sees a change."""
+    """What the user has to do before the client sees a change."""
     after_removal: str = ""
-    """The same for a server that was taken out; empty: nothing."""
+    """The same for a server that was removed; empty: nothing."""
     secrets: str = ""
-    """What the person has to do so that the client finds the variables."""
+    """What the user has to do so that the client finds the variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A server to be put into a client's file, in no client's dialect yet."""
+    """A server to be installed, in no client's form yet."""
 
     name: str
     command: str
     """The absolute path of the program."""
     args: Sequence[str] = ()
     secrets: Sequence[str] = ()
-    """Names of the environment variables that the bridge needs: a reference is written, never a value."""
+    """The environment variables that the bridge needs: references are written, never values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """A server as it stands in a client's file."""
+    """A server in a client's file."""
 
     client: str
     place: Place
@@ -145,12 +145,12 @@ class Installed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a client would start for an entry: the command, its environment and its folder."""
+    """What a client starts for an entry: the command, its environment and its folder."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
     folder: Path
     patience: float
-    """Seconds that the client waits for the first answer."""
+    """Seconds that the client waits for the first response."""
     unresolved: Sequence[str] = field(default=())
-    """References in the entry that lead nowhere: names of variables that are not set."""
+    """Variables that the entry refers to and that are not set."""

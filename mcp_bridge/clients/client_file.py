@@ -1,47 +1,85 @@
-"""A client's file with one entry in it, to be copied by hand or read by the Inspector."""
+"""A server to hand to other users: a client's file with its entry, or an address that installs it when opened."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
 
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
 from mcp_bridge.clients.locating import within
-from mcp_bridge.clients.shaping import shaped
+from mcp_bridge.clients.shaping import fill, shaped
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
 
 INSPECTOR = "inspector"
-DEFAULT = "claude-code"
-"""Whose form most clients understand, and whose `type` some ask for."""
 
 
 def names() -> Sequence[str]:
-    """Whose files can be made."""
+    """The clients whose files can be made."""
     return (*CLIENTS, INSPECTOR)
 
 
 def client_file(name: str, entry: Entry, machine: Machine) -> str:
-    """The text of a client's file that has this server alone. Raises ConfigError for a client that is not known."""
+    """Return a client's file that has this server alone. Raises ConfigError for an unknown client."""
     if name == INSPECTOR:
-        return _inspector(entry)
+        return _format_inspector_file(entry)
     if name not in CLIENTS:
-        raise ConfigError(f"'{name}' is no client", where="--client", hint=f"Name one of: {', '.join(names())}")
+        raise ConfigError(f"'{name}' is not a client", where="--client", hint=f"Name one of: {', '.join(names())}")
     client = CLIENTS[name]
-    place = _place(client)
-    value = shaped(client, place, entry)
-    keys = within(place, machine)
-    made = editor.put(place.format, place.opening, keys, entry.name, value, listed=place.listed)
-    return made.text
+    # The file of a project is the one to share.
+    place = next((place for place in client.places if place.scope == "project"), client.places[0])
+    return snippet(place, entry, shaped(client, place, entry), machine, opening=place.opening)
 
 
-def _place(client: Client) -> Place:
-    """The file of a project where the client has one: that is the one to be handed on."""
-    return next((place for place in client.places if place.scope == "project"), client.places[0])
+def snippet(place: Place, entry: Entry, value: Mapping[str, Any], machine: Machine, *, opening: str = "") -> str:
+    """Return a whole file with nothing but its opening and the entry in it."""
+    return editor.put(place.format, opening, within(place, machine), entry.name, value, listed=place.listed).text
 
 
-def _inspector(entry: Entry) -> str:
-    # Its default is the handshake era alone; it hands on no variables but those it is told with -e.
+def linkable() -> tuple[str, ...]:
+    """The names of the clients that have install links."""
+    return tuple(client.name for client in CLIENTS.values() if client.link is not None)
+
+
+def link(client_name: str, entry: Entry) -> str:
+    """Return the address that adds an entry to a client: with references to its secrets, not their values.
+
+    Raises ConfigError for a client that has no links, and for an entry that a link cannot describe.
+    """
+    client = CLIENTS.get(client_name)
+    if client is None or client.link is None:
+        hint = f"There are links for: {', '.join(linkable())}."
+        raise ConfigError(f"there are no install links for '{client_name}'", hint=hint)
+    _check_link_program(client, entry)
+    value = fill(client, {key: text for key, text in client.shape.items() if text != "{name}"}, entry)
+    parts = {
+        "{name}": quote(entry.name, safe=""),
+        "{command}": quote(entry.command, safe=""),
+        "{args}": "".join(f"&arg={quote(word, safe='')}" for word in entry.args),
+        "{secrets}": "".join(f"&env={name}" for name in entry.secrets),
+        "{full}": quote(_format_compact({"name": entry.name, **value}), safe=""),
+        "{base64}": quote(base64.b64encode(_format_compact(value).encode()).decode(), safe=""),
+    }
+    return re.sub(r"\{\w+\}", lambda match: parts[match[0]], client.link)
+
+
+def _format_inspector_file(entry: Entry) -> str:
+    # Its default is the handshake era alone; it passes on no variables but those named with -e.
     server = {"type": "stdio", "command": entry.command, "args": list(entry.args), "protocolEra": "auto"}
     return json.dumps({"mcpServers": {entry.name: server}}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _check_link_program(client: Client, entry: Entry) -> None:
+    if client.link_programs and entry.command not in client.link_programs:
+        programs = ", ".join(client.link_programs)
+        hint = f"Its links start {programs} alone. Install it without --link."
+        raise ConfigError(f"{client.title} accepts no link to '{entry.command}'", hint=hint)
+
+
+def _format_compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""A client's own command line: whether it can be used, its words, and running it."""
+"""A client's own command line: whether it can be used, its arguments, and running it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_bridge.documents.edit import Unsafe
 
 PATIENCE = 90.0
 """Seconds: they are Node programs, and machines are busy."""
-_LINES = 12
+_MAX_LINES = 12
 
 
 def usable(
@@ -25,7 +25,7 @@ def usable(
     servers: Mapping[str, Mapping[str, Any]],
     entry: Entry | None = None,
 ) -> str | None:
-    """The path of the client's program, if it is there and can do what is wanted without harm."""
+    """Return the path of the client's program, if it is installed and can do the change without harm."""
     own = client.own
     if name.startswith("-"):  # the program would read it as an option
         return None
@@ -34,30 +34,25 @@ def usable(
     if not own.keeps_references and any(references(client, value) for value in servers.values()):
         return None
     program = program_of(own.program, machine)
-    # cmd.exe would read the arguments of a batch file once more, by rules of its own.
+    # cmd.exe would parse the arguments of a batch file again, by rules of its own.
     return None if program is None or program.lower().endswith((".cmd", ".bat")) else program
 
 
 def adding(client: Client, place: Place, entry: Entry, program: str) -> Sequence[str]:
-    """The words that put an entry in."""
-    own = client.own
-    if own is None:
-        raise ValueError(f"{client.name} has no command line of its own")
-    return [program, *_filled(own.add, client, place, entry)]
+    """The command that adds an entry."""
+    return [program, *_fill_arguments(client.own.add if client.own else (), client, place, entry)]
 
 
 def removing(client: Client, place: Place, name: str, program: str) -> Sequence[str]:
-    """The words that take an entry out."""
-    own = client.own
-    if own is None:
-        raise ValueError(f"{client.name} has no command line of its own")
-    return [program, *_filled(own.remove, client, place, Entry(name=name, command=""))]
+    """The command that removes an entry."""
+    entry = Entry(name=name, command="")
+    return [program, *_fill_arguments(client.own.remove if client.own else (), client, place, entry)]
 
 
 def run(argv: Sequence[str], machine: Machine) -> str:
-    """Run a client's command: no shell, nothing to read from. What it has printed; Unsafe when it fails."""
+    """Run a client's command, without a shell and without input. Returns its output; raises Unsafe when it fails."""
     try:
-        done = subprocess.run(  # noqa: S603 - the program is the client's own, from the person's PATH
+        done = subprocess.run(  # noqa: S603 - the program is the client's own, from the user's PATH
             argv,
             cwd=machine.folder,
             env=dict(machine.environ),
@@ -71,33 +66,33 @@ def run(argv: Sequence[str], machine: Machine) -> str:
         raise failed(argv, f"did not end within {PATIENCE:g} seconds", "") from None
     except (OSError, ValueError) as error:
         raise failed(argv, f"cannot be started ({error})", "") from None
-    printed = done.stdout.decode(errors="replace")
+    output = done.stdout.decode(errors="replace")
     if done.returncode != 0:
-        raise failed(argv, f"failed with exit code {done.returncode}", printed)
-    return printed
+        raise failed(argv, f"failed with exit code {done.returncode}", output)
+    return output
 
 
-def failed(argv: Sequence[str], how: str, printed: str) -> Unsafe:
-    """The error for a command that did not do what it should have, with the last lines that it has printed."""
-    lines = [f"  | {line}" for line in printed.strip().splitlines()[-_LINES:]]
-    said = "\n".join([", and printed:", *lines, ""]) if lines else ". "
-    words = " ".join(argv[:3])
-    return Unsafe(f"'{words} ...' {how}{said}The file is as it was; use --edit-file to edit it instead")
+def failed(argv: Sequence[str], problem: str, output: str) -> Unsafe:
+    """The error for a command that did not do what it should, with the last lines of its output."""
+    lines = [f"  | {line}" for line in output.strip().splitlines()[-_MAX_LINES:]]
+    printed = "\n".join([", and printed:", *lines, ""]) if lines else ". "
+    command = " ".join(argv[:3])
+    return Unsafe(f"'{command} ...' {problem}{printed}The file is unchanged; use --edit-file to edit it instead")
 
 
-def _filled(template: Sequence[str], client: Client, place: Place, entry: Entry) -> Sequence[str]:
-    words: list[str] = []
-    one = {"{scope}": place.scope, "{name}": entry.name, "{command}": entry.command}
+def _fill_arguments(template: Sequence[str], client: Client, place: Place, entry: Entry) -> Sequence[str]:
+    arguments: list[str] = []
+    values = {"{scope}": place.scope, "{name}": entry.name, "{command}": entry.command}
     for part in template:
         if part == "{args}":
-            words += entry.args
+            arguments += entry.args
         elif part == "{secrets}":
-            words += [word for name in entry.secrets for word in _secret(client, name)]
+            arguments += [word for name in entry.secrets for word in _fill_secret(client, name)]
         else:
-            words.append(one.get(part, part))
-    return words
+            arguments.append(values.get(part, part))
+    return arguments
 
 
-def _secret(client: Client, name: str) -> Sequence[str]:
+def _fill_secret(client: Client, name: str) -> Sequence[str]:
     parts = client.own.secret if client.own is not None else ()
     return [part.replace("{secret}", name).replace("{reference}", reference(client, name)) for part in parts]

@@ -1,34 +1,31 @@
-"""Putting a bridge into a client: what would be done, and doing it."""
+"""Installation of a bridge into a client: the plan, and its execution."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from mcp_bridge.clients import commands, writing
 from mcp_bridge.clients.client import Client, Entry, Machine, Place
-from mcp_bridge.clients.difference import MARK
 from mcp_bridge.clients.journal import Journal, Record
 from mcp_bridge.clients.locating import path_of, within
-from mcp_bridge.clients.masking import command_of
-from mcp_bridge.clients.merging import merged
-from mcp_bridge.clients.reading import entries_in, is_bridge, servers_in
-from mcp_bridge.clients.shaping import shaped, started
+from mcp_bridge.clients.masking import MARK, command_of
+from mcp_bridge.clients.reading import entries_in, is_bridge, read, servers_in, unsafe_at
+from mcp_bridge.clients.shaping import merged, shaped, started
 from mcp_bridge.clients.writing import Text
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.edit import BY_HAND, Changed, Unsafe
+from mcp_bridge.documents.edit import Edit
 
 Action = Literal["install", "update", "replace", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be done to a client's file, or has been done when it is carried out; `action` says why."""
+    """What an installation does to a client's file; `action` says why."""
 
     client: Client
     place: Place
@@ -37,16 +34,16 @@ class Plan:
     value: Mapping[str, Any]
     action: Action
     servers: Mapping[str, Mapping[str, Any]]
-    """Those that are there before."""
-    edit: editor.Edit
-    """The file after an edit, also where a command is to make it."""
+    """The servers in the file before."""
+    edit: Edit
+    """The file after an edit, also where a command is to change it."""
     command: Sequence[str] | None = None
-    """The client's own command that does it, instead of the edit."""
+    """The client's own command that does it instead of the edit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What has been done: the backup that was made, and what could not be noted down."""
+    """The result of an installation: the backup, and why the journal has no record of it."""
 
     backup: str | None = None
     unnoted: str | None = None
@@ -62,21 +59,22 @@ def planned(
     force: bool = False,
     edit_file: bool = False,
 ) -> Plan:
-    """What would be done to install an entry; nothing is changed.
+    """Plan the installation of an entry; nothing is changed.
 
-    Raises Unsafe for a file that cannot be edited, ConfigError for one that cannot be read and for a name that
-    somebody else's server has.
+    Raises Unsafe for a file that cannot be edited, ConfigError for one that cannot be read and for a name that another
+    program's server has.
     """
     file, servers = read(place, path_of(place, machine), machine)
     entries = entries_in(place, file.content, file.path, machine)
-    value, action = _wanted(client, place, entry, entries, path=file.path, force=force)
+    value, action = _choose_value(client, place, entry, entries, path=file.path, force=force)
     keys = within(place, machine)
     record = None
-    if action == "update":  # anything else was not put there by the one that is noted
+    if action == "update":  # the journal describes no other entry of this name
         record = journal.find(client.name, place.scope, file.path, keys, entry.name)
-    edit = _edited(place, file, entry.name, value, keys, record)
-    own = action == "install" and not edit_file
-    program = commands.usable(client, place, machine, name=entry.name, servers=servers, entry=entry) if own else None
+    edit = _edit_file(place, file, entry.name, value, keys, record)
+    program = None
+    if action == "install" and not edit_file:
+        program = commands.usable(client, place, machine, name=entry.name, servers=servers, entry=entry)
     return Plan(
         client=client,
         place=place,
@@ -91,32 +89,34 @@ def planned(
 
 
 def carry_out(plan: Plan, machine: Machine, journal: Journal, *, settings: str) -> Done:
-    """Do what is planned, look whether it is as it should be, and note it down.
+    """Carry out the plan, check the result, and record it.
 
-    Raises ConfigError when it is not; the file is then as it was.
+    Raises ConfigError when the result is wrong; the file is then restored.
     """
     if plan.action == "none":
         return Done()
-    if plan.command is not None:
-        with unsafe_at(plan.file.path):
-            backup = writing.back_up(plan.file)
-        command_checked(plan, plan.command, machine)
-    else:
-        with unsafe_at(plan.file.path):
+    with unsafe_at(plan.file.path):
+        if plan.command is None:
             backup = writing.save(plan.file.path, plan.file, plan.edit.text, backup=True)
+        else:
+            backup = writing.back_up(plan.file)
+    if plan.command is not None:
+        _run_command(plan, plan.command, machine)
     return Done(backup=str(backup) if backup is not None else None, unnoted=noted(plan, machine, journal, settings))
 
 
 def noted(plan: Plan, machine: Machine, journal: Journal, settings: str) -> str | None:
-    """Note down what has been installed; an update keeps what the first installation made. What went wrong, if it
-    did."""
+    """Record an installation in the journal; an update keeps what the first installation made.
+
+    Returns the problem, if it cannot be recorded.
+    """
     record = Record(
         client=plan.client.name,
         scope=plan.place.scope,
         path=str(plan.file.path),
         within=tuple(within(plan.place, machine)),
         name=plan.entry.name,
-        value=shaped(plan.client, plan.place, plan.entry),  # what a person has added may be secret
+        value=shaped(plan.client, plan.place, plan.entry),  # what the user added to the entry may be secret
         settings=settings,
         undo={
             "by": "command" if plan.command is not None else "edit",
@@ -135,29 +135,21 @@ def noted(plan: Plan, machine: Machine, journal: Journal, settings: str) -> str 
     return None
 
 
-def snippet(place: Place, entry: Entry, value: Mapping[str, Any], machine: Machine) -> str:
-    """A whole file with nothing but the entry in it, to be pasted."""
-    return editor.put(place.format, "", within(place, machine), entry.name, value, listed=place.listed).text
-
-
-def command_checked(plan: Plan, command: Sequence[str], machine: Machine) -> None:
-    """Run the client's command, and put the file back if that failed or did something else.
-
-    Raises ConfigError with what the command has printed.
-    """
+def _run_command(plan: Plan, command: Sequence[str], machine: Machine) -> None:
+    """Run the client's command. Restores the file and raises ConfigError if it fails or does something else."""
     try:
-        printed = commands.run(command, machine)
-        problem = _result_problem(plan, machine)
+        output = commands.run(command, machine)
+        problem = _check_result(plan, machine)
     except ConfigError:
         writing.restore(plan.file)
         raise
     if problem is not None:
         writing.restore(plan.file)
-        raise commands.failed(command, problem, printed)
+        raise commands.failed(command, problem, output)
 
 
-def _result_problem(plan: Plan, machine: Machine) -> str | None:
-    """What is not as it should be after the client's command has run."""
+def _check_result(plan: Plan, machine: Machine) -> str | None:
+    """What the client's command did wrong."""
     path = plan.file.path
     try:
         after = dict(servers_in(plan.place, writing.load(path).content, path, machine))
@@ -173,10 +165,10 @@ def _result_problem(plan: Plan, machine: Machine) -> str | None:
     return None
 
 
-def _wanted(
+def _choose_value(
     client: Client, place: Place, entry: Entry, entries: Mapping[str, Any], *, path: Path, force: bool
 ) -> tuple[Mapping[str, Any], Action]:
-    """The value that is to be there, and why; of somebody else's server nothing is kept."""
+    """The value to write, and why; nothing is kept of a server that is not a bridge."""
     value = shaped(client, place, entry)
     if entry.name not in entries:
         return value, "install"
@@ -193,31 +185,18 @@ def _wanted(
     return value, "replace"
 
 
-def _edited(
+def _edit_file(
     place: Place, file: Text, name: str, value: Mapping[str, Any], keys: Sequence[str], record: Record | None
-) -> editor.Edit:
+) -> Edit:
     text = file.content if file.existed else place.opening
     undo = record.undo.get("edit") if record is not None else None
-    kept = undo if isinstance(undo, Mapping) else None
     with unsafe_at(file.path):
-        return editor.put(place.format, text, keys, name, value, listed=place.listed, undo=kept)
-
-
-def read(place: Place, path: Path, machine: Machine) -> tuple[Text, Mapping[str, Mapping[str, Any]]]:
-    """A file and the servers in it. Raises Unsafe for one that cannot be read, and so not be edited."""
-    with unsafe_at(path):
-        file = writing.load(path)
-        return file, servers_in(place, file.content, path, machine)
-
-
-@contextlib.contextmanager
-def unsafe_at(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a file, as Unsafe with its path: it is left alone, and the person is told."""
-    try:
-        yield
-    except Changed:
-        raise
-    except ConfigError as error:
-        raise Unsafe(
-            error.problem, path=error.path or str(path), line=error.line, where=error.where, hint=error.hint or BY_HAND
-        ) from None
+        return editor.put(
+            place.format,
+            text,
+            keys,
+            name,
+            value,
+            listed=place.listed,
+            undo=undo if isinstance(undo, Mapping) else None,
+        )

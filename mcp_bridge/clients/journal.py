@@ -1,4 +1,4 @@
-"""What was installed where, kept so that it can be taken out again: a file for each entry, so that none gets lost."""
+"""The journal of installations, for `uninstall`: a file for each entry, so that concurrent programs lose none."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import Undo
 
 MAX_BYTES = 1 << 20
 _VERSION = 1
+_CONTAINER_KEYS = ("inside", "held", "root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,43 +29,43 @@ class Record:
     path: str
     """The client's file, absolute."""
     within: Sequence[str]
-    """The keys that lead to its servers there: the servers of all projects may be in one file."""
+    """The keys that lead to its servers there: one file may have the servers of all projects."""
     name: str
     value: Mapping[str, Any]
     """The entry as it was written: references to secrets, never their values."""
     settings: str
     """The settings that it serves, absolute."""
     undo: Mapping[str, Any]
-    """JSON data that takes the entry out without a trace."""
+    """JSON data that removes the entry without a trace."""
     when: str
-    """The time, in the form of ISO 8601."""
+    """The time in ISO 8601."""
 
 
 class Journal:
-    """The records below a folder. Each is a file of its own: two programs at once overwrite nothing of each other's."""
+    """The records in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def remember(self, record: Record) -> None:
-        """Keep the record, in the place of one about the same entry. Raises ConfigError where it cannot be written."""
+        """Write the record, over one of the same entry. Raises ConfigError where it cannot be written."""
         path = self._path(_key(record))
         try:
             text = json.dumps({"version": _VERSION, **asdict(record)}, indent=2, sort_keys=True)
-            self._write(path, f"{text}\n".encode())
+            self._write_file(path, f"{text}\n".encode())
         except OSError as error:
             raise ConfigError(f"cannot be written: {error.strerror or error}", path=str(path)) from None
         except (TypeError, ValueError, RecursionError):
-            raise ConfigError("what is to be noted is not JSON data", path=str(path)) from None
+            raise ConfigError("the record is not JSON data", path=str(path)) from None
 
     def find(self, client: str, scope: str, path: str | Path, within: Sequence[str], name: str) -> Record | None:
-        """The record about an entry, None where there is none that can be read."""
+        """Return the record of an entry; None where there is none that can be read."""
         key = [client, scope, str(path), *within, name]
-        found = _read(self._path(key))
-        return found if isinstance(found, Record) and _key(found) == key else None
+        found = _read_record(self._path(key))
+        return found if found is not None and _key(found) == key else None
 
     def forget(self, record: Record) -> None:
-        """Remove the record about this entry, if there is one. Raises ConfigError where it cannot be removed."""
+        """Remove the record of this entry, if there is one. Raises ConfigError where it cannot be removed."""
         path = self._path(_key(record))
         try:
             path.unlink(missing_ok=True)
@@ -71,22 +73,17 @@ class Journal:
             raise ConfigError(f"cannot be removed: {error.strerror or error}", path=str(path)) from None
 
     def all(self) -> Sequence[Record]:
-        """The records that can be read, by client, file and name."""
-        found = [record for record in map(_read, self._files()) if isinstance(record, Record)]
-        return sorted(found, key=_key)
-
-    def problems(self) -> Sequence[str]:
-        """A line for each file among the records that is none."""
-        return [found for found in map(_read, self._files()) if isinstance(found, str)]
+        """List the records that can be read, by client, file and name."""
+        return sorted(filter(None, map(_read_record, self._list_files())), key=_key)
 
     def _path(self, key: Sequence[str]) -> Path:
         return self._folder / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
 
-    def _files(self) -> Iterator[Path]:
+    def _list_files(self) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             yield from sorted(path for path in self._folder.iterdir() if path.suffix == ".json")
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write_file(self, path: Path, data: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
         try:
@@ -100,27 +97,52 @@ class Journal:
             raise
 
 
+def heirs(journal: Journal, leaving: Record) -> Iterator[Record]:
+    """Pass on what a removed entry would have undone: the changed records of the other entries in its file.
+
+    A container, or the file itself, may have been made for the first of several entries; the last one removes it.
+    """
+    for record in journal.all():
+        if record.path != leaving.path or record == leaving:
+            continue
+        undo: dict[str, Any] = dict(record.undo)
+        if leaving.undo.get("made") is True:
+            undo["made"] = True
+        mine, theirs = record.undo.get("edit"), leaving.undo.get("edit")
+        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+            undo["edit"] = inherited(mine, record.within, theirs, leaving.within)
+        if undo != record.undo:
+            yield replace(record, undo=undo)
+
+
+def inherited(mine: Undo, within: Sequence[str], theirs: Undo, their_within: Sequence[str]) -> Undo:
+    """The undo of an entry that stays, with what a leaving one's undo says of the containers that both are in."""
+    found, they_found = len(within) - _count_created(mine), len(their_within) - _count_created(theirs)
+    if not 0 <= they_found <= found or list(within[:found]) != list(their_within[:found]):
+        return mine  # the leaving entry made nothing that this one was added to
+    given = {key: theirs[key] for key in _CONTAINER_KEYS if key in theirs}
+    if found == they_found:
+        return {**given, **mine}
+    kept = {key: value for key, value in mine.items() if key not in _CONTAINER_KEYS}
+    return {**kept, **given, "created": len(within) - they_found}
+
+
+def _count_created(undo: Undo) -> int:
+    created = undo.get("created")
+    return created if isinstance(created, int) else 0
+
+
 def _key(record: Record) -> list[str]:
-    """What tells records apart."""
+    """What identifies a record."""
     return [record.client, record.scope, record.path, *record.within, record.name]
 
 
-def _read(path: Path) -> Record | str | None:
-    """The record in a file; what is wrong with it; None where there is no file."""
+def _read_record(path: Path) -> Record | None:
+    """The record in a file; None for a file that is none or cannot be read."""
     try:
-        if not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return f"{path}: not a record" if path.exists() else None
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= MAX_BYTES else None
+    except (OSError, ValueError, RecursionError):
         return None
-    except OSError as error:
-        return f"{path}: cannot be read: {error.strerror or error}"
-    except (ValueError, RecursionError):
-        return f"{path}: not JSON"
-    return _record(data) or f"{path}: not a record"
-
-
-def _record(data: Any) -> Record | None:
     if not isinstance(data, dict) or data.get("version") != _VERSION:
         return None
     kinds = {"within": list, "value": dict, "undo": dict}

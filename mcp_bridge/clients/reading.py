@@ -1,9 +1,10 @@
-"""The servers that stand in a client's files, and which of them are bridges."""
+"""The servers in a client's files, and which of them are bridges."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
@@ -11,47 +12,34 @@ from mcp_bridge.clients import writing
 from mcp_bridge.clients.client import Client, Installed, Machine, Place
 from mcp_bridge.clients.locating import path_of, within
 from mcp_bridge.clients.shaping import started
+from mcp_bridge.clients.writing import Text
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import BY_HAND, Changed, Unsafe
 
 PROGRAM = "mcp-bridge"
 MODULE = ("-m", "mcp_bridge")
-_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-file"})
-"""Options of `serve` that are followed by a value."""
-
-
-def installed(client: Client, machine: Machine) -> Sequence[Installed]:
-    """The servers of all files of a client that are there. Raises ConfigError for a file that cannot be read."""
-    return tuple(server for place in client.places for server in of_place(client, place, machine))
-
-
-def bridges(client: Client, machine: Machine) -> Sequence[Installed]:
-    """The servers of a client that are bridges. Raises ConfigError for a file that cannot be read."""
-    return tuple(server for server in installed(client, machine) if is_bridge(client, server.value))
+_OPTIONS_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-file"})
+"""Options of `serve`."""
 
 
 def of_place(client: Client, place: Place, machine: Machine) -> Sequence[Installed]:
     """The servers of one file; none where there is no file. Raises ConfigError for one that cannot be read."""
     path = path_of(place, machine)
-    servers = servers_in(place, content(path), path, machine)
+    servers = servers_in(place, writing.load(path).content, path, machine)
     return tuple(
         Installed(client=client.name, place=place, path=path, name=name, value=value) for name, value in servers.items()
     )
 
 
-def content(path: Path) -> str:
-    """The text of a file; empty where there is none. Raises ConfigError for one that cannot be read."""
-    return writing.load(path).content
-
-
 def servers_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping[str, Mapping[str, Any]]:
-    """The servers in a text, by name. Raises ConfigError for a text that is not of the place's format."""
-    found = entries_in(place, text, path, machine)
-    return {name: value for name, value in found.items() if isinstance(value, Mapping)}
+    """The servers in a text, by name. Raises ConfigError for a text that is not in the place's format."""
+    entries = entries_in(place, text, path, machine)
+    return {name: value for name, value in entries.items() if isinstance(value, Mapping)}
 
 
 def entries_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
-    """What stands where servers do, by name, also what can be none. Raises ConfigError as `servers_in` does."""
+    """Everything in the container of servers, by name, also what is not a server. Raises as `servers_in` does."""
     try:
         data = editor.read(place.format, text)
     except ConfigError as error:
@@ -64,26 +52,46 @@ def entries_in(place: Place, text: str, path: Path, machine: Machine) -> Mapping
     return {str(name): value for name, value in data.items()} if isinstance(data, Mapping) else {}
 
 
+def read(place: Place, path: Path, machine: Machine) -> tuple[Text, Mapping[str, Mapping[str, Any]]]:
+    """Return a file that is to be edited, and the servers in it. Raises Unsafe for one that cannot be read."""
+    with unsafe_at(path):
+        file = writing.load(path)
+        return file, servers_in(place, file.content, path, machine)
+
+
+@contextlib.contextmanager
+def unsafe_at(path: Path) -> Iterator[None]:
+    """Raise every problem of a file as Unsafe with its path: the file is left alone."""
+    try:
+        yield
+    except Changed:
+        raise
+    except ConfigError as error:
+        raise Unsafe(
+            error.problem, path=error.path or str(path), line=error.line, where=error.where, hint=error.hint or BY_HAND
+        ) from None
+
+
 def is_bridge(client: Client, value: Mapping[str, Any]) -> bool:
-    """Whether an entry starts a bridge: the command, the module, or either by way of another command."""
+    """Whether an entry starts a bridge: by the command or the module, directly or through another command."""
     argv = started(client, value).argv
-    if argv and _program(argv[0]) == PROGRAM:
+    if argv and _program_name(argv[0]) == PROGRAM:
         return True
     pairs = tuple(itertools.pairwise(argv))
-    # Not the package `mcp-bridge` by way of uvx, which is somebody else's package.
-    return MODULE in pairs or any(_program(word) == PROGRAM and after == "serve" for word, after in pairs)
+    # `uvx mcp-bridge` is not one: the package of that name is another project's.
+    return MODULE in pairs or any(_program_name(word) == PROGRAM and after == "serve" for word, after in pairs)
 
 
 def served(client: Client, value: Mapping[str, Any]) -> str | None:
-    """What the bridge of an entry serves, as it stands there."""
+    """The settings that the bridge of an entry serves, as the entry spells them."""
     return settings_of(started(client, value).argv)
 
 
 def settings_of(argv: Sequence[str]) -> str | None:
-    """What a command of ours serves, as it is written there; None where nothing is named."""
+    """The settings that a bridge's command serves, as the command spells them; None where it names none."""
     words = iter(argv[argv.index("serve") + 1 :] if "serve" in argv else ())
     for word in words:
-        if word in _WITH_VALUE:
+        if word in _OPTIONS_WITH_VALUE:
             next(words, None)
         elif not word.startswith("-"):
             return word
@@ -91,14 +99,14 @@ def settings_of(argv: Sequence[str]) -> str | None:
 
 
 def names_bridge(argv: Sequence[str]) -> bool:
-    """Whether the first word of a command is the bridge, or a Python that runs it; then its paths are this machine's.
+    """Whether a command is the bridge, or a Python that runs it; then its paths are on this machine.
 
     Another program (`uv run --directory`, `docker run`) may start the bridge elsewhere.
     """
-    program = _program(argv[0]) if argv else ""
+    program = _program_name(argv[0]) if argv else ""
     return program == PROGRAM or (program.lower().startswith("python") and MODULE in itertools.pairwise(argv))
 
 
-def _program(word: str) -> str:
+def _program_name(word: str) -> str:
     pure = PureWindowsPath(word) if "\\" in word else PurePath(word)
     return pure.stem if pure.suffix.lower() == ".exe" else pure.name

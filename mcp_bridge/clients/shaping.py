@@ -1,19 +1,31 @@
-"""An entry in a client's dialect, and back: what an entry that stands there starts."""
+"""An entry in the form of a client, and back: what an existing entry starts, and in which environment."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from mcp_bridge.clients.client import Client, Entry, Place
+from mcp_bridge.clients.client import Client, Dialect, Entry, Installed, Launch, Machine, Place, Surroundings
+from mcp_bridge.clients.locating import project
+from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
+
+BARE_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+"""The PATH that macOS and most Linux desktops give to the programs that they start."""
+
+_DESKTOP_VARIABLES = frozenset(
+    ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "HOME", "LANG", "LOGNAME", "SHELL", "TMPDIR", "USER", "WAYLAND_DISPLAY")
+)
+_LONGEST = 3600.0
+"""Seconds: a timeout in an entry that is longer, or no number, is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What an entry starts: the words of the command, variables with their values or references, names handed on."""
+    """What an entry starts: the command, variables with their values or references, variables passed by name."""
 
     argv: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -21,16 +33,16 @@ class Started:
 
 
 def shaped(client: Client, place: Place, entry: Entry) -> Mapping[str, Any]:
-    """The value of an entry as it stands in a file of this client.
+    """Return the entry as a value in a file of this client.
 
-    Raises ConfigError for a path in which the client would see a reference.
+    Raises ConfigError for a path in which the client would see a reference to a variable.
     """
     return fill(client, client.shape, entry)
 
 
 def fill(client: Client, shape: Mapping[str, Any], entry: Entry) -> Mapping[str, Any]:
-    """A shape with an entry in its placeholders. Raises ConfigError as `shaped` does."""
-    _check_plain(client, entry)
+    """Replace the placeholders of a shape. Raises ConfigError as `shaped` does."""
+    _check_no_references(client, entry)
     values: dict[str, Any] = {
         "{name}": entry.name,
         "{command}": entry.command,
@@ -48,7 +60,7 @@ def fill(client: Client, shape: Mapping[str, Any], entry: Entry) -> Mapping[str,
 
 
 def reference(client: Client, name: str) -> str:
-    """A variable as this client refers to it; empty for a client that cannot."""
+    """How the client refers to a variable; empty for a client that cannot."""
     return client.dialect.write.replace("{name}", name) if client.dialect is not None else ""
 
 
@@ -58,7 +70,7 @@ def refers(client: Client) -> bool:
 
 
 def references(client: Client, value: Any) -> Sequence[str]:
-    """The names of all variables that a value refers to, in the client's dialect."""
+    """The names of all variables that a value refers to."""
     if client.dialect is None:
         return ()
     if isinstance(value, str):
@@ -70,26 +82,114 @@ def references(client: Client, value: Any) -> Sequence[str]:
     return ()
 
 
+def merged(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Update an entry and keep what the user added to it: other keys, and variables that are no references of ours."""
+    env = next((key for key, text in client.shape.items() if text == "{env}"), None)
+    optional = {key for key, text in client.shape.items() if text in ("{env}", "{secrets}")}
+    result = {**{key: value for key, value in old.items() if key not in optional}, **new}
+    if env is not None and isinstance(old.get(env), Mapping):
+        own = {name: text for name, text in old[env].items() if text != reference(client, name)}
+        both = {**own, **new.get(env, {})}
+        if both or not old[env]:
+            result[env] = {name: both[name] for name in [*(name for name in old[env] if name in both), *both]}
+    return {key: result[key] for key in [*(key for key in old if key in result), *result]}
+
+
 def started(client: Client, value: Mapping[str, Any]) -> Started:
-    """What an entry starts; nothing of what is not as this client has it."""
+    """Read what an entry starts; parts that do not have the form of this client are left out."""
     keys = {text: key for key, text in client.shape.items() if isinstance(text, str)}
     command = value.get(keys.get("{argv}", keys.get("{command}", "")))
-    argv = _words(command) if isinstance(command, list) else _words([command])
+    argv = _select_words(command if isinstance(command, list) else [command])
     args = value.get(keys.get("{args}", ""))
     env = value.get(keys.get("{env}", "env"), value.get("envs"))  # the latter is Goose's, for values alone
     return Started(
-        argv=(*argv, *_words(args)),
+        argv=(*argv, *_select_words(args)),
         env={key: text for key, text in env.items() if isinstance(text, str)} if isinstance(env, Mapping) else {},
-        names=_words(value.get(keys.get("{secrets}", ""))),
+        names=_select_words(value.get(keys.get("{secrets}", ""))),
     )
 
 
-def _words(value: Any) -> Sequence[str]:
+def launch(installed: Installed, machine: Machine) -> Launch:
+    """Resolve what the client would start for this entry on this machine."""
+    client = CLIENTS[installed.client]
+    parts = started(client, installed.value)
+    # A reference sees the client's own environment, of which the client may pass on only a part.
+    resolver = _Resolver(dialect=client.dialect, environ=_client_environment(client.surroundings, machine))
+    argv = [resolver.resolve(word) for word in parts.argv]
+    own = {name: resolver.resolve(text) for name, text in parts.env.items()}
+    for name in parts.names:
+        if name in machine.environ:
+            own[name] = machine.environ[name]
+        else:
+            resolver.unresolved.append(name)
+    cwd = installed.value.get("cwd")
+    folder = _start_folder(client.surroundings, machine) / resolver.resolve(cwd if isinstance(cwd, str) else "")
+    return Launch(
+        argv=argv,
+        environ={**environment(client, machine), **own},
+        folder=folder,
+        patience=_read_timeout(client.surroundings, installed.value),
+        unresolved=tuple(dict.fromkeys(resolver.unresolved)),
+    )
+
+
+def environment(client: Client, machine: Machine) -> Mapping[str, str]:
+    """The environment that a server of this client inherits."""
+    inherited = _client_environment(client.surroundings, machine)
+    names = client.surroundings.inherits
+    return inherited if names is None else {name: text for name, text in inherited.items() if name.upper() in names}
+
+
+def _select_words(value: Any) -> Sequence[str]:
     return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list | tuple) else ()
 
 
-def _check_plain(client: Client, entry: Entry) -> None:
+def _check_no_references(client: Client, entry: Entry) -> None:
     for word in (entry.command, *entry.args):
         if references(client, word):
             hint = f"{client.title} would put the value of a variable there. Use a path without it."
-            raise ConfigError(f"'{word}' has something in it that reads as a reference to a variable", hint=hint)
+            raise ConfigError(f"'{word}' contains what {client.title} reads as a reference to a variable", hint=hint)
+
+
+def _client_environment(surroundings: Surroundings, machine: Machine) -> Mapping[str, str]:
+    """The environment of the client itself: of the desktop, or of the user's shell."""
+    if not surroundings.desktop or machine.system == "win32":  # Windows has one PATH for all programs
+        return dict(machine.environ)
+    environ = {name: text for name, text in machine.environ.items() if name in _DESKTOP_VARIABLES}
+    return {"HOME": str(machine.home), **environ, "PATH": BARE_PATH}
+
+
+def _start_folder(surroundings: Surroundings, machine: Machine) -> Path:
+    if surroundings.folder == "root":
+        return Path(machine.home.anchor)
+    return machine.home if surroundings.folder == "home" else project(machine)
+
+
+def _read_timeout(surroundings: Surroundings, value: Mapping[str, object]) -> float:
+    given = value.get(surroundings.patience_key) if surroundings.patience_key is not None else None
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        seconds = float(given) * surroundings.patience_unit
+        if 0 < seconds <= _LONGEST:
+            return seconds
+    return surroundings.patience
+
+
+@dataclass(slots=True, kw_only=True)
+class _Resolver:
+    """Replaces references as a client does, and records those to variables that are not set."""
+
+    dialect: Dialect | None
+    environ: Mapping[str, str]
+    unresolved: list[str] = field(default_factory=list)
+
+    def resolve(self, text: str) -> str:
+        return re.sub(self.dialect.read, self._resolve_reference, text) if self.dialect is not None else text
+
+    def _resolve_reference(self, match: re.Match[str]) -> str:
+        name, default = match["name"], match.groupdict().get("default")
+        if name in self.environ:
+            return self.environ[name]
+        if default is not None:
+            return str(default)
+        self.unresolved.append(name)
+        return "" if self.dialect is not None and self.dialect.unset == "empty" else match[0]

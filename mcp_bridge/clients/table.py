@@ -1,4 +1,4 @@
-"""The table of clients: every client that the bridge can be installed into, by name."""
+"""Every client that the bridge can be installed into, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts that rows of the table share: where a person's files are, dialects, and variables that are handed on."""
+"""What rows of the table share: users' folders, forms of references, and variables that are passed on."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SAFE = (
     *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PROCESSOR_ARCHITECTURE", "PROGRAMFILES"),
     *("SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
 )
-"""What clients hand on that use the TypeScript SDK's transport as it is: its list for POSIX and that for Windows."""
+"""What clients with the TypeScript SDK's own transport pass on: its lists for POSIX and for Windows."""
 
 NAME = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 DEFAULT = r"(?::-(?P<default>[^}]*))?"
 SHELL = Dialect(write="${{name}}", read=rf"\$\{{{NAME}{DEFAULT}\}}")
 """`${NAME}` and `${NAME:-default}`."""
 BARE = Dialect(write="${{name}}", read=rf"\$\{{?{NAME}(?:{DEFAULT}\}})?")
-"""`$NAME` too."""
+"""`$NAME` as well."""
 OF_EDITORS = Dialect(write="${env:{name}}", read=rf"\$\{{env:{NAME}\}}", unset="empty")
 """`${env:NAME}`, as in the variables of VS Code."""
 
@@ -33,5 +33,5 @@ def everywhere(*paths: str) -> Mapping[System, Sequence[str]]:
 
 
 def of_app(path: str) -> Mapping[System, Sequence[str]]:
-    """A path below the folder that each system has for the settings of desktop programs."""
+    """A path in the folder that each system has for the settings of desktop programs."""
     return {"darwin": (f"{SUPPORT}/{path}",), "linux": (f"{CONFIG}/{path}",), "win32": (f"{ROAMING}/{path}",)}

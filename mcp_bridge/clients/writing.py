@@ -1,4 +1,4 @@
-"""A client's file, read and replaced as a whole: atomically, with a backup, never over what another program wrote."""
+"""A client's file, read and replaced as a whole: atomically, with a backup, and never over another program's change."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Changed, newline_of, unsafe
+from mcp_bridge.documents.edit import Changed, Unsafe
 
 MAX_BYTES = 64 << 20
 KEPT = 3
-"""How many backups of a file stay beside it: the newest."""
+"""How many backups stay beside a file: the newest."""
 SUFFIX = ".mcp-bridge-backup-"
 
 _BOM = b"\xef\xbb\xbf"
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of the file is an error, and no wait
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of the file is an error, not a wait
 _BINARY = getattr(os, "O_BINARY", 0)
 _PRIVATE = 0o600
 _NO_FILE = "not a file but a folder, a pipe or a device"
-_AWAY = "Move it out of the way."
+_MOVE_IT = "Move it out of the way."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,40 +35,38 @@ class Text:
 
     path: Path
     target: Path
-    """Where `path` leads: what is replaced, so that a link stays a link."""
+    """What `path` resolves to: this file is replaced, so that a link stays a link."""
     content: str
-    """The text without a byte order mark, its line ends as they are; empty where there is no file."""
-    newline: str
-    """The line end that most lines have."""
+    """The text without a byte order mark, with its own line ends; empty where there is no file."""
     bom: bool
     existed: bool
     raw: bytes
 
 
 def load(path: Path) -> Text:
-    """The file; one that is not there is an empty text.
+    """Read the file; a missing file is an empty text.
 
-    Raises Unsafe where it is no text in UTF-8, ConfigError where it cannot be read: a link that leads nowhere or in a
-    circle, a folder, a pipe, a device, a file that belongs to somebody else.
+    Raises Unsafe for a file that is not UTF-8, ConfigError for one that cannot be read: a broken or circular link, a
+    folder, a pipe, a device, a file of another user.
     """
-    with _told(path, "read"):
-        target = _target(path)
-        raw = _raw(target, path)
+    with _convert_os_errors(path, "read"):
+        target = _resolve_target(path)
+        raw = _read_bytes(target, path)
     if raw is None:
-        return Text(path=path, target=target, content="", newline="\n", bom=False, existed=False, raw=b"")
-    content = _text(raw.removeprefix(_BOM), path)
+        return Text(path=path, target=target, content="", bom=False, existed=False, raw=b"")
+    content = _decode(raw.removeprefix(_BOM), path)
     bom = raw.startswith(_BOM)
-    return Text(path=path, target=target, content=content, newline=newline_of(content), bom=bom, existed=True, raw=raw)
+    return Text(path=path, target=target, content=content, bom=bom, existed=True, raw=raw)
 
 
 def save(path: Path, old: Text, new: str | None, *, backup: bool) -> Path | None:
-    """Replace the file that was read as `old` by the text `new`, or take it away for None; the backup's path.
+    """Replace the file that was read as `old` by the text `new`, or remove it for None. Returns the backup's path.
 
-    A text that is the same is not written. A new file can be read by its owner alone; folders for it are made, and
-    stay. A file that is reached by a link is emptied rather than taken away.
+    An equal text is not written. Only its owner can read a new file; missing folders are created, and stay. A file
+    that is reached through a link is emptied rather than removed.
 
-    Raises ConfigError with nothing changed: somebody else has written the file since it was read, it is read-only, or
-    the disk is full.
+    Raises ConfigError, and changes nothing, where another program wrote the file since it was read, it is read-only,
+    or the disk is full.
     """
     if new is None and path.is_symlink():
         new = ""
@@ -79,39 +77,39 @@ def save(path: Path, old: Text, new: str | None, *, backup: bool) -> Path | None
 
 
 def restore(old: Text) -> None:
-    """Put a file back byte for byte as it was read, whatever it holds now. Raises ConfigError."""
-    with _told(old.path, "read"):
-        now = _raw(old.target, old.path)
+    """Restore a file byte for byte as it was read. Raises ConfigError."""
+    with _convert_os_errors(old.path, "read"):
+        now = _read_bytes(old.target, old.path)
     before = old.raw if old.existed else None
     if now != before:
         _replace(old, before, now, backup=False)
 
 
 def back_up(old: Text) -> Path | None:
-    """Copy the file, as it was read, to a name beside it that has the time; None where there was none.
+    """Write the file, as it was read, beside it under a name with the time. Returns None where there was no file.
 
-    Raises ConfigError. The oldest of more than three copies are taken away.
+    Of more than three backups the oldest are removed. Raises ConfigError.
     """
     if not old.existed:
         return None
-    with _told(old.path, "backed up"):
+    with _convert_os_errors(old.path, "backed up"):
         mode = stat.S_IMODE(old.target.stat().st_mode) & _PRIVATE
-        copy = _copied(old, mode)
-        _fewer(old.target, copy)
+        copy = _write_backup(old, mode)
+        _remove_old_backups(old.target, copy)
         return copy
 
 
 def _replace(old: Text, data: bytes | None, expected: bytes | None, *, backup: bool) -> Path | None:
-    """Put `data` where `expected` is; None is no file."""
+    """Replace the content `expected` by `data`; None is no file."""
     copy: Path | None = None
-    with _told(old.path, "written"):
-        _may_write(old)
+    with _convert_os_errors(old.path, "written"):
+        _check_writable(old)
         old.target.parent.mkdir(parents=True, exist_ok=True)
-        new = None if data is None else _written_beside(old.target, data)
+        new = None if data is None else _write_beside(old.target, data)
         try:
             copy = back_up(old) if backup else None
-            if _raw(old.target, old.path) != expected or _target(old.path) != old.target:
-                raise Changed("another program has just changed it", path=str(old.path), hint="Try again.")
+            if _read_bytes(old.target, old.path) != expected or _resolve_target(old.path) != old.target:
+                raise Changed("another program has just changed it", path=str(old.path), hint="Retry.")
             if new is None:
                 old.target.unlink()
             else:
@@ -122,26 +120,24 @@ def _replace(old: Text, data: bytes | None, expected: bytes | None, *, backup: b
                     leftover.unlink()  # type: ignore[union-attr]
             raise
         _sync_folder(old.target.parent)
-        if _raw(old.target, old.path) != data:
+        if _read_bytes(old.target, old.path) != data:
             problem = "another program has changed it just after it was written"
-            raise Changed(problem, path=str(old.path), hint="Try again.")
+            raise Changed(problem, path=str(old.path), hint="Retry.")
     return copy
 
 
-def _target(path: Path) -> Path:
-    """Where the path leads, through all links."""
+def _resolve_target(path: Path) -> Path:
     target = Path(os.path.realpath(path))
     if target.is_symlink():
-        raise ConfigError("a link that leads in a circle", path=str(path), hint="Mend the link.")
+        raise ConfigError("a circular link", path=str(path), hint="Fix the link.")
     if path.is_symlink() and not target.exists():
-        raise ConfigError(f"a link to {target}, where nothing is", path=str(path), hint="Mend the link, or remove it.")
+        raise ConfigError(f"a link to {target}, which does not exist", path=str(path), hint="Fix or remove the link.")
     return target
 
 
-def _raw(target: Path, path: Path) -> bytes | None:
-    """The file's bytes, None where there is none."""
+def _read_bytes(target: Path, path: Path) -> bytes | None:
     if os.path.isdir(target):
-        raise ConfigError(_NO_FILE, path=str(path), hint=_AWAY)
+        raise ConfigError(_NO_FILE, path=str(path), hint=_MOVE_IT)
     try:
         file = os.open(target, os.O_RDONLY | _NONBLOCK | _BINARY)
     except FileNotFoundError:
@@ -149,28 +145,25 @@ def _raw(target: Path, path: Path) -> bytes | None:
     with open(file, "rb") as opened:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
-            raise ConfigError(_NO_FILE, path=str(path), hint=_AWAY)
+            raise ConfigError(_NO_FILE, path=str(path), hint=_MOVE_IT)
         if about.st_size > MAX_BYTES:
             raise ConfigError(f"larger than {MAX_BYTES >> 20} MiB", path=str(path))
         return opened.read()
 
 
-def _text(raw: bytes, path: Path) -> str:
-    problem, line = "not text in UTF-8", None
-    if not raw.startswith(_WIDE):
+def _decode(raw: bytes, path: Path) -> str:
+    problem, line = "UTF-16 text, not UTF-8", None
+    if not raw.startswith(_UTF_16):
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            line = raw.count(b"\n", 0, error.start) + 1
-    else:
-        problem = "text in UTF-16, not UTF-8"
-    broken = unsafe(problem, line=line, hint="Save it as UTF-8 in an editor, then run the command again.")
-    broken.path = str(path)
-    raise broken
+            problem, line = "not UTF-8 text", raw.count(b"\n", 0, error.start) + 1
+    hint = "Save it as UTF-8 in an editor, then run the command again."
+    raise Unsafe(problem, path=str(path), line=line, hint=hint)
 
 
-def _may_write(old: Text) -> None:
-    """Replacing a file needs no permission for it: what is said to be read-only is left alone all the same."""
+def _check_writable(old: Text) -> None:
+    """Raise for a read-only file, which the permissions of its folder would allow to replace."""
     if not old.existed:
         return
     about = old.target.stat()
@@ -180,8 +173,8 @@ def _may_write(old: Text) -> None:
         raise ConfigError("a file with several names (hard links)", path=str(old.path), hint="Edit it yourself.")
 
 
-def _written_beside(target: Path, data: bytes) -> Path:
-    """A new file with the data, safely on the disk, with the mode and as far as possible the owner of the old one."""
+def _write_beside(target: Path, data: bytes) -> Path:
+    """Write the data to a new file with the mode and, where possible, the owner of the old one."""
     file, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
     new = Path(name)
     try:
@@ -206,8 +199,7 @@ def _keep_owner(target: Path, new: Path) -> None:
             os.chown(new, about.st_uid, about.st_gid)
 
 
-def _copied(old: Text, mode: int) -> Path:
-    """The copy, under a name that no other has."""
+def _write_backup(old: Text, mode: int) -> Path:
     for _ in range(100):
         now = time.time_ns()
         when = time.strftime("%Y%m%d-%H%M%S", time.localtime(now // 10**9))
@@ -225,11 +217,11 @@ def _copied(old: Text, mode: int) -> Path:
             copy.unlink(missing_ok=True)
             raise
         return copy
-    raise ConfigError("no name is free for a backup", path=str(old.path))
+    raise ConfigError("no free name for a backup", path=str(old.path))
 
 
-def _fewer(target: Path, newest: Path) -> None:
-    """Take the oldest backups away; never the newest, which a clock that was set back can make look old."""
+def _remove_old_backups(target: Path, newest: Path) -> None:
+    """Remove the oldest backups; never the newest, which may look old where the clock was set back."""
     prefix = f"{target.name}{SUFFIX}"
     ours = sorted(path for path in target.parent.iterdir() if path.name.startswith(prefix) and path != newest)
     for path in ours[: 1 - KEPT]:
@@ -238,7 +230,7 @@ def _fewer(target: Path, newest: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # Windows opens no folders
+    with contextlib.suppress(OSError):  # Windows cannot open folders
         file = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(file)
@@ -247,9 +239,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(path: Path, done: str) -> Iterator[None]:
-    """An error of the system as one that names the file."""
+def _convert_os_errors(path: Path, action: str) -> Iterator[None]:
+    """Raise errors of the system as ConfigError with the path."""
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"cannot be {done}: {error.strerror or error}", path=str(path)) from None
+        raise ConfigError(f"cannot be {action}: {error.strerror or error}", path=str(path)) from None

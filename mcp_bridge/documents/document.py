@@ -1,8 +1,8 @@
-"""A file as plain data that knows the line of each value.
+"""A settings file as plain data with the line of each value.
 
-YAML 1.2, JSON and TOML give the same things: mappings with text keys, lists, text, whole numbers of 64 bits,
-finite numbers, true and false, null. A YAML date stays the text it was written as; a TOML date is refused,
-because TOML has a type for it that the other two lack: it has to be quoted.
+YAML 1.2, JSON and TOML give the same data: mappings with text keys, lists, text, whole numbers of 64 bits, finite
+numbers, true and false, null. A date in YAML is text. A date in TOML is rejected, because the other formats lack its
+type: it has to be quoted.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, Step, dotted, nearest, walk
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Place, Step, dotted, nearest, walk
+from mcp_bridge.documents.syntax import SourceText, index_lines
 from mcp_bridge.documents.value_text import SHORTEST_SECRET, is_text, kind, redacted
 
 MAX_BYTES = 1024 * 1024
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 
 _LARGEST = 2**64
-_SEPARATORS = re.compile(r"[:.]")  # of a plugin's name, whose parts messages tell apart
+_SEPARATORS = re.compile(r"[:.]")  # in a plugin's name, whose parts messages show alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """Plain data with the file it came from (`path`, empty when there is none).
 
-    `hidden` are the places whose text came from the environment, `secrets` the values that did: neither
-    is ever shown in a message. `told` are those of the secrets that clients may see all the same.
+    `hidden` has the places whose text came from the environment, `secrets` the values: no message shows either.
+    `told` has the secrets that clients may see nevertheless.
     """
 
     path: str
@@ -42,11 +43,11 @@ class Document:
     told: frozenset[str] = field(default=frozenset(), repr=False)
 
     def line(self, where: Sequence[Step]) -> int | None:
-        """The line (from 1) of a key path, or of its nearest ancestor that has one."""
+        """Return the line, from 1, of a key path or of its nearest ancestor that has one."""
         return nearest(self.lines, where)
 
     def error(self, where: Sequence[Step], problem: str, hint: str = "") -> ConfigError:
-        """An error that says file, line and key path, and nothing that came from the environment to that place."""
+        """Make an error with file, line and key path; values from the environment in that place are redacted."""
         place = tuple(where)
         if any(hidden[: len(place)] == place for hidden in self.hidden):
             pieces = {piece for value in self.secrets for piece in (value, *_SEPARATORS.split(value))}
@@ -57,12 +58,22 @@ class Document:
 def read(path: Path) -> Document:
     """Read a settings file; its suffix says whether it is YAML, JSON or TOML.
 
-    Raises ConfigError for everything that can be wrong with a file, with the line where that is known.
+    Raises ConfigError for everything that can be wrong with a file, with the line where it is known.
     """
-    parse = _parser(path)
-    text = _text(path)
-    data, lines = parse(text, str(path)) if text.strip() else (None, {})
-    if data is None:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        found = f"the suffix '{path.suffix}'" if suffix else "a name without a suffix"
+        problem = f"expected a settings file ending in {', '.join(SUFFIXES)}, found {found}"
+        raise ConfigError(problem, path=str(path), hint="Rename the file after its format.")
+    text = _read_text(path)
+    try:
+        source = _parse(text, suffix) if text.strip() else None
+        lines = index_lines(text, source.root) if source is not None else {}
+    except ConfigError as error:
+        error.path = str(path)
+        raise
+    data = source.data if source is not None else None
+    if data is None or (suffix == ".toml" and not data):
         raise ConfigError("the file is empty", path=str(path), hint="Write at least 'sources:' into it.")
     if not isinstance(data, dict):
         raise ConfigError(
@@ -72,56 +83,52 @@ def read(path: Path) -> Document:
             hint="The outermost level holds keys such as 'name' and 'sources'.",
         )
     document = Document(path=str(path), data=data, lines=lines)
-    _check(document)
+    _check_values(document)
     return document
 
 
 def combined(errors: Sequence[ConfigError]) -> ConfigError:
-    """One error that tells all of them, a line each; the first one leads."""
+    """Join errors into one that has the place of the first and lists the others, a line each."""
     first, *others = errors
     if not others:
         return first
-    told = f"{first.problem}. {first.hint}" if first.hint else first.problem
-    problem = "\n".join([told, *(str(error) for error in others)])
+    lead = f"{first.problem}. {first.hint}" if first.hint else first.problem
+    problem = "\n".join([lead, *(str(error) for error in others)])
     return ConfigError(problem, path=first.path, line=first.line, where=first.where)
 
 
-def _parser(path: Path) -> Callable[[str, str], tuple[Any, Lines]]:
-    # Late, so that a file pays only for its own format: ruamel.yaml is 20 ms of the start.
-    match path.suffix.lower():
-        case ".yaml" | ".yml":
-            from mcp_bridge.documents.yaml_reader import parse
-        case ".json":
-            from mcp_bridge.documents.json_reader import parse
-        case ".toml":
-            from mcp_bridge.documents.toml_reader import parse
-        case suffix:
-            found = f"the suffix '{suffix}'" if suffix else "a name without a suffix"
-            raise ConfigError(
-                f"expected a settings file ending in {', '.join(SUFFIXES)}, found {found}",
-                path=str(path),
-                hint="Rename the file after its format.",
-            )
-    return parse
+def _parse(text: str, suffix: str) -> SourceText:
+    # Late, so that a file pays only for its own format: ruamel.yaml takes 20 ms of the start.
+    if suffix == ".json":
+        from mcp_bridge.documents.json_syntax import JsonText
+
+        return JsonText(text)
+    if suffix == ".toml":
+        from mcp_bridge.documents.toml_syntax import TomlText
+
+        return TomlText(text)
+    from mcp_bridge.documents.yaml_syntax import YamlText
+
+    return YamlText(text, strict=True)
 
 
-def _text(path: Path) -> str:
-    def refused(problem: str, hint: str) -> ConfigError:
+def _read_text(path: Path) -> str:
+    def make_error(problem: str, hint: str) -> ConfigError:
         return ConfigError(problem, path=str(path), hint=hint)
 
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise refused("no such file", "Create it, or give the path of another one.") from None
+        raise make_error("no such file", "Create it, or correct the path.") from None
     except IsADirectoryError:
-        raise refused("found a directory, expected a file", "Give the path of a file in it.") from None
+        raise make_error("found a directory, expected a file", "Give the path of a file in it.") from None
     except PermissionError:
-        raise refused("reading it is not permitted", "Check the owner and the mode of the file.") from None
+        raise make_error("reading it is not permitted", "Check the owner and the mode of the file.") from None
     except (OSError, ValueError) as error:
-        raise refused(f"it cannot be read: {error}", "Check the path.") from None
+        raise make_error(f"it cannot be read: {error}", "Check the path.") from None
     if len(content) > MAX_BYTES:
-        raise refused("larger than 1 MiB", "Move data out of the settings into files of their own.")
+        raise make_error("larger than 1 MiB", "Move data out of the settings into files of their own.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -130,18 +137,18 @@ def _text(path: Path) -> str:
         raise ConfigError("not UTF-8 text", path=str(path), line=line, hint=hint) from None
 
 
-def _check(document: Document) -> None:
-    """Hold every format to the same plain data."""
+def _check_values(document: Document) -> None:
+    """Raise for what the formats do not have in common."""
     for place, value in walk(document.data):
         if len(place) > MAX_DEPTH:
             raise document.error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")
-        fault = _fault(value)
+        fault = _find_fault(value)
         if fault:
             raise document.error(place, *fault)
 
 
-def _fault(value: Any) -> tuple[str, str] | None:
-    """What is wrong with one value and what to do, or None."""
+def _find_fault(value: Any) -> tuple[str, str] | None:
+    """What is wrong with one value, and what to do."""
     if isinstance(value, str) and not is_text(value):
         return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
     if isinstance(value, dict) and not all(map(is_text, value)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -11,40 +10,49 @@ from mcp_bridge.contracts.errors import ConfigError
 
 Format: TypeAlias = Literal["json", "jsonc", "yaml", "toml"]
 Undo = Mapping[str, Any]
-"""Small JSON data that `editor.drop` needs to leave a text as it was; nothing of the text itself but whitespace."""
+"""Small JSON data that restores a text when the entry is removed; white space and empty brackets are all it quotes."""
 
-BY_HAND = "Nothing was written; make the change by hand."
+BY_HAND = "Nothing was written. Make the change by hand."
 
 
 class Unsafe(ConfigError):
-    """A text that cannot be edited without risk to what else is in it; nothing was changed."""
+    """A text that cannot be edited without risk to its other content; nothing was changed."""
 
 
 class Changed(Unsafe):
-    """Another program has written the file meanwhile: what was planned is to be planned again."""
+    """Another program wrote the file in the meantime: plan the edit again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A text with the entry in it, and what takes it out again."""
+    """A text with the entry in it, and the data that removes the entry without a trace."""
 
     text: str
     undo: Undo = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where an entry is, or is to be: the keys that lead to its container, its name, and how that knows its entries."""
+class EditTarget:
+    """The place of an entry: the keys that lead to its container, its name, and whether the container is a list."""
 
     within: Sequence[str]
     name: str
     listed: bool = False
-    known_by: str = "name"
 
     @property
     def where(self) -> str:
-        """The place as a person reads it."""
+        """The key path for messages."""
         return ".".join([*self.within, self.name])
+
+    def nest(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any, int]:
+        """The member to add `depth` keys down the path: its key (None: an item), its value, the containers it adds."""
+        missing = self.within[depth:]
+        nested: Any = [value] if self.listed else {self.name: value}
+        for key in reversed(missing[1:]):
+            nested = {key: nested}
+        if missing:
+            return missing[0], nested, len(missing)
+        return None if self.listed else self.name, value, 0
 
 
 def unsafe(problem: str, *, line: int | None = None, where: str = "", hint: str = BY_HAND) -> Unsafe:
@@ -59,9 +67,3 @@ def newline_of(text: str) -> str:
     if pairs > singles:
         return "\r\n"
     return "\r" if "\r" in text and not pairs and not singles else "\n"
-
-
-def lone_return(text: str) -> int | None:
-    """The line of the first carriage return that no line feed follows: formats disagree whether it ends a line."""
-    found = re.search(r"\r(?!\n)", text)
-    return None if found is None else text.count("\n", 0, found.start()) + 1

@@ -1,4 +1,7 @@
-"""Reads, inserts, replaces and removes one entry of a text; every other byte stays as it is."""
+"""Reads, inserts, replaces and removes one entry of a text; every other byte stays as it is.
+
+An edit parses the text, splices it, and parses the result to compare: nothing but the entry may differ.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,29 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
-from mcp_bridge.documents.edit import Edit, Format, Target, Undo, Unsafe, unsafe
-
-__all__ = ["Edit", "Unsafe", "drop", "put", "read"]
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import BY_HAND, Edit, EditTarget, Format, Undo, Unsafe, unsafe
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, SourceText, line_at
 
 READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
-"""Characters that a text may have; the parsers of YAML and TOML are written in Python, and slow."""
+"""Characters that a text may have. The parser of YAML is written in Python, and slow."""
 EDITED: Mapping[Format, int] = {**READ, "json": 4 << 20, "yaml": 1 << 16}
-"""The same for an edit, which parses six times: some seconds, and for JSON eighty times the memory of the text."""
+"""The same for an edit, which needs the position of each value."""
 
 _BLANK = re.compile(r"[ \t\r\n]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?")
 
 
 def read(format: Format, text: str) -> Any:
-    """The text as plain data; None for a text with nothing in it (TOML: an empty table).
+    """Return the text as plain data; None for a text without a value (TOML: an empty table).
 
-    Raises ConfigError with the line where the text is not what its format says. The error knows no path: set it.
+    Half surrogates are replaced, and dates of TOML are text. Raises ConfigError with the line where the text is
+    invalid. The error has no path: set it.
     """
-    _look(format, text, READ)
-    with _no_deeper():
-        return _module(format).read(text, format)
+    with _convert_errors():
+        data = _parse(format, text, READ).data
+    return json.loads(json.dumps(data, ensure_ascii=False, default=str).encode("utf-8", "replace"))
 
 
 def put(
@@ -39,27 +42,34 @@ def put(
     value: Mapping[str, Any],
     *,
     listed: bool = False,
-    known_by: str = "name",
     undo: Undo | None = None,
 ) -> Edit:
-    """The text with `value` as the entry `name` in the container that the keys `within` lead to.
+    """Add or replace the entry `name` in the container that the keys `within` lead to.
 
-    A missing container is made; `listed` says that it is a list whose items have their name under `known_by`. An
-    entry of that name gets the new value in the place of the old one, and `undo`, that of the put which made it,
-    stays its undo (`{}` without: then `drop` takes the entry alone). One that is the same leaves the text as it is.
+    A missing container is added; `listed` says that it is a list whose items have a `name`. An existing entry gets
+    the new value in its place, and keeps `undo`, which the put that added it returned (without: `{}`, with which
+    `drop` removes the entry alone). An equal entry leaves the text as it is.
 
-    Raises Unsafe where the text cannot be edited without risk. The error knows no path: set it.
+    Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
     """
-    _look(format, text, EDITED)
-    target = Target(within=tuple(within), name=name, listed=listed, known_by=known_by)
-    wanted = _plain(value, target)
-    with _no_deeper():
-        edit: Edit = _module(format).put(text, target, wanted, format)
-    if edit.text == text or edit.undo.get("replaced"):
-        return Edit(text=edit.text, undo=dict(undo or {}))
-    back = drop(format, edit.text, within, name, listed=listed, known_by=known_by, undo=edit.undo)
-    if back != text:
-        raise unsafe("the entry could be put in, but not be taken out again without a trace", where=target.where)
+    target = EditTarget(within=tuple(within), name=name, listed=listed)
+    wanted = _check_value(value, target)
+    with _convert_errors():
+        source = _parse(format, text, EDITED, target)
+        found = _find(source, target)
+        if found.entry is None:
+            edit = source.insert(found, target, wanted)
+        elif _is_same(found.data, wanted):
+            return Edit(text=text, undo=dict(undo or {}))
+        else:
+            edit = Edit(text=source.replace(found.entry, target, wanted), undo=dict(undo or {}))
+        edited = _parse_again(format, edit.text, target)
+        added = _find(edited, target)
+        if added.entry is None or not _is_same(added.data, wanted):
+            raise unsafe("the edited text would not have the entry", where=target.where)
+        _check_rest(source, found.entry, edited, added.entry, target)
+        if found.entry is None and _remove(edited, added, edit.undo) != text:
+            raise unsafe("the entry could be added, but not be removed again without a trace", where=target.where)
     return edit
 
 
@@ -70,78 +80,154 @@ def drop(
     name: str,
     *,
     listed: bool = False,
-    known_by: str = "name",
     undo: Undo | None = None,
 ) -> str:
-    """The text without the entry; with the `undo` of its put, also without what was made for it, where that is empty.
+    """Return the text without the entry and, with the `undo` of its put, without the empty containers made for it.
 
     A text without such an entry stays as it is. Without `undo`, containers stay.
 
-    Raises Unsafe where the text cannot be edited without risk. The error knows no path: set it.
+    Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
     """
-    _look(format, text, EDITED)
-    target = Target(within=tuple(within), name=name, listed=listed, known_by=known_by)
-    with _no_deeper():
-        dropped: str = _module(format).drop(text, target, _sound(undo), format)
-    return dropped
+    target = EditTarget(within=tuple(within), name=name, listed=listed)
+    with _convert_errors():
+        source = _parse(format, text, EDITED, target)
+        found = _find(source, target)
+        if found.entry is None:
+            return text
+        removed = _remove(source, found, undo or {})
+        edited = _parse_again(format, removed, target)
+        if _find(edited, target).entry is not None:
+            raise unsafe("the edited text would still have the entry", where=target.where)
+        _check_rest(source, found.entry, edited, None, target)
+    return removed
 
 
-def _module(format: Format) -> ModuleType:
-    """The module that edits the format; imported late, because each has its own parser."""
-    if format == "yaml":
-        from mcp_bridge.documents import yaml_editor
-
-        return yaml_editor
-    if format == "toml":
-        from mcp_bridge.documents import toml_editor
-
-        return toml_editor
-    from mcp_bridge.documents import json_editor
-
-    return json_editor
-
-
-def _look(format: Format, text: str, bounds: Mapping[Format, int]) -> None:
-    """Refuse what no parser should be given."""
-    if len(text) > bounds[format]:
-        raise unsafe(f"larger than {bounds[format] >> 10} KiB")
+def _parse(format: Format, text: str, limits: Mapping[Format, int], target: EditTarget | None = None) -> SourceText:
+    """Parse the text. The parsers are imported late, because each file needs only one."""
+    if len(text) > limits[format]:
+        raise unsafe(f"larger than {limits[format] >> 10} KiB")
     if "\0" in text:
-        raise unsafe("a NUL character", line=text.count("\n", 0, text.index("\0")) + 1)
+        raise unsafe("a NUL character", line=line_at(text, text.index("\0")))
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise unsafe("half of a surrogate pair", line=text.count("\n", 0, error.start) + 1) from None
+        raise unsafe("half of a surrogate pair", line=line_at(text, error.start)) from None
+    if format in {"json", "jsonc"}:
+        from mcp_bridge.documents.json_syntax import JsonText
+
+        depth = len(target.within) + 2 if target else None  # down to what is inside the entry
+        return JsonText(text, allow_comments=format == "jsonc", depth=depth)
+    if lone := re.search(r"\r(?!\n)", text):  # YAML and TOML disagree whether it ends a line
+        raise unsafe("a carriage return without a line feed", line=line_at(text, lone.start()))
+    if format == "toml":
+        from mcp_bridge.documents.toml_syntax import TomlText
+
+        return TomlText(text)
+    from mcp_bridge.documents.yaml_syntax import YamlText, check_editable
+
+    check_editable(text)
+    return YamlText(text)
+
+
+def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
+    """Parse an edited text, which may be invalid: an alias, for example, may have lost its anchor."""
+    try:
+        return _parse(format, text, {**READ, format: len(text)}, target)
+    except ConfigError:
+        problem = "the edit would break the file"
+        if format == "toml":  # an inline table, for example, cannot get another entry
+            problem = "the servers are written in a form that a table cannot be added to"
+        raise unsafe(problem, where=target.where) from None
 
 
 @contextlib.contextmanager
-def _no_deeper() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
+    """Raise everything that a parser rejects as Unsafe."""
     try:
         yield
+    except Unsafe:
+        raise
+    except ConfigError as error:
+        raise Unsafe(error.problem, line=error.line, where=error.where, hint=error.hint or BY_HAND) from None
     except RecursionError:
         raise unsafe("nested too deeply") from None
 
 
-def _sound(undo: Undo | None) -> Undo | None:
-    """The undo without anything that no put has written: it comes from a file, and parts of it go into another."""
-    if undo is None:
-        return None
-    kept = {key: undo[key] for key in ("inside", "held", "before") if _is_blank(undo.get(key))}
+def _find(source: SourceText, target: EditTarget) -> EntryPath:
+    """The way to the entry. Raises Unsafe where it is ambiguous or leads through something else than containers."""
+    node, data = source.root, source.data
+    if node is None:
+        return EntryPath(containers=[], members=[])
+    containers, members = [node], list[Member]()
+    for depth, key in enumerate(target.within):
+        source.check_container(node, "mapping", ".".join(target.within[:depth]) or "the whole file")
+        member = _only(source, [member for member in node.members if member.key == key], key)
+        if member is None:
+            return EntryPath(containers=containers, members=members)
+        node, data = member.value, data[key]
+        containers.append(node)
+        members.append(member)
+    kind: Kind = "list" if target.listed else "mapping"
+    source.check_container(node, kind, ".".join(target.within) or "the whole file")
+    if target.listed:
+        named = [index for index, item in enumerate(data or []) if _is_named(item, target)]
+        entry = _only(source, [node.members[index] for index in named], target.name)
+        value = data[named[0]] if named else None
+    else:
+        entry = _only(source, [member for member in node.members if member.key == target.name], target.name)
+        value = data[target.name] if entry else None
+    return EntryPath(containers=containers, members=members, entry=entry, data=value)
+
+
+def _only(source: SourceText, members: Sequence[Member], name: str) -> Member | None:
+    if len(members) > 1:
+        raise unsafe(f"'{name}' occurs there twice", line=line_at(source.text, members[1].start))
+    if members and members[0].is_marked:
+        line = line_at(source.text, members[0].start)
+        raise unsafe("an anchor, an alias or a tag", line=line, where=name)
+    return members[0] if members else None
+
+
+def _remove(source: SourceText, found: EntryPath, undo: Undo) -> str:
+    """Remove the outermost container that was made for the entry and holds nothing else; else the entry."""
+    undo = _check_undo(undo)
+    depth = len(found.members)
+    outermost = max(depth - int(undo.get("created", 0)), 0)
+    while depth > outermost and _is_alone(source, found, depth):
+        depth -= 1
+    if depth == 0 and "root" in undo and _is_alone(source, found, 0):
+        depth = -1
+    return source.remove(found, depth, undo)
+
+
+def _is_alone(source: SourceText, found: EntryPath, depth: int) -> bool:
+    """Whether a container has nothing, comments included, but what leads to the entry."""
+    container, entry = found.containers[depth], found.entry
+    start = found.members[depth - 1].key_end if depth else container.start
+    if entry is None or len(container.members) != 1:
+        return False
+    return not source.has_comment(start, entry.start) and not source.has_comment(entry.end, container.end)
+
+
+def _check_undo(undo: Undo) -> dict[str, Any]:
+    """The undo without anything that no put returns: it comes from a file, and parts of it go into another."""
+    checked = {key: undo[key] for key in ("inside", "held", "before") if _is_blank(undo.get(key))}
     created, root = undo.get("created"), undo.get("root")
     if isinstance(created, int) and created >= 0:
-        kept["created"] = created
+        checked["created"] = created
     if _is_blank(root) or (isinstance(root, list) and len(root) == 2 and all(map(_is_blank, root))):
-        kept["root"] = root
-    return kept
+        checked["root"] = root
+    return checked
 
 
 def _is_blank(text: Any) -> bool:
-    """Text that says nothing: white space, an empty pair of brackets, null."""
+    """Whether a text holds no data: white space, an empty pair of brackets, null."""
     return isinstance(text, str) and _BLANK.fullmatch(text) is not None
 
 
-def _plain(value: Mapping[str, Any], target: Target) -> dict[str, Any]:
-    """The entry as JSON data, its name in it where it stands in a list."""
-    named = {target.known_by: target.name, **value} if target.listed else value
+def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]:
+    """The entry as JSON data, with its name in it where it is an item of a list."""
+    named = {"name": target.name, **value} if target.listed else value
     try:
         text = json.dumps(named, allow_nan=False, ensure_ascii=False)
         f"{text}{target.where}".encode()
@@ -149,3 +235,42 @@ def _plain(value: Mapping[str, Any], target: Target) -> dict[str, Any]:
         raise unsafe("the entry is not JSON data", where=target.where) from None
     plain: dict[str, Any] = json.loads(text)
     return plain
+
+
+def _check_rest(
+    before: SourceText, old: Member | None, after: SourceText, new: Member | None, target: EditTarget
+) -> None:
+    """Raise Unsafe unless both texts have the same data and comments but for the entry and its empty containers."""
+    texts = [json.dumps(_prune(source.data, target), default=repr) for source in (before, after)]
+    if texts[0] != texts[1] or _comments_beside(before, old) != _comments_beside(after, new):
+        raise unsafe("the edit would change something else", where=target.where)
+
+
+def _comments_beside(source: SourceText, entry: Member | None) -> Sequence[str]:
+    inside = range(entry.start, entry.end) if entry else range(0)
+    return [source.text[start:end] for start, end in source.comments if start not in inside]
+
+
+def _prune(data: Any, target: EditTarget, depth: int = 0) -> Any:
+    """The data without the entry, and without the containers on the way to it that are empty then."""
+    if depth == len(target.within):
+        if target.listed:
+            return [item for item in data if not _is_named(item, target)] or None if isinstance(data, list) else data
+        if isinstance(data, dict):
+            return {key: value for key, value in data.items() if key != target.name} or None
+        return data
+    if not isinstance(data, dict):
+        return data or None
+    key = target.within[depth]
+    rest = {other: value for other, value in data.items() if other != key}
+    inner = _prune(data.get(key), target, depth + 1)
+    return {**rest, key: inner} if inner else rest or None  # last: TOML orders tables by their first mention
+
+
+def _is_named(item: Any, target: EditTarget) -> bool:
+    return isinstance(item, dict) and item.get("name") == target.name
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether values are equal as JSON: `1`, `1.0` and `true` are three things, the order of keys is none."""
+    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True)

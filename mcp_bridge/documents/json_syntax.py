@@ -1,192 +1,342 @@
-"""JSON, and JSON with comments, as a tree whose parts know their bytes.
+"""JSON, and JSON with comments and trailing commas: where its values are, and how an entry is written among others.
 
-JSON with comments is a subset of JavaScript, whose grammar gives the positions. It decides nothing: with comments and
-trailing commas blanked out, the text has to be JSON for Python's strict parser.
+Python's parser decides what is valid: comments and trailing commas are blanked out for it. The tokens of a text that
+it accepts give the positions.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
-from mcp_bridge.documents.edit import unsafe
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, Piece, line_at, splice
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+INDENT = "  "
+WIDE = 64
+"""White space in an empty container that is longer than this is left where it is, and not remembered."""
 
-Span = tuple[int, int]
-"""Where something begins, and where it has ended, in bytes."""
+# A string or comment that does not end takes the rest of the text: looking for its end again and again is quadratic.
+_TOKEN = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|//[^\r\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:"/]+|\S', re.DOTALL
+)
+_BLANK = " \t\r\n"
+_BREAK = re.compile(r"[\r\n]")
+_NOT_A_BREAK = re.compile(r"[^\r\n]")
+_KINDS: dict[str, Kind] = {"{": "mapping", "[": "list"}
+_NAMES: dict[Kind, str] = {"mapping": "an object", "list": "a list"}
 
-_TRAILING = re.compile(rb",(?=[ \t\r\n]*[}\]])")
-_NOT_A_BREAK = re.compile(rb"[^\r\n]")
-_HINT = "Mend the file in an editor, then run the command again."
+
+class JsonText:
+    """A JSON text. Raises ConfigError, with the line, for one that is invalid.
+
+    Its tree ends at `depth`, where there is one: an edit of a large file needs the positions of few of its values.
+    """
+
+    def __init__(self, text: str, *, allow_comments: bool = False, depth: int | None = None) -> None:
+        self.text = text
+        self._depth = depth
+        bare, self.comments = _blank_out_comments(text) if allow_comments else (text, [])
+        self._is_empty = not bare.strip(_BLANK)
+        self.data: Any = None if self._is_empty else _load(bare, text)
+
+    @functools.cached_property
+    def root(self) -> Node | None:
+        """The only value; None in a text of nothing but comments and white space."""
+        return None if self._is_empty else _build_tree(self.text, self._depth)
+
+    def check_container(self, node: Node, kind: Kind, where: str) -> None:
+        """Raise for a value of another kind."""
+        if node.kind != kind:
+            raise unsafe(f"not {_NAMES[kind]}", line=line_at(self.text, node.start), where=where)
+
+    def has_comment(self, start: int, end: int) -> bool:
+        """Whether a comment begins between these positions."""
+        return any(start <= at < end for at, _ in self.comments)
+
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+        """Add the entry after the last member of its container."""
+        text = self.text
+        key, payload, created = target.nest(value, len(found.members))
+        if not found.containers:
+            return self._insert_root({key or target.name: payload}, created)
+        container = found.containers[-1]
+        start, end = _find_rest(container)
+        space = text[start:end]
+        layout = _detect_layout(text, self.root, container)
+        undo: dict[str, Any] = {"created": created}
+        if not container.members and layout.indent is not None and not _has_break(space):
+            if len(space) > WIDE:
+                layout = replace(layout, indent=None)
+            else:
+                undo["inside"] = space
+                space = f"{layout.newline}{_indent_at(text, container.start)}"
+        member = layout.format_value(payload)
+        if key is not None:
+            member = f"{json.dumps(key, ensure_ascii=False)}{layout.colon}{member}"
+        pieces = [*_place_member(text, container, layout, member), (start, end, space)]
+        return Edit(text=splice(text, pieces), undo=undo)
+
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
+        """Write the value in the layout of the old one."""
+        node = entry.value
+        layout = _detect_layout(self.text, self.root, node)
+        is_wide = _has_break(self.text[node.start : node.end]) or (not node.members and layout.indent is not None)
+        layout = replace(layout, indent=_indent_at(self.text, entry.start) if is_wide else None)
+        return splice(self.text, [(node.start, node.end, layout.format_value(value))])
+
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
+        """Remove a member, or the root, with the white space before it and the comma that only it needs."""
+        if depth < 0:
+            return self._remove_root(found.containers[0], undo)
+        member = found.entry if depth == len(found.members) else found.members[depth]
+        is_first_made = depth == len(found.members) - int(undo.get("created", 0))
+        inside = undo.get("inside") if is_first_made else None
+        return "" if member is None else splice(self.text, _cut(self.text, found.containers[depth], member, inside))
+
+    def _insert_root(self, data: dict[str, Any], created: int) -> Edit:
+        """A text without a value gets one, after its comments."""
+        newline = newline_of(self.text)
+        whole = _Layout(indent="", unit=INDENT, newline=newline).format_value(data)
+        at = max([end for _, end in self.comments], default=0)
+        before = newline if at else ""
+        after = "" if self.text[at:] else newline
+        text = splice(self.text, [(at, at, before + whole + after)])
+        return Edit(text=text, undo={"created": created, "root": [before, after]})
+
+    def _remove_root(self, root: Node, undo: Undo) -> str:
+        before, after = undo["root"] if isinstance(undo["root"], list) else ("", "")
+        head, tail = self.text[: root.start], self.text[root.end :]
+        return head.removesuffix(before) + ("" if tail == after else tail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A member of an object, its key included, or an item of a list."""
+class _Layout:
+    """How members are written: each on a line of its own with this indentation, or in one line."""
 
-    key: str | None
-    start: int
-    end: int
-    colon: str
-    """What stands between the key and the value."""
-    value: Value
+    indent: str | None
+    """None: in one line."""
+    unit: str
+    newline: str
+    comma: str = ", "
+    colon: str = ": "
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """A value, seen as far as it is asked for."""
-
-    node: Node
-    source: Source
-
-    @property
-    def span(self) -> Span:
-        """Where it stands in the text."""
-        return self.node.start_byte - 1, self.node.end_byte - 1
-
-    @property
-    def kind(self) -> str:
-        """What it is in JavaScript's grammar: object, array, string, number ..."""
-        return self.node.type
-
-    @property
-    def commas(self) -> Sequence[int]:
-        """Where its own commas are."""
-        return [child.start_byte - 1 for child in self.node.children if child.type == ","]
-
-    @property
-    def comments(self) -> Sequence[Span]:
-        """The comments between its members."""
-        return [(child.start_byte - 1, child.end_byte - 1) for child in self.node.children if child.type == "comment"]
-
-    @property
-    def members(self) -> Sequence[Member]:
-        """Its members, none where it is neither object nor list."""
-        if self.kind not in {"object", "array"}:
-            return []
-        return [self._member(child) for child in self.node.named_children if child.type != "comment"]
-
-    @property
-    def plain(self) -> Any:
-        """Its data."""
-        return json.loads(self.source.bare[slice(*self.span)])
-
-    def _member(self, node: Node) -> Member:
-        start, end = node.start_byte - 1, node.end_byte - 1
-        key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
-        if self.kind == "array" or key is None or value is None:
-            item = Value(node=node, source=self.source)
-            return Member(key=None, start=start, end=end, colon="", value=item)
-        data = self.source.data
-        name: str = json.loads(data[key.start_byte - 1 : key.end_byte - 1])
-        colon = data[key.end_byte - 1 : value.start_byte - 1].decode()
-        return Member(key=name, start=start, end=end, colon=colon, value=Value(node=value, source=self.source))
+    def format_value(self, value: Any) -> str:
+        if self.indent is None:
+            return json.dumps(value, ensure_ascii=False, separators=(self.comma, self.colon))
+        lines = json.dumps(value, ensure_ascii=False, indent=self.unit, separators=(",", self.colon)).split("\n")
+        return f"{self.newline}{self.indent}".join(lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A text that has been found right: `bare` is `data` with spaces for comments and trailing commas."""
-
-    data: bytes
-    bare: bytes
-    node: Node | None
-    comments: Sequence[Span]
-
-    @property
-    def root(self) -> Value | None:
-        """The only value, None in a text of nothing but comments and white space."""
-        return None if self.node is None else Value(node=self.node, source=self)
-
-
-def plain(text: str, format: str) -> Any:
-    """The data of a text, None where there is none. Raises Unsafe with the line."""
-    if format == "json" and text.strip(" \t\r\n"):
-        return _strict(text, text, format)
-    source = parse(text, format)
-    return None if source.root is None else source.root.plain
+def _blank_out_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
+    """Put spaces in the place of comments and trailing commas; the length and the lines stay."""
+    comments, blanks = [], list[tuple[int, int]]()
+    before, comma = "", -1
+    for match in _TOKEN.finditer(text):
+        piece, start, end = match.group(), match.start(), match.end()
+        if piece.startswith("//") or (piece.startswith("/*") and piece.endswith("*/") and len(piece) > 3):
+            if piece[1] == "/" and re.search("[\u2028\u2029]", piece):
+                problem = "a character in a comment that some readers of JSON take for a line end"
+                raise ConfigError(problem, line=line_at(text, start), hint="Remove it.")
+            comments.append((start, end))
+            continue
+        if piece in "}]" and comma >= 0:
+            blanks.append((comma, comma + 1))
+        comma = start if piece == "," and before not in {"", ",", "[", "{", ":"} else -1
+        before = piece
+    pieces = [(start, end, _NOT_A_BREAK.sub(" ", text[start:end])) for start, end in (*comments, *blanks)]
+    return splice(text, pieces), comments
 
 
-def parse(text: str, format: str) -> Source:
-    """The tree of a text. Raises Unsafe with the line where it is not what its format says."""
-    data = text.encode()
-    bare, comments, top = _bared(data) if format == "jsonc" else (data, [], None)
-    if not bare.strip(b" \t\r\n"):
-        return Source(data=data, bare=bare, node=None, comments=comments)
-    _strict(bare.decode(), text, format)
-    top = top or _tree(data)
-    values = [] if top is None else [child for child in top.named_children if child.type != "comment"]
-    if len(values) != 1:
-        raise unsafe("something that JSON's and JavaScript's grammars read differently")
-    return Source(data=data, bare=bare, node=values[0], comments=comments)
-
-
-def _tree(data: bytes) -> Node | None:
-    """The text as the inside of JavaScript's brackets: the array node; None where it is something else."""
-    import tree_sitter
-    import tree_sitter_javascript
-
-    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
-    program = parser.parse(b"[" + data + b"\n]").root_node
-    if program.has_error or program.named_child_count != 1:
-        return None
-    statement = program.named_children[0]
-    return next((child for child in statement.children if child.type == "array"), None)
-
-
-def _bared(data: bytes) -> tuple[bytes, Sequence[Span], Node | None]:
-    """The text without comments and trailing commas (as long as before), and where the comments are."""
-    top = _tree(data)
-    if top is None:
-        return data, [], None
-    comments = _comments(top)
-    bare = bytearray(data)
-    for start, end in comments:
-        bare[start:end] = _NOT_A_BREAK.sub(b" ", data[start:end])
-    seen = bytes(bare)
-    for comma in _TRAILING.finditer(seen):
-        node = top.descendant_for_byte_range(comma.start() + 1, comma.start() + 2)
-        before = seen[: comma.start()].rstrip(b" \t\r\n")[-1:]
-        if node is not None and node.type == "," and before not in {b"", b",", b"[", b"{"}:
-            bare[comma.start()] = 0x20
-    return bytes(bare), comments, top
-
-
-def _comments(top: Node) -> Sequence[Span]:
-    import tree_sitter
-    import tree_sitter_javascript
-
-    query = tree_sitter.Query(tree_sitter.Language(tree_sitter_javascript.language()), "(comment) @comment")
-    found = tree_sitter.QueryCursor(query).captures(top).get("comment", [])
-    return sorted((node.start_byte - 1, node.end_byte - 1) for node in found)
-
-
-def _strict(bare: str, text: str, format: str) -> Any:
+def _load(bare: str, text: str) -> Any:
+    """Parse strict JSON. Raises ConfigError, which names comments where they are all that is wrong."""
+    hint = "JSON takes no comments, no single quotes and no comma after the last entry."
+    line: int | None = None
     try:
-        return json.loads(bare, parse_constant=_constant)
+        return json.loads(bare, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
-        problem, line = f"not valid JSON: {error.msg}", error.lineno
+        problem, line = f"not valid JSON: {error.msg}, column {error.colno}", error.lineno
     except RecursionError:
-        problem, line = "nested too deeply", None
+        problem, hint = TOO_DEEP, "Flatten it."
+    except _ConstantError as error:
+        found = (match for match in _TOKEN.finditer(text) if match.group() == str(error))
+        line = next((line_at(text, match.start()) for match in found), None)
+        problem, hint = "found a number that is infinite or not a number", "Write a finite number."
     except ValueError:
-        problem, line = "a number that JSON does not have, or one of too many digits", None
-    if format == "json" and _has_comments(text):
-        raise unsafe("comments or trailing commas, which this client does not read", line=line, hint=_HINT)
-    raise unsafe(problem, line=line, hint=_HINT)
+        # Python refuses to read whole numbers beyond some thousand digits.
+        problem, hint = "a number of too many digits", "Write it in quotes."
+    if bare == text and _is_valid_with_comments(text):
+        problem, hint = "comments or trailing commas, which are not allowed in this file", "Remove them."
+    raise ConfigError(problem, line=line, hint=hint)
 
 
-def _has_comments(text: str) -> bool:
-    data = text.encode()
-    bare, _, _ = _bared(data)
+def _is_valid_with_comments(text: str) -> bool:
     try:
-        return bare != data and json.loads(bare, parse_constant=_constant) is not ...
-    except (ValueError, RecursionError):
+        bare, _ = _blank_out_comments(text)
+        return bare != text and json.loads(bare, parse_constant=_reject_constant) is not ...
+    except (ConfigError, ValueError, RecursionError):
         return False
 
 
-def _constant(name: str) -> NoReturn:
-    raise ValueError(name)
+class _ConstantError(ValueError):
+    """NaN or Infinity, which Python reads and JSON does not have."""
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise _ConstantError(name)
+
+
+def _build_tree(text: str, depth: int | None) -> Node:
+    """The tree of a text that is known to be valid. Raises ConfigError for too many levels."""
+    node = top = Node(kind="list", start=0, end=len(text))  # its only item is the root
+    skipped = 0
+    commas, comments = list[int](), list[tuple[int, int]]()
+    stack = [(top, commas, comments)]
+    key: tuple[str, int, int] | None = None
+    for match in _TOKEN.finditer(text):
+        piece = match.group()
+        start, end = match.span()
+        sign = piece[0]
+        if skipped:
+            skipped += (sign in "{[") - (sign in "}]")
+            node.end = end
+        elif sign == "/":
+            comments.append((start, end))
+        elif sign == ",":
+            commas.append(start)
+        elif sign in "}]":
+            node = stack.pop()[0]
+            node.end, node.commas, node.comments = end, commas, comments
+            _, commas, comments = stack[-1]
+        elif sign == '"' and key is None and stack[-1][0].kind == "mapping":
+            key = json.loads(piece) if "\\" in piece else piece[1:-1], start, end
+        elif sign != ":":
+            node = Node(kind=_KINDS.get(sign, "scalar"), start=start, end=end)
+            name, begin, key_end = key or (None, start, start)
+            stack[-1][0].members.append(Member(key=name, start=begin, key_end=key_end, value=node))
+            key = None
+            if node.kind != "scalar" and len(stack) - 1 == depth:
+                skipped = 1
+            elif node.kind != "scalar":
+                commas, comments = [], []
+                stack.append((node, commas, comments))
+            if len(stack) > MAX_DEPTH + 1:
+                raise ConfigError(TOO_DEEP, line=line_at(text, start), hint="Flatten it.")
+    return top.members[0].value
+
+
+def _place_member(text: str, container: Node, layout: _Layout, member: str) -> Iterator[Piece]:
+    """A comma after the last member, the new member after the last comment."""
+    start, end = _find_rest(container)
+    last = container.members[-1].end if container.members else None
+    has_comma = last is not None and any(comma >= last for comma in container.commas)
+    gap = "" if layout.indent is None else f"{layout.newline}{layout.indent}"
+    if not gap and _ends_in_line_comment(text, container, start):
+        gap = layout.newline
+    elif not gap and last is not None:
+        gap = layout.comma[1:]
+    elif not gap and text[start:end] == " ":
+        gap = " "
+    if last is not None and not has_comma:
+        yield last, last, ","
+    yield start, start, gap + member + ("," if has_comma else "")
+
+
+def _cut(text: str, container: Node, member: Member, inside: str | None) -> Sequence[Piece]:
+    """A member's removal; `inside` is what an emptied container had between its brackets."""
+    first, last = container.start + 1, container.end - 1
+    others = [*container.comments, *((comma, comma + 1) for comma in container.commas)]
+    others += [(other.start, other.end) for other in container.members]
+    start = before = max([first, *(end for _, end in others if end <= member.start)])
+    follows = min([last, *(other.start for other in container.members if other.start >= member.end)])
+    after = [comma for comma in container.commas if member.end <= comma < follows]
+    comma = after[0] if after else max([comma for comma in container.commas if comma < member.start], default=None)
+    end = member.end
+    if after and not text[end : after[0]].strip(_BLANK):
+        end, comma = after[0] + 1, None
+    if before == first and not _has_break(text[before : member.start]):
+        space = len(text[end:follows]) - len(text[end:follows].lstrip(_BLANK))
+        if follows < last and not _has_break(text[end : end + space]):
+            start, end = member.start, end + space
+    elif _ends_in_line_comment(text, container, before) and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
+        start = member.start
+    cut: Piece = (start, end, "")
+    is_alone = len(container.members) == 1 and not text[end:last].strip(_BLANK)
+    if inside is not None and is_alone and not _ends_in_line_comment(text, container, before):
+        cut = (start, last, inside)
+    return [cut] if comma is None else [cut, (comma, comma + 1, "")]
+
+
+def _find_rest(container: Node) -> tuple[int, int]:
+    """The white space between a container's last member, comma or comment and its closing bracket."""
+    ends = [end for _, end in container.comments] + [member.end for member in container.members]
+    return max([container.start + 1, *ends, *(comma + 1 for comma in container.commas)]), container.end - 1
+
+
+def _ends_in_line_comment(text: str, container: Node, at: int) -> bool:
+    return any(end == at and text.startswith("//", start) for start, end in container.comments)
+
+
+def _has_break(text: str) -> bool:
+    return _BREAK.search(text) is not None
+
+
+def _indent_at(text: str, position: int) -> str:
+    """The indentation of the line of a position."""
+    start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+    line = text[start:position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
+    """The layout that the container's members have or, where there are none, would have."""
+    unit, colon = _detect_unit(text, root, container), _detect_colon(text, root, container)
+    indents = _indents(text, container)
+    is_minified = root is not None and bool(root.members) and not _has_break(text[root.start : root.end])
+    indent = indents[-1] if indents else None
+    if not container.members and not is_minified:
+        indent = _indent_at(text, container.start) + unit
+    comma = _detect_comma(text, root, container, ", " if colon.endswith(" ") else ",")
+    return _Layout(indent=indent, unit=unit, newline=newline_of(text), comma=comma, colon=colon)
+
+
+def _indents(text: str, container: Node) -> Sequence[str]:
+    """The indentation of each member that begins a line."""
+    found = []
+    for member in container.members:
+        indent = re.search(r"(?:[\r\n])([ \t]*)\Z", text[max(member.start - 1000, 0) : member.start])
+        found += [indent.group(1)] if indent else []
+    return found
+
+
+def _detect_unit(text: str, root: Node | None, container: Node) -> str:
+    """What one level is indented by: in the container, else in the whole text, else two spaces."""
+    for node in (container, root):
+        indents = [] if node is None else _indents(text, node)
+        outer = "" if node is None else _indent_at(text, node.start)
+        if indents and indents[-1].startswith(outer) and len(indents[-1]) > len(outer):
+            return indents[-1][len(outer) :]
+    return INDENT
+
+
+def _detect_colon(text: str, root: Node | None, container: Node) -> str:
+    """What neighbours have between key and value."""
+    neighbours = [*container.members, *(root.members if root else ())]
+    colons = (text[member.key_end : member.value.start] for member in neighbours)
+    return next((colon for colon in colons if re.fullmatch(r" ?: ?", colon)), ": ")
+
+
+def _detect_comma(text: str, root: Node | None, container: Node, default: str) -> str:
+    """What neighbours in one line have between them."""
+    for node in (container, root):
+        for comma in node.commas if node else ():
+            space = re.compile(r"[ \t\r\n]*").match(text, comma + 1)
+            if space and not _has_break(space.group()):
+                return ", " if space.group()[:1] == " " else ","
+    return default

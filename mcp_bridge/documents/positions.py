@@ -18,7 +18,7 @@ _PLAIN_KEY = re.compile(r"[\w$-]+")
 
 
 def dotted(where: Sequence[Step]) -> str:
-    """The key path as people write it: `sources[0].path`, odd keys quoted: `alias["a b"]`."""
+    """Format a key path: `sources[0].path`, with unusual keys quoted: `alias["a b"]`."""
     text = ""
     for step in where:
         if isinstance(step, int):
@@ -31,7 +31,7 @@ def dotted(where: Sequence[Step]) -> str:
 
 
 def nearest(lines: Mapping[Place, int], where: Sequence[Step]) -> int | None:
-    """The line of `where`, else of its nearest ancestor that has one."""
+    """Return the line of `where`, else of its nearest ancestor that has one."""
     place = tuple(where)
     for end in range(len(place), -1, -1):
         if place[:end] in lines:
@@ -40,7 +40,7 @@ def nearest(lines: Mapping[Place, int], where: Sequence[Step]) -> int | None:
 
 
 def walk(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every value with its place, parents first, in the order of the file; without recursion."""
+    """Yield every value with its place, parents first, in the order of the file; without recursion."""
     waiting: list[tuple[Place, Any]] = [(place, value)]
     while waiting:
         here, found = waiting.pop()

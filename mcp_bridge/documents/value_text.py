@@ -9,7 +9,7 @@ MAX_SHOWN = 60
 SHORTEST_SECRET = 4
 """Shorter texts are not searched for in messages: they would hit ordinary words."""
 SENSITIVE = ("token", "secret", "pass", "key", "auth", "credential")
-"""What is in the names of secrets."""
+"""Parts of names that mark a secret."""
 
 _KINDS: dict[type, str] = {
     str: "text",
@@ -23,12 +23,12 @@ _KINDS: dict[type, str] = {
 
 
 def kind(value: Any) -> str:
-    """The kind of a value in plain words: `text`, `a list`."""
+    """Name the kind of a value in plain words: `text`, `a list`."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
 def shown(value: Any) -> str:
-    """The value and its kind, shortened; of lists and mappings only the kind, as they may hold secrets."""
+    """Describe a value by kind and shortened text; lists and mappings, which may hold secrets, by kind alone."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -39,19 +39,19 @@ def shown(value: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """Text in quotes, at most 60 characters of it."""
+    """Quote a text, at most 60 characters of it."""
     return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…")
 
 
 def redacted(text: str, values: Iterable[str]) -> str:
-    """The text with three stars for each of the values, as they are or as `repr` has them, the longest first."""
+    """Replace each of the values in a text by three stars, as they are or as `repr` has them, the longest first."""
     for value in sorted(filter(None, values), key=len, reverse=True):
         text = text.replace(value, "***").replace(repr(value)[1:-1], "***")
     return text
 
 
 def is_text(value: str) -> bool:
-    """Whether the text can be written as UTF-8: half of a surrogate pair cannot."""
+    """Whether a text can be encoded as UTF-8: half of a surrogate pair cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -1,194 +1,221 @@
-"""YAML as a tree of nodes with positions, built from parser events; no objects are constructed."""
+"""YAML texts of clients and settings: how an entry is written on lines of its own among others in block style."""
 
 from __future__ import annotations
 
+import json
 import re
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from mcp_bridge.documents.edit import lone_return, unsafe
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, line_at, line_start
+from mcp_bridge.documents.yaml_tree import YamlReader, build_tree, is_null
 
-_HINT = "Mend the file in an editor, then run the command again."
-_BLANKS = r"(?:[ \t\r\n]|#[^\r\n]*)*"
-_AFTER_KEY = re.compile(_BLANKS + ":")
-_AFTER_DASH = re.compile(_BLANKS + "-")
-_DIRECTIVE = re.compile(_BLANKS + "%")
+STEP = 2
+
+_DIRECTIVE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*%")
 _ODD_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
-_MAX_COPIED = 100_000
-_MAX_DEPTH = 100
-_WORDS: dict[str, bool | None] = dict.fromkeys(("", "~", "null", "Null", "NULL")) | {
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-_WHOLE = re.compile(r"[-+]?[0-9]{1,400}")
-_NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_LINE = re.compile(r"[^\n]*(?:\n|\Z)")
+_LINE_END = re.compile(r"\r?\n")
+_NOTHING = re.compile(r":([ \t]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?)")
+_BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+"""Words that YAML 1.1 takes for something else than text."""
+_NOT_PRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029]")
 
 
-@dataclass(slots=True, kw_only=True)
-class Node:
-    """A value: `start` and `end` are where it begins and where its last character was, not where the parser went on."""
+class YamlText:
+    """A YAML text with at most one document. Raises ConfigError, with the line, for one that is invalid.
 
-    kind: Literal["map", "list", "scalar", "alias"]
-    start: int
-    end: int
-    anchor: str | None = None
-    tag: str | None = None
-    is_flow: bool = False
-    is_plain: bool = False
-    text: str = ""
-    children: list[Node] = field(default_factory=list)
+    The settings are `strict`: a key is text and occurs once, and a value has no tag of its own.
+    """
 
-    @property
-    def pairs(self) -> Sequence[tuple[Node, Node]]:
-        """A mapping's keys and values, in order."""
-        return list(zip(self.children[::2], self.children[1::2], strict=False)) if self.kind == "map" else []
+    comments: Sequence[tuple[int, int]] = ()  # edits replace whole lines
 
-    @property
-    def is_null(self) -> bool:
-        """A value that is not written, or written as null."""
-        return self.kind == "scalar" and self.is_plain and self.text in _WORDS and _WORDS[self.text] is None
+    def __init__(self, text: str, *, strict: bool = False) -> None:
+        self.text = text
+        self.root = build_tree(text)
+        self.data: Any = None if self.root is None else YamlReader(text, strict=strict).read(self.root)[0]
 
-    @property
-    def is_marked(self) -> bool:
-        """Something elsewhere may refer to it, or it means what its tag says."""
-        return self.anchor is not None or self.tag is not None or self.kind == "alias"
+    def check_container(self, node: Node, kind: Kind, where: str) -> None:
+        """Raise for what is not in block style or has more meaning than its lines; empty containers pass."""
+        line = line_at(self.text, node.start)
+        if is_null(node) and not node.is_marked and (node is not self.root or not node.text):
+            return
+        is_empty = is_null(node) or (not node.members and node.is_flow)
+        if is_empty and (node.kind != kind or node.is_marked):
+            problem = "an anchor, an alias or a tag" if node.is_marked else "not an empty container of the right kind"
+            raise unsafe(problem, line=line, where=where)
+        if node.is_marked or any(member.key == "<<" for member in node.members):
+            raise unsafe("an anchor, an alias or a tag", line=line, where=where)
+        if node.kind != kind:
+            raise unsafe(f"not a {kind}", line=line, where=where)
+        if node.is_flow and not is_empty:
+            raise unsafe("written in brackets, not in lines", line=line, where=where)
 
-    @property
-    def shape(self) -> Any:
-        """What the value is, without its place and its style: equal shapes are equal data."""
-        inside = tuple(child.shape for child in self.children)
-        plain = self.is_plain and (self.text in _WORDS or _NUMBER.fullmatch(self.text) is not None)
-        return (self.kind, self.anchor, self.tag, plain or self.text == "<<", self.text, inside)
+    def has_comment(self, start: int, end: int) -> bool:
+        """Whether there is a comment between these positions."""
+        return "#" in self.text[start:end]
+
+    def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
+        """Write the entry, and the containers that it lacks, on lines after the last entry."""
+        text, newline = self.text, newline_of(self.text)
+        key, inner, created = target.nest(value, len(found.members))
+        payload = [inner] if key is None else {key: inner}
+        undo: dict[str, Any] = {"created": created}
+        container = found.containers[-1] if found.containers else None
+        if container is None or (container is self.root and is_null(container)):
+            return Edit(text=_add_lines(text, len(text), _format_block(payload, 0, newline, STEP), newline), undo=undo)
+        if container.members:
+            column = self._column_of(container)
+            at = _end_of_entries(text, container.end, column)
+        elif not found.members:
+            undo["root"] = text[container.start : container.end]
+            block = _format_block(payload, 0, newline, STEP)
+            return Edit(text=text[: container.start] + block + text[container.end :], undo=undo)
+        else:
+            text, undo["held"], at, column = self._open_container(found.members[-1])
+        block = _format_block(payload, column, newline, self._step())
+        return Edit(text=_add_lines(text, at, block, newline), undo=undo)
+
+    def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
+        """Write the value on the lines of the old one."""
+        start, end = self._lines_of(entry)
+        newline = newline_of(self.text)
+        if target.listed:
+            column = len(self.text[start : entry.start].split("-", maxsplit=1)[0])
+            block = _format_block([value], column, newline, STEP)
+        else:
+            block = _format_block({target.name: value}, entry.start - start, newline, self._step_in(entry))
+        return self.text[:start] + block + self.text[end:]
+
+    def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
+        """Remove a member's lines; a container that they leave empty gets what it held before."""
+        text = self.text
+        member = found.members[max(depth, 0)] if depth < len(found.members) else found.entry
+        if member is None:
+            return text
+        start, end = self._lines_of(member)
+        if depth < 0:
+            return text[:start] + str(undo["root"]) + text[end:]
+        removed = _cut_lines(text, start, end)
+        if depth and len(found.containers[depth].members) == 1:
+            held = undo.get("held", " []" if found.containers[depth].kind == "list" else " {}")
+            colon = text.index(":", found.members[depth - 1].key_end) + 1
+            return f"{removed[:colon]}{held}{removed[colon:]}"
+        return removed
+
+    def _open_container(self, member: Member) -> tuple[str, str, int, int]:
+        """The text without an empty container's brackets, the brackets, and the position and column of its entries."""
+        text = self.text
+        held = _NOTHING.fullmatch(text, member.key_end, member.end)
+        if held is None:
+            problem = "an empty container in a form that is not known"
+            raise unsafe(problem, line=line_at(text, member.start))
+        if text[line_start(text, member.start) : member.start].strip(" "):
+            raise unsafe("a key that does not begin its line", line=line_at(text, member.start))
+        opened = text[: held.start(1)] + text[held.end(1) :]
+        column = member.start - line_start(text, member.start) + self._step()
+        return opened, held.group(1), _end_of_entries(opened, held.start(1), column), column
+
+    def _lines_of(self, member: Member) -> tuple[int, int]:
+        """The lines of a member, without the last line end."""
+        text, first = self.text, line_start(self.text, member.start)
+        if re.fullmatch(r" *(?:- +)?", text[first : member.start]) is None:
+            raise unsafe("an entry that does not begin its line", line=line_at(text, member.start))
+        last = text.find("\n", member.end)
+        stop = len(text) if last < 0 else last
+        return first, stop - 1 if text[stop - 1 : stop] == "\r" and stop > member.end else stop
+
+    def _column_of(self, container: Node) -> int:
+        """How deep the entries of a container are indented."""
+        first = container.members[0].start
+        before = self.text[line_start(self.text, first) : first]
+        if container.kind == "mapping" and not before.strip(" "):
+            return len(before)
+        if container.kind == "list" and re.fullmatch(r" *- +", before):
+            return before.index("-")
+        raise unsafe("entries that do not begin their lines", line=line_at(self.text, first))
+
+    def _step(self) -> int:
+        """How much deeper than the root the first mapping inside it is."""
+        for member in self.root.members if self.root and self.root.kind == "mapping" else ():
+            value = member.value
+            if value.kind == "mapping" and not value.is_flow and value.members:
+                column = value.members[0].start - line_start(self.text, value.members[0].start)
+                if 0 < column <= 8:
+                    return column
+        return STEP
+
+    def _step_in(self, entry: Member) -> int:
+        """How much deeper than its name an entry's values are."""
+        value = entry.value
+        inner = value.members[0].start if value.members and not value.is_flow else entry.start
+        outer = entry.start - line_start(self.text, entry.start)
+        return max(inner - line_start(self.text, inner) - outer, 0) or STEP
 
 
-def parse(text: str) -> Node | None:
-    """The only document's tree, None where there is no document. Raises Unsafe with the line."""
-    _look(text)
-    open_nodes: list[Node] = []
-    root: Node | None = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an anchor that is used twice is no matter of ours
-        for event in _events(text):
-            kind = type(event).__name__
-            if kind in {"MappingEndEvent", "SequenceEndEvent"}:
-                _close(open_nodes.pop(), event)
-            elif kind == "DocumentStartEvent" and root is not None:
-                raise unsafe("a second document", line=event.start_mark.line + 1)
-            elif kind in {"MappingStartEvent", "SequenceStartEvent", "ScalarEvent", "AliasEvent"}:
-                node = _node(event, kind)
-                _place(node, open_nodes, text)
-                root = root or node
-                if kind.endswith("StartEvent"):
-                    open_nodes.append(node)
-            if len(open_nodes) > _MAX_DEPTH:
-                raise unsafe("nested too deeply", line=event.start_mark.line + 1)
-    return root
-
-
-def data(root: Node | None) -> Any:
-    """The tree as plain data: keys are text, aliases are followed. Raises Unsafe where they multiply without end."""
-    return None if root is None else _Reading().data(root)
-
-
-def word(text: str) -> bool | int | float | str | None:
-    """What plain text means in the core schema of YAML 1.2."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
-
-
-@dataclass(slots=True, kw_only=True)
-class _Reading:
-    anchors: dict[str, Any] = field(default_factory=dict)
-    weights: dict[str, int] = field(default_factory=dict)
-    weight: int = 0
-
-    def data(self, node: Node) -> Any:
-        begun = self.weight
-        self.weight += 1
-        if self.weight > _MAX_COPIED:
-            raise unsafe("more values than a settings file has, or aliases that multiply")
-        if node.kind == "alias":
-            if node.text not in self.anchors:
-                raise unsafe(f"'*{node.text}' has no anchor before it")
-            self.weight += self.weights[node.text]
-            return self.anchors[node.text]
-        value = self._value(node)
-        if node.anchor:
-            self.anchors[node.anchor], self.weights[node.anchor] = value, self.weight - begun
-        return value
-
-    def _value(self, node: Node) -> Any:
-        if node.kind == "map":
-            return {str(self.data(key)): self.data(value) for key, value in node.pairs}
-        if node.kind == "list":
-            return [self.data(child) for child in node.children]
-        return word(node.text) if node.is_plain and node.tag is None else node.text
-
-
-def _look(text: str) -> None:
-    line = lone_return(text)
-    if line is not None:
-        raise unsafe("a carriage return without a line feed", line=line)
+def check_editable(text: str) -> None:
+    """Raise Unsafe where readers of YAML disagree about lines, or a directive changes what follows."""
     if found := _ODD_BREAK.search(text):
-        line = text.count("\n", 0, found.start()) + 1
-        raise unsafe("a character that some readers of YAML take for a line end", line=line)
+        raise unsafe("a character that some readers of YAML take for a line end", line=line_at(text, found.start()))
     if _DIRECTIVE.match(text):
         raise unsafe("a directive (a line that begins with %)")
 
 
-def _events(text: str) -> Iterator[Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        yield from YAML(typ="safe", pure=True).parse(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = f"not valid YAML: {error.problem or error.context}"
-        raise unsafe(problem, line=mark.line + 1 if mark else None, hint=_HINT) from None
-    except (YAMLError, ValueError, LookupError, ArithmeticError, AttributeError, TypeError, AssertionError) as error:
-        # ruamel.yaml has no error of its own for some texts (an escape beyond Unicode, an odd directive).
-        raise unsafe(f"not valid YAML ({type(error).__name__})", hint=_HINT) from None
+def _format_block(payload: Any, column: int, newline: str, step: int) -> str:
+    """The payload in block style, without the last line end."""
+    return newline.join(" " * column + line for line in _format_lines(payload, step))
 
 
-def _node(event: Any, kind: str) -> Node:
-    start, end = event.start_mark.index, event.end_mark.index
-    if kind == "AliasEvent":
-        return Node(kind="alias", start=start, end=end, text=event.anchor)
-    tag = None if event.tag is None else str(event.tag)
-    if kind == "ScalarEvent":
-        is_plain = event.style is None
-        return Node(
-            kind="scalar", start=start, end=end, anchor=event.anchor, tag=tag, is_plain=is_plain, text=event.value
-        )
-    collection: Literal["map", "list"] = "map" if kind == "MappingStartEvent" else "list"
-    return Node(kind=collection, start=start, end=end, anchor=event.anchor, tag=tag, is_flow=bool(event.flow_style))
-
-
-def _place(node: Node, open_nodes: Sequence[Node], text: str) -> None:
-    """Add a value to what is open, and end it where its text ends, not where white space and comments do."""
-    if node.kind == "scalar" and text[node.start : node.start + 1] in {"|", ">"} and not node.is_plain:
-        body = text[node.start : node.end]
-        is_kept = "+" in body.split("\n", 1)[0].split("#")[0]
-        shown = body.removesuffix("\n").removesuffix("\r") if is_kept else body.rstrip(" \t\r\n")
-        node.end = node.start + len(shown)
-    if not open_nodes:
+def _format_lines(payload: Any, step: int) -> Iterator[str]:
+    if isinstance(payload, list):
+        for item in payload:
+            lines = _format_lines(item, step) if _has_members(item) else iter([_format_scalar(item)])
+            yield f"- {next(lines)}"
+            yield from (f"  {line}" for line in lines)
         return
-    parent = open_nodes[-1]
-    if node.start == node.end and node.is_plain and not parent.is_flow:
-        before = parent.children[-1].end if parent.children else parent.start
-        sign = (_AFTER_KEY if parent.kind == "map" else _AFTER_DASH).match(text, before)
-        node.start = node.end = sign.end() if sign else before
-    parent.children.append(node)
+    for key, value in payload.items():
+        is_bare = _BARE_KEY.fullmatch(key) and key.lower() not in _NOT_TEXT
+        name = key if is_bare else _format_scalar(key)
+        if _has_members(value):
+            yield f"{name}:"
+            yield from (" " * step + line for line in _format_lines(value, step))
+        else:
+            yield f"{name}: {_format_scalar(value)}"
 
 
-def _close(node: Node, event: Any) -> None:
-    if node.is_flow:
-        node.end = event.end_mark.index
-    elif node.children:
-        node.end = node.children[-1].end
+def _has_members(value: Any) -> bool:
+    return isinstance(value, Mapping | list) and bool(value)
+
+
+def _format_scalar(value: Any) -> str:
+    """A value in one line; text is always in double quotes, so that no reader takes it for something else."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def _add_lines(text: str, at: int, written: str, newline: str) -> str:
+    """The text with lines after the one that ends at this position."""
+    if at < len(text):
+        return f"{text[:at]}{written}{newline}{text[at:]}"
+    if not text or text.endswith("\n"):
+        return f"{text}{written}{newline}"
+    return f"{text}{newline}{written}"
+
+
+def _cut_lines(text: str, start: int, end: int) -> str:
+    """The text without these lines: with the line end after them or, at the end of a text without one, before."""
+    if line_end := _LINE_END.match(text, end):
+        return text[:start] + text[line_end.end() :]
+    return text[: start - 1].removesuffix("\r") if start else ""
+
+
+def _end_of_entries(text: str, at: int, column: int) -> int:
+    """The start of the next line, after the comments below this one that are indented as entries are."""
+    found = _LINE.match(text, at)
+    end = len(text) if found is None else found.end()
+    comment = re.compile(rf" {{{column},}}#[^\n]*(?:\n|\Z)")
+    while end < len(text) and text[end - 1] == "\n" and (more := comment.match(text, end)):
+        end = more.end()
+    return end

@@ -191,7 +191,7 @@ def test_a_home_that_is_no_full_path_is_refused(home: str, words: list[str], tmp
     who = person(tmp_path, HOME=home)
     before = [*who.files()]
     done = who.run(*words, check=2)
-    assert "HOME: not the full path of a folder" in done.stderr
+    assert "HOME: not an absolute path" in done.stderr
     assert [*who.files()] == before
 
 
@@ -235,7 +235,7 @@ def test_without_a_scope_only_the_first_is_meant(name: list[str], who: Person) -
     who.run("uninstall", "cursor", *name)
     assert not who.path("cursor").exists()
     done = who.run("uninstall", "cursor", *name, check=2)
-    assert "in its scope 'user'. There is one in: project. Say which with --scope." in done.stderr
+    assert "in its scope 'user'. There is one in: project. Choose one with --scope." in done.stderr
     assert "shelf" in who.path("cursor-project").read_text()
     who.run("uninstall", "cursor", *name, "--scope", "project")
     assert not who.path("cursor-project").exists()

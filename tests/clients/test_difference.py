@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.clients.difference import MARK, unified
+from mcp_bridge.clients.masking import MARK, unified
 
 PATH = Path("file.json")
 

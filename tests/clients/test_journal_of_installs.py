@@ -46,7 +46,6 @@ def test_a_record_is_found_again_by_another_process(tmp_path: Path) -> None:
     assert journal.find("zed", "user", Path("/home/me/settings.json"), ("context_servers",), "tools") == RECORD
     assert journal.find("zed", "project", "/home/me/settings.json", ["context_servers"], "tools") is None
     assert journal.all() == [RECORD]
-    assert journal.problems() == []
 
 
 def test_a_record_takes_the_place_of_one_about_the_same_entry(tmp_path: Path) -> None:
@@ -79,7 +78,6 @@ def test_a_record_is_forgotten_and_forgetting_again_is_nothing(tmp_path: Path) -
 def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "none")
     assert journal.all() == []
-    assert journal.problems() == []
     assert journal.find("zed", "user", "/x", [], "tools") is None
     journal.forget(RECORD)
 
@@ -89,17 +87,13 @@ def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
     ["{", "[]", "[" * 100_000, '{"version": 1}', json.dumps({"version": 2, "client": "zed"}), "\xff"]
     + [json.dumps({"version": 1, **asdict(RECORD), **odd}) for odd in ({"within": [1]}, {"undo": []})],
 )
-def test_what_is_no_record_is_passed_over_and_said(tmp_path: Path, text: str) -> None:
+def test_what_is_no_record_is_passed_over(tmp_path: Path, text: str) -> None:
     journal = Journal(tmp_path)
     journal.remember(RECORD)
     (tmp_path / "odd.json").write_bytes(text.encode("latin-1"))
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "note.txt").write_text("not ours")
     assert journal.all() == [RECORD]
-    assert [problem.split(": ")[0] for problem in journal.problems()] == [
-        str(tmp_path / "folder.json"),
-        str(tmp_path / "odd.json"),
-    ]
 
 
 def test_a_record_that_was_moved_to_another_name_is_not_taken_for_it(tmp_path: Path) -> None:

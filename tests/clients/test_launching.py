@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.clients.client import Entry, Installed, Launch, Machine, System
-from mcp_bridge.clients.launching import BARE_PATH, launch
-from mcp_bridge.clients.shaping import shaped
+from mcp_bridge.clients.shaping import BARE_PATH, launch, shaped
 from mcp_bridge.clients.table import CLIENTS
 
 HOME = Path("/home/someone")

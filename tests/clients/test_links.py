@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from mcp_bridge.clients.client import Entry
-from mcp_bridge.clients.links import link, linkable
+from mcp_bridge.clients.client_file import link, linkable
 from mcp_bridge.contracts.errors import ConfigError
 
 ENTRY = Entry(name="my shelf", command="/a b/mcp-bridge", args=("serve", "/ü/&x=1.yaml"), secrets=("TOKEN",))
@@ -53,7 +53,7 @@ def test_gooses_link_has_a_parameter_for_each_word() -> None:
 
 
 def test_goose_takes_no_path_from_a_link() -> None:
-    with pytest.raises(ConfigError, match="Goose takes no link to '/a b/mcp-bridge'"):
+    with pytest.raises(ConfigError, match="Goose accepts no link to '/a b/mcp-bridge'"):
         link("goose", ENTRY)
 
 

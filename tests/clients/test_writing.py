@@ -13,7 +13,7 @@ import pytest
 from mcp_bridge.clients import writing
 from mcp_bridge.clients.writing import load, save
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.editor import Unsafe
+from mcp_bridge.documents.edit import Unsafe
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
 
@@ -21,7 +21,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of P
 def test_a_file_is_replaced_and_a_copy_of_the_old_one_is_beside_it(tmp_path: Path) -> None:
     path = _file(tmp_path, b'{"a": 1}\r\n')
     old = load(path)
-    assert (old.content, old.newline, old.existed) == ('{"a": 1}\r\n', "\r\n", True)
+    assert (old.content, old.existed) == ('{"a": 1}\r\n', True)
     backup = save(path, old, "{}\r\n", backup=True)
     assert path.read_bytes() == b"{}\r\n"
     assert backup is not None
@@ -95,7 +95,7 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) ->
 
 
 @posix
-@pytest.mark.parametrize(("leads_to", "problem"), [("nowhere.json", "where nothing is"), ("servers.json", "circle")])
+@pytest.mark.parametrize(("leads_to", "problem"), [("nowhere.json", "does not exist"), ("servers.json", "circular")])
 def test_a_link_that_leads_to_no_file_is_named(tmp_path: Path, leads_to: str, problem: str) -> None:
     path = tmp_path / "servers.json"
     path.symlink_to(leads_to)

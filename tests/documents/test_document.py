@@ -256,7 +256,7 @@ def test_the_keys_no_and_on_are_text(accept):
         ("yaml", "a: 1\nb: .inf\n", "infinite", 2),
         ("yaml", "a: .NaN\n", "not a number", 1),
         ("yaml", "a: 1e999\n", "infinite", 1),
-        ("json", '{"a":\n NaN}', "not a number", 1),
+        ("json", '{"a":\n NaN}', "not a number", 2),
         ("toml", "\na = inf", "infinite", 2),
         ("toml", "a = 1\nb = 2026-11-21", "a date or time", 2),
         ("toml", "b = 07:32:00", "a date or time", 1),
@@ -306,7 +306,7 @@ def test_a_key_that_stands_twice_is_an_error(refuse, suffix, text, line):
 
 
 def test_a_double_key_names_the_line_of_the_first(refuse):
-    assert refuse("yaml", "a: 1\nb: 2\na: 3\n").problem == "key 'a' stands twice, first in line 1"
+    assert refuse("yaml", "a: 1\nb: 2\na: 3\n").problem == "key 'a' occurs twice, first in line 1"
     assert refuse("json", '{"a": 1,\n"a": 3}').where == "a"
 
 

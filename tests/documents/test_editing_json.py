@@ -9,7 +9,8 @@ import pytest
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.editor import Unsafe
+from mcp_bridge.documents.edit import Unsafe
+from mcp_bridge.documents.json_syntax import JsonText
 
 VALUE = {"command": "/bin/x"}
 
@@ -20,7 +21,7 @@ VALUE = {"command": "/bin/x"}
         ('{"a": 1\n "b": 2}', "not valid JSON", 2),
         ("{a: 1}", "not valid JSON", 1),
         ('{"a": 01}', "not valid JSON", 1),
-        ('{"a": NaN}', "a number that JSON does not have", None),
+        ('{"a": NaN}', "not a number", 1),
         ('{"a": 1' + "0" * 5000 + "}", "too many digits", None),
         ('{"a": "\t"}', "not valid JSON", 1),
         ('{"a": [1,,2]}', "not valid JSON", 1),
@@ -29,14 +30,14 @@ VALUE = {"command": "/bin/x"}
         ("{\n<<<<<<< ours\n}", "not valid JSON", 2),
         ("[]", "not an object", 1),
         ('{"a": 1,\n"mcpServers": []}', "not an object", 2),
-        ('{"mcpServers": {},\n"mcpServers": {}}', "stands there twice", 2),
-        ('{"mcpServers": {},\n"mcp\\u0053ervers": {}}', "stands there twice", 2),
-        ('{"mcpServers": {"tools": 1,\n"tools": 2}}', "stands there twice", 2),
+        ('{"mcpServers": {},\n"mcpServers": {}}', "occurs there twice", 2),
+        ('{"mcpServers": {},\n"mcp\\u0053ervers": {}}', "occurs there twice", 2),
+        ('{"mcpServers": {"tools": 1,\n"tools": 2}}', "occurs there twice", 2),
         ('{"a": 1\n\0}', "NUL", 2),
         ('{"a": "\ud800"}', "surrogate", 1),
-        ("[" * 100_000, "nested too deeply", None),
-        ("[" * 100_000 + "]" * 100_000, "nested too deeply", None),
-        ('{"a":' * 5000 + "1" + "}" * 5000, "nested too deeply", None),
+        ("[" * 100_000, "nested deeper than 64 levels", None),
+        ("[" * 100_000 + "]" * 100_000, "nested deeper than 64 levels", None),
+        ('{"a":' * 5000 + "1" + "}" * 5000, "nested deeper than 64 levels", None),
     ],
 )
 def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
@@ -52,10 +53,10 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
     [
         ('{"a": 1\n "b": 2}', "not valid JSON", 2),
         ('{"a": [1,,2]}', "not valid JSON", 1),
-        ('{"a": NaN}', "a number that JSON does not have", None),
+        ('{"a": NaN}', "not a number", 1),
         ('{"a": 1,\n"mcpServers": []}', "not an object", 2),
-        ('{"mcpServers": {},\n"mcpServers": {}}', "stands there twice", 2),
-        ("[" * 100_000, "nested too deeply", None),
+        ('{"mcpServers": {},\n"mcpServers": {}}', "occurs there twice", 2),
+        ("[" * 100_000, "nested deeper than 64 levels", None),
     ],
 )
 def test_what_is_not_understood_with_comments_is_left_alone(text: str, problem: str, line: int | None) -> None:
@@ -67,7 +68,7 @@ def test_what_is_not_understood_with_comments_is_left_alone(text: str, problem: 
 
 @pytest.mark.parametrize("text", ['{\n"a": 1 // why\n}', '{"a": 1,\n}', '/* why */\n{"a": [1, ]}'])
 def test_comments_and_trailing_commas_are_left_to_clients_that_read_them(text: str) -> None:
-    with pytest.raises(Unsafe, match="comments or trailing commas, which this client does not read") as caught:
+    with pytest.raises(Unsafe, match="comments or trailing commas, which are not allowed in this file") as caught:
         editor.put("json", text, ["mcpServers"], "tools", VALUE)
     assert caught.value.line is not None
     assert '"tools"' in editor.put("jsonc", text, ["mcpServers"], "tools", VALUE).text
@@ -106,6 +107,8 @@ def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
         ("", '{\n  "s": {\n    "b": {\n      "x": 1\n    }\n  }\n}\n'),
         ('{"s":{}}', '{"s":{"b":{"x":1}}}'),
         ('{"s":{ }}', '{"s":{ "b":{"x":1} }}'),
+        ('{"s":{ /* c */ }}', '{"s":{ /* c */ "b":{"x":1} }}'),
+        ('{\n "s": { /* c */ }\n}', '{\n "s": { /* c */\n  "b": {\n   "x": 1\n  }\n }\n}'),
         ('{"s": {"a": {}}}', '{"s": {"a": {}, "b": {"x": 1}}}'),
         ('{"s" :{"a" : {} , "c" : 1}}', '{"s" :{"a" : {} , "c" : 1, "b" : {"x" : 1}}}'),
         ('{\n"s": {"a": {} // c\n}}', '{\n"s": {"a": {}, // c\n"b": {"x": 1}\n}}'),
@@ -165,6 +168,14 @@ def test_a_container_that_others_have_used_since_stays(inserted: str) -> None:
     assert "t" not in editor.read("jsonc", dropped)["s"]
 
 
+def test_a_comment_that_was_added_before_the_only_item_stays_a_comment() -> None:
+    text = '{\n  "s": []\n}'
+    edit = editor.put("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
+    commented = edit.text.replace("[\n", "[\n    // theirs\n")
+    dropped = editor.drop("jsonc", commented, ["s"], "b", listed=True, undo=edit.undo)
+    assert dropped == '{\n  "s": [\n    // theirs\n  ]\n}'
+
+
 def test_an_entry_is_renewed_in_its_place_and_its_neighbours_stay() -> None:
     text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
     edit = editor.put("jsonc", text, ["s"], "b", {"x": 2, "y": []})
@@ -178,13 +189,13 @@ def test_an_entry_that_is_the_same_is_not_written_again() -> None:
     assert editor.put("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
 
 
-def test_an_item_of_a_list_is_known_by_the_key_that_is_said() -> None:
-    text = '{"inputs": [{"id": "a"}]}'
-    edit = editor.put("jsonc", text, ["inputs"], "b", {"type": "x"}, listed=True, known_by="id")
-    assert editor.read("jsonc", edit.text) == {"inputs": [{"id": "a"}, {"id": "b", "type": "x"}]}
-    assert editor.drop("jsonc", edit.text, ["inputs"], "b", listed=True, known_by="id", undo=edit.undo) == text
+def test_an_item_of_a_list_is_known_by_its_name() -> None:
+    text = '{"s": [{"name": "a"}]}'
+    edit = editor.put("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
+    assert editor.read("jsonc", edit.text) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
+    assert editor.drop("jsonc", edit.text, ["s"], "b", listed=True, undo=edit.undo) == text
     with pytest.raises(Unsafe, match="not a list"):
-        editor.put("jsonc", '{"inputs": {}}', ["inputs"], "b", {}, listed=True)
+        editor.put("jsonc", '{"s": {}}', ["s"], "b", {}, listed=True)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +221,5 @@ def test_a_problem_says_the_place_and_no_content() -> None:
 
 
 def _comments(text: str) -> list[str]:
-    from mcp_bridge.documents.json_syntax import parse
-
-    source = parse(text, "jsonc")
-    return [source.data[start:end].decode() for start, end in source.comments]
+    source = JsonText(text, allow_comments=True)
+    return [text[start:end] for start, end in source.comments]

@@ -14,11 +14,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from mcp_bridge.clients.inheriting import inherited
+from mcp_bridge.clients.journal import inherited
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.edit import Format
-from mcp_bridge.documents.editor import Edit, Unsafe
+from mcp_bridge.documents.edit import Edit, Format, Unsafe
 from tests.kits.clients.editing_texts import ENTRIES, json_texts, toml_texts, yaml_texts
 from tests.kits.fuzzing import examples
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.editor import Unsafe
+from mcp_bridge.documents.edit import Unsafe
 
 VALUE = {"command": "/bin/x"}
 
@@ -23,7 +23,7 @@ VALUE = {"command": "/bin/x"}
         ("a = 1\n\0", "NUL", 2),
         ("mcp_servers = 1\n", "not a table", None),
         ("mcp_servers = {}\n", "a form that a table cannot be added to", None),
-        ("a = " + "[" * 5000, "nested too deeply", None),
+        ("a = " + "[" * 5000, "nested deeper than 64 levels", None),
     ],
 )
 def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
@@ -112,12 +112,12 @@ def test_every_text_comes_back_as_it_was_given() -> None:
 
 
 def test_null_cannot_be_said_in_toml() -> None:
-    with pytest.raises(Unsafe, match="something that TOML cannot say"):
+    with pytest.raises(Unsafe, match="a null in it, which TOML does not have"):
         editor.put("toml", "", ["mcp_servers"], "tools", {"x": [None]})
 
 
 def test_servers_in_a_list_are_not_known_in_toml() -> None:
-    with pytest.raises(Unsafe, match="lists of servers"):
+    with pytest.raises(Unsafe, match="no form for a list of servers"):
         editor.put("toml", "", ["mcp_servers"], "tools", VALUE, listed=True)
 
 

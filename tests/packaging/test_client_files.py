@@ -82,7 +82,7 @@ def test_a_file_with_something_in_it_is_left_alone(project_folder: Path) -> None
 def test_a_client_of_nobody_is_told_with_those_that_are(project_folder: Path) -> None:
     done = inside(project_folder, "export", "mcp-json", "--client", "nobody")
     assert done.code == 2
-    assert "--client: 'nobody' is no client. Name one of: claude-desktop, claude-code" in done.err
+    assert "--client: 'nobody' is not a client. Name one of: claude-desktop, claude-code" in done.err
     assert "inspector" in done.err
 
 

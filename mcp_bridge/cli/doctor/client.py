@@ -19,9 +19,8 @@ from mcp_bridge.cli.install import open_journal
 from mcp_bridge.clients import reading
 from mcp_bridge.clients.client import Client, Installed, Machine
 from mcp_bridge.clients.journal import Journal, Record
-from mcp_bridge.clients.launching import launch
 from mcp_bridge.clients.locating import found, here, path_of, place_of, within
-from mcp_bridge.clients.shaping import references, started
+from mcp_bridge.clients.shaping import launch, references, started
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 
