@@ -15,7 +15,6 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.dialects.dialect import NONE, Dialect
-from mcp_bridge.middleware.processes import Processes
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
 from mcp_bridge.registry.plugins import FILES, make_store, source_type
 from mcp_bridge.registry.registry import ToolRegistry
@@ -30,27 +29,24 @@ Updated = Callable[[str], None]
 _SOME = "Name the tools that are to be isolated under isolation.tools, or leave isolation out"
 
 
-def from_file(path: Path, *, watch: bool = False, private: bool = False, root: int | None = None) -> Bridge:
+def from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
     """A bridge that serves one Python file or folder, with default settings."""
     from mcp_bridge.sources.python import PythonSource
 
-    registry = ToolRegistry(pipeline=Pipeline(processes=Processes(root=root)))
+    registry = ToolRegistry(pipeline=Pipeline())
     source = PythonSource(path.stem, path=path, watch=watch)
     return Bridge(registry, [Attached(source=source)], identity=Identity(ttl_ms=_ttl(watch), private=private))
 
 
-def from_settings(settings: Settings, *, watch: bool = False, private: bool = False, root: int | None = None) -> Bridge:
-    """A bridge as the settings say. Raises ConfigError with file and line for what is wrong in a source's options.
-
-    `root` is the process below which all is that tools start, where that is not this one.
-    """
+def from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
+    """A bridge as the settings say. Raises ConfigError with file and line for what is wrong in a source's options."""
     watch = watch or settings.reload
 
     def updated(uri: str) -> None:
         registry.resource_updated(uri)
 
     sources = _attached(settings, updated, watch=watch)
-    registry = ToolRegistry(pipeline=_pipeline(settings, sources, root))
+    registry = ToolRegistry(pipeline=_pipeline(settings, sources))
     identity = _identity(settings, watch=watch, private=private)
     beside, drain = _decided(settings, sources), settings.limits.drain
     dialect = dialect_of(settings)
@@ -59,9 +55,9 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
     return bridge
 
 
-def _pipeline(settings: Settings, sources: Iterable[Attached], root: int | None) -> Pipeline:
+def _pipeline(settings: Settings, sources: Iterable[Attached]) -> Pipeline:
     """The limits of the settings, and the policies that sources bring, in their order."""
-    limits, processes = settings.limits, settings.processes
+    limits = settings.limits
     own = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
@@ -79,7 +75,6 @@ def _pipeline(settings: Settings, sources: Iterable[Attached], root: int | None)
         arguments=Extent(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
         tools=own,
         expose_errors=settings.expose_errors,
-        processes=Processes(grace=processes.grace, root=root) if processes.end_after_call else None,
     )
 
 

@@ -28,7 +28,7 @@ app.add_typer(approvals_app.app)
 clients_app.add_to(app)
 
 if TYPE_CHECKING:
-    from mcp_bridge.runtime.supervisor import Guard
+    from mcp_bridge.runtime.supervisor import Supervisor
 
 WHAT = "A Python file, a folder of them, or settings (YAML, JSON, TOML). Default: mcp-bridge.yaml or tools.py here."
 File = Annotated[Path | None, typer.Argument(help=WHAT, show_default=False)]
@@ -38,7 +38,7 @@ Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning, e
 LogFile = Annotated[Path | None, typer.Option("--log-file", help="Log to this file too; it is rotated at 5 MB.")]
 
 
-def run(guard: Guard | None = None) -> None:
+def run(guard: Supervisor | None = None) -> None:
     """Run the command line. Data that the terminal's encoding lacks is spelled out; tools' threads hold nobody.
 
     `guard` is the one that stands around this process already.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +15,9 @@ from mcp_bridge.cli.target import Target, load
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.registry.plugins import FILES, make_store
 from mcp_bridge.runtime.descriptors import private, unread
-from mcp_bridge.runtime.process_owners import clock, noted
+from mcp_bridge.runtime.process_tree import end_descendants
 from mcp_bridge.runtime.stderr_relay import relayed
-from mcp_bridge.runtime.supervisor import GRACE, Guard
+from mcp_bridge.runtime.supervisor import GRACE, Supervisor
 from mcp_bridge.transports.ends import Ending
 
 if TYPE_CHECKING:
@@ -42,38 +41,27 @@ class Wishes:
     guard: bool | None
 
 
-def over(path: Path | None, wishes: Wishes, guard: Guard | None) -> None:
+def over(path: Path | None, wishes: Wishes, guard: Supervisor | None) -> None:
     """Serve until the client leaves or a signal comes; either is a good end. `guard` is the one that stands already."""
     logs.configure(wishes.level, wishes.log_file)
     if wishes.guard and guard is None:
         raise ConfigError("no guard can be had on this system", where="--guard", hint="Leave it out: it needs Linux")
-    with Ending(lasting=True, guard=guard) as ending, relayed(), noted(), _alone(guard):
+    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
+    with Ending(lasting=True, guard=guard) as ending, relayed(), supervised:
         if wishes.http is None:
             with private() as pipes:  # before any tool is imported: its prints must not reach the client
-                target = _load(path, wishes, guard)
+                target = _load(path, wishes)
                 if os.isatty(pipes.source):
                     say(f"Serving {target.path} over stdio, for an MCP client to launch. Press Ctrl-C to stop.")
                 run(over_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
         else:
             with unread():
-                target = _load(path, wishes, guard)
+                target = _load(path, wishes)
                 _over_http(target, wishes.http, wishes.token_env, ending)
 
 
-def _load(path: Path | None, wishes: Wishes, guard: Guard | None) -> Target:
-    root = guard.keeper if guard is not None else None
-    return load(path, watch=wishes.reload, token_env=wishes.token_env, root=root)
-
-
-@contextlib.contextmanager
-def _alone(guard: Guard | None) -> Iterator[None]:
-    """Without a guard, what was started meanwhile is ended here, as far as it is still below this process."""
-    began = clock()
-    yield
-    if guard is None:
-        from mcp_bridge.runtime.process_tree import end, found
-
-        end([each.process for each in found(os.getpid()) if each.created >= began], GRACE)
+def _load(path: Path | None, wishes: Wishes) -> Target:
+    return load(path, watch=wishes.reload, token_env=wishes.token_env)
 
 
 def _over_http(target: Target, http: str, token_env: str | None, ending: Ending) -> None:

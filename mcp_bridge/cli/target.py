@@ -39,11 +39,8 @@ def find(path: Path | None) -> Path:
     raise ConfigError("no file is given and none is here", hint=f"Name one, or make one of: {', '.join(DEFAULTS)}")
 
 
-def load(path: Path | None, *, watch: bool = False, token_env: str | None = None, root: int | None = None) -> Target:
-    """The bridge that a path stands for. Raises ConfigError for settings that cannot be used.
-
-    `root` is the process below which all is that tools start, where that is not this one.
-    """
+def load(path: Path | None, *, watch: bool = False, token_env: str | None = None) -> Target:
+    """The bridge that a path stands for. Raises ConfigError for settings that cannot be used."""
     from mcp_bridge.app.factory import from_file, from_settings
 
     path = find(path)
@@ -53,7 +50,7 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
         settings = load_settings(path, os.environ)
         logs.hide(settings.secrets)
         token_env = token_env or settings.http.token_env
-        bridge = from_settings(settings, watch=watch, private=token_env is not None, root=root)
+        bridge = from_settings(settings, watch=watch, private=token_env is not None)
         _hide_token(bridge, token_env)
         return Target(path=path, bridge=bridge, settings=settings, loop_factory=_loop_factory(settings))
     if not os.path.exists(path):  # Path's own raises for a name that is too long
@@ -61,7 +58,7 @@ def load(path: Path | None, *, watch: bool = False, token_env: str | None = None
     if path.suffix != ".py" and not path.is_dir():
         hint = "Serve a .py file, a folder of them, or settings (.yaml, .yml, .json, .toml)"
         raise ConfigError("nothing here can be served", path=str(path), hint=hint)
-    bridge = from_file(path, watch=watch, private=token_env is not None, root=root)
+    bridge = from_file(path, watch=watch, private=token_env is not None)
     _hide_token(bridge, token_env)
     return Target(path=path, bridge=bridge)
 

@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 from mcp_bridge.isolation.order import Limits
+from mcp_bridge.runtime import supervisor
 
 
 def restrict(limits: Limits) -> None:
@@ -47,10 +47,10 @@ def allow_cpu(seconds: float | None) -> None:
 
 
 def kept(command: list[str]) -> list[str]:
-    """The command with a keeper around it, so that nothing it starts is left when it, or the bridge, has gone."""
+    """Return the command below a supervisor, which ends all that it starts when it, or the server, has gone."""
     if sys.platform == "win32":
         return command
-    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")), *command]
+    return [sys.executable, "-I", "-S", supervisor.__file__, *command]
 
 
 def end(pid: int) -> None:

@@ -58,7 +58,7 @@ class Pipeline:
     `timeout` is in seconds (None: no limit); `threads` bounds the synchronous handlers that run at once, `concurrency`
     all calls that do, `queue` those that wait for it; `arguments` is how much data a call may bring. `tools` has limits
     of single tools, by patterns of their names, of which the first that fits holds. `expose_errors` shows the text of
-    unexpected exceptions to clients. `processes` is a layer that sees to what a call has started.
+    unexpected exceptions to clients.
     """
 
     def __init__(
@@ -72,9 +72,7 @@ class Pipeline:
         arguments: Extent | None = None,
         tools: Mapping[str, ToolLimits] | None = None,
         expose_errors: bool = False,
-        processes: Layer | None = None,
     ) -> None:
-        self._processes = processes
         self.timeout = timeout
         self.threads = Threads(threads)
         self._places = Places(concurrency, queue=queue)
@@ -113,7 +111,6 @@ class Pipeline:
             *([partial(self._deadline, limits.timeout)] if limits.timeout is not None else []),
             *self._places_of(tool.name, limits),
             partial(_validate_output, tool),
-            *([self._processes] if self._processes is not None else []),
             partial(self._run, tool),
         ]
 

@@ -15,7 +15,6 @@ import anyio
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.process_owners import started
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -124,22 +123,6 @@ def _by_a_person(main: Any) -> bool:
     return ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-class RecordingProcesses(asyncio.AbstractEventLoop):
-    """Records which call starts a process on uvloop, which bypasses `subprocess.Popen`; `noted` patches that."""
-
-    async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
-        """Start a program and record it."""
-        made = await super().subprocess_exec(*args, **options)
-        started(made[0].get_pid())
-        return made
-
-    async def subprocess_shell(self, *args: Any, **options: Any) -> Any:
-        """Start a shell command and record it."""
-        made = await super().subprocess_shell(*args, **options)
-        started(made[0].get_pid())
-        return made
-
-
 def lasting(kind: EventLoop = "asyncio") -> LoopFactory:
     """Return a factory of such loops. Raises ConfigError when uvloop is requested and is not available.
 
@@ -154,6 +137,6 @@ def lasting(kind: EventLoop = "asyncio") -> LoopFactory:
         except ImportError as error:
             hint = f"Run `pip install '{DISTRIBUTION}[uvloop]'` (CPython on Linux and macOS), or write `asyncio`"
             raise ConfigError("uvloop is not available in this Python", hint=hint) from error
-        bases = (RecordingProcesses, uvloop.Loop)
+        bases = (uvloop.Loop,)
     factory: LoopFactory = type("LastingLoop", (Lasting, *bases), {})
     return factory

@@ -35,7 +35,6 @@ from mcp_bridge.settings.sections import (
     Frame,
     HttpSettings,
     LimitSettings,
-    ProcessSettings,
     StateSettings,
 )
 from mcp_bridge.settings.values import Duration, Size, Whole
@@ -141,9 +140,6 @@ class Settings(Frame):
     sources: tuple[SourceSettings, ...] = Field(default=(), description="Where tools come from, one entry each.")
     limits: LimitSettings = Field(default=LimitSettings(), description="How much calls may take.")
     http: HttpSettings = Field(default=HttpSettings(), description="Where the HTTP endpoint listens.")
-    processes: ProcessSettings = Field(
-        default=ProcessSettings(), description="What becomes of processes that tools start."
-    )
     state: StateSettings = Field(default=StateSettings(), description="What outlives a call.")
     approvals: ApprovalSettings = Field(
         default=ApprovalSettings(), description="How people decide about calls that hooks ask about."

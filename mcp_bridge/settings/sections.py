@@ -113,15 +113,6 @@ class HttpSettings(Frame):
     )
 
 
-class ProcessSettings(Frame):
-    """What becomes of processes that tools start."""
-
-    end_after_call: bool = Field(
-        default=True, description="End what a call has started when it is cancelled or times out."
-    )
-    grace: Duration = Field(default=2.0, description="How long such a process has from SIGTERM to SIGKILL.")
-
-
 class StateSettings(Frame):
     """What outlives a call: where it is kept, and for how long."""
 

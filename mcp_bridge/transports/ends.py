@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.runtime.supervisor import Guard
+from mcp_bridge.runtime.supervisor import Supervisor
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Ending:
     stay to the end of the process if they are `lasting`. Where signals cannot be had, nothing is done.
     """
 
-    def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Guard | None = None) -> None:
+    def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Supervisor | None = None) -> None:
         self._lasting = lasting
         self._guard = guard
         self._direct: Counter[int] = Counter()
@@ -135,8 +135,8 @@ class Ending:
             for number in _numbers():
                 self._before[number] = signal.signal(number, self._came)
             if self._guard is not None:
-                self._before[self._guard.number] = signal.signal(self._guard.number, self._came)
-                self._guard.listen()
+                self._before[self._guard.relay_signal] = signal.signal(self._guard.relay_signal, self._came)
+                self._guard.start_counting()
             if self._lasting:
                 atexit.register(self._deaf)
         return self
@@ -206,8 +206,8 @@ class Ending:
             return True
         known, self._count = self._count, 0
         for each in self._before:
-            if each != self._guard.number:
-                self._count += max(self._direct[each], self._guard.count(each))
+            if each != self._guard.relay_signal:
+                self._count += max(self._direct[each], self._guard.count_signals(each))
         return self._count > known
 
     def _last(self, seconds: float) -> None:
