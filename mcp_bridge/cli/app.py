@@ -11,7 +11,7 @@ import typer
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import approvals_app, clients_app, export_app, module_app
-from mcp_bridge.cli.exits import Exit, errors_for_people, leave
+from mcp_bridge.cli.exits import Exit, LastExitHandler, errors_for_people, leave
 
 app = typer.Typer(
     name="mcp-bridge",
@@ -46,13 +46,14 @@ def run(guard: Supervisor | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    last_handler = LastExitHandler()
     code: int | str | None = Exit.OK
     try:
         with errors_for_people():
             app(obj=guard)
     except SystemExit as end:
         code = end.code
-    leave(int(code or Exit.OK))
+    leave(int(code or Exit.OK), last_handler)
 
 
 def _version(wanted: bool) -> None:

@@ -77,8 +77,8 @@ def _over_http(target: Target, http: str, token_env: str | None, ending: Ending)
 def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """The command's word before the settings', the settings' before the default."""
     from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.connection import ClientTimeouts
     from mcp_bridge.transports.http.guard import Access
-    from mcp_bridge.transports.http.patience import Patience
 
     if target.settings is None:
         host, port = ("127.0.0.1", 8808) if http == SETTINGS_ADDRESS else _address(http)
@@ -91,9 +91,9 @@ def _options(target: Target, http: str, token_env: str | None) -> tuple[str, int
         origins=settings.allowed_origins,
         token=_token(token_env or settings.token_env),
     )
-    patience = Patience(receive=settings.receive_timeout, send=settings.send_timeout)
+    timeouts = ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout)
     sessions = _sessions(target.settings)
-    return host, port, HttpOptions(access=access, body=settings.body, sessions=sessions, patience=patience)
+    return host, port, HttpOptions(access=access, body=settings.body, sessions=sessions, timeouts=timeouts)
 
 
 def _sessions(settings: Settings) -> SessionOptions:

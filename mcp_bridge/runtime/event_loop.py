@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 import signal
@@ -97,22 +96,29 @@ def being_cancelled(error: BaseException) -> bool:
 
 
 def cancelled_itself() -> asyncio.Task[Any] | None:
-    """The running task, if what runs in it has cancelled it and not waited since: its next wait would pay for that.
+    """Return the running task if code that ran in it may have cancelled it; None while its surroundings are cancelled.
 
-    Others cancel a task only while it waits, and that is raised before anything runs in it again.
+    Such a request is pending until the task waits, so it would cancel whatever the task does next. Others cancel a
+    task only while it waits, and it handles that before anything else runs in it.
     """
     try:
         task = asyncio.current_task()
     except RuntimeError:  # trio
         return None
-    return task if task is not None and getattr(task, "_must_cancel", False) else None
+    if task is None or not task.cancelling() or anyio.current_effective_deadline() == float("-inf"):
+        return None
+    return task
 
 
 async def uncancel(task: asyncio.Task[Any]) -> None:
-    """Take that back."""
-    with contextlib.suppress(asyncio.CancelledError):
+    """Take back a pending request of the running task to be cancelled, if there is one."""
+    requests = task.cancelling()
+    try:
         await asyncio.sleep(0)
-    task.uncancel()
+    except asyncio.CancelledError:
+        if task.cancelling() > requests:  # another request, which came while the task waited
+            raise
+        task.uncancel()
 
 
 def _by_a_person(main: Any) -> bool:

@@ -1,10 +1,10 @@
 """The supervisor: small processes that end every process which the server, or a worker, leaves behind.
 
 Around the server (Linux) there are two. The process that the client has launched, the front, forks before anything
-heavy is imported and before there is any thread. It forwards signals, and ends as the server ends. Its child, the reaper,
-leaves the session, so that a SIGKILL of the whole process group spares it; orphans become its children, and it ends
-them. The server is the reaper's child, in the group that the client made: terminals, job control and signals to a group
-work as usual. Whichever of the three is killed, another is left to end the rest.
+heavy is imported and before there is any thread. It forwards signals, and ends as the server ends. Its child, the
+reaper, leaves the session, so that a SIGKILL of the whole process group spares it; orphans become its children, and it
+ends them. The server is the reaper's child, in the group that the client made: terminals, job control and signals to a
+group work as usual. Whichever of the three is killed, another is left to end the rest.
 
 Above each worker (POSIX) there is one, this file run as a script: `python -I -S supervisor.py COMMAND...`. It leads the
 worker's process group, ends what the worker has started when the worker or the server has gone, and ends as the worker

@@ -1,6 +1,6 @@
 """How serving ends: the first signal drains what is unanswered, the second ends at once.
 
-The bridge owns the signals, not a library: stock uvicorn and the SDK's stdio lose the calls in flight.
+The bridge owns the signals, not a library: the SDK's stdio loses the calls in flight.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.http.connection import ClientTimeouts
 from mcp_bridge.transports.http.door import Door, Gate
 from mcp_bridge.transports.http.guard import Access, Guard, refused
-from mcp_bridge.transports.http.patience import Patience
 from mcp_bridge.transports.http.sessions import SessionOptions, Sessions
 from mcp_bridge.transports.http.sse import MESSAGES, Sse
 
@@ -29,13 +29,13 @@ MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate")
 class HttpOptions:
     """What the app lets in: see `Access` and `SessionOptions`; `body` is the largest request in bytes.
 
-    `patience` is for the server that runs the app, where that is ours.
+    `timeouts` hold where this project's own server runs the app.
     """
 
     access: Access = field(default_factory=Access)
     body: int = BODY
     sessions: SessionOptions = field(default_factory=SessionOptions)
-    patience: Patience = field(default_factory=Patience)
+    timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
 
 
 class BridgeApp:
@@ -54,7 +54,7 @@ class BridgeApp:
     ) -> None:
         options = options or HttpOptions()
         self.endpoint = endpoint
-        self.patience = options.patience
+        self.timeouts = options.timeouts
         self._gate = gate = Gate()
         self.ledger = gate.ledger
         self._access = options.access
