@@ -142,7 +142,7 @@ class Exchange:
             self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._expects_continue = False
         if not self._disconnected and not self.response_complete:
-            self._connection.resume_reading()
+            self._connection.transport.resume_reading()
             await self._news.wait()
             self._news.clear()
         if self._disconnected or self.response_complete:
@@ -239,7 +239,6 @@ class Connection(asyncio.Protocol):
         self._rejection = HTTPStatus.BAD_REQUEST
         self._request_begun = False
         self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
-        self._reading = True
         self._writable = asyncio.Event()
         self._writable.set()
         self._unread = (math.inf, 0.0)  # the bytes left to send that were last counted as progress, and when
@@ -284,17 +283,6 @@ class Connection(asyncio.Protocol):
     async def drain(self) -> None:
         """Wait until the client reads."""
         await self._writable.wait()
-
-    def resume_reading(self) -> None:
-        """Read from the client again."""
-        if not self._reading:
-            self._reading = True
-            self.transport.resume_reading()
-
-    def _pause_reading(self) -> None:
-        if self._reading:
-            self._reading = False
-            self.transport.pause_reading()
 
     # Parsing
 
@@ -381,13 +369,13 @@ class Connection(asyncio.Protocol):
         if len(self._exchanges) == 1:
             self.pool.start_exchange(exchange)
         else:
-            self._pause_reading()
+            self.transport.pause_reading()
 
     def on_body(self, body: bytes) -> None:
         """httptools has a part of the body."""
         self._has_progress = True
         if self._latest is not None and self._latest.add_body(body) > MAX_BUFFERED:
-            self._pause_reading()
+            self.transport.pause_reading()
 
     def on_message_complete(self) -> None:
         """httptools has the last byte of a request."""
@@ -405,7 +393,7 @@ class Connection(asyncio.Protocol):
             self._waiting_since = self._loop.time()
         if self.transport.is_closing():
             return
-        self.resume_reading()
+        self.transport.resume_reading()
         if self._exchanges:
             self.pool.start_exchange(self._exchanges[0])
 
@@ -443,7 +431,7 @@ class Connection(asyncio.Protocol):
     def _owes_response(self) -> bool:
         """Whether the client has to wait: an earlier request is not answered, or nothing is read."""
         latest = self._latest
-        return not self._reading or not (latest is None or latest.response_complete or latest.more_body)
+        return not self.transport.is_reading() or not (latest is None or latest.response_complete or latest.more_body)
 
     def _waits_for_reader(self) -> bool:
         """Whether the client has to read something before anything else happens."""
