@@ -9,15 +9,11 @@ send_timeout, large_client_header_buffers).
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import re
 import socket
 import struct
-import time
 from collections import deque
 from dataclasses import dataclass
-from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -25,9 +21,9 @@ from urllib.parse import unquote
 import httptools
 import orjson
 from mcp_types import INVALID_REQUEST
-from starlette.types import ASGIApp, Message, Scope
+from starlette.types import ASGIApp
 
-logger = logging.getLogger("mcp_bridge.transports")
+from mcp_bridge.transports.http.exchange import Exchange
 
 MAX_HEAD = 64 * 1024
 """The most bytes of a request before its body, and between or after the parts of a chunked one."""
@@ -37,8 +33,6 @@ MAX_BUFFERED = 64 * 1024
 """Bytes of a body after which no more is read until the app has received them."""
 MIN_PROGRESS = 16 * 1024
 """The fewest bytes that a slow client must read within the send timeout: one byte at a time holds a connection too."""
-_FORBIDDEN = re.compile(rb"[\x00\r\n]")
-_NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +52,6 @@ class ConnectionPool:
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._emptied: asyncio.Event | None = None
-        self._date = (0, b"")
 
     def open_connection(self) -> Connection:
         """Return the protocol of a new connection."""
@@ -92,13 +85,6 @@ class ConnectionPool:
             for connection in list(self.connections):
                 connection.transport.abort()
 
-    def date(self) -> bytes:
-        """Return the value of the Date header (RFC 9110, 6.6.1), formatted once per second."""
-        now = int(time.time())
-        if self._date[0] != now:
-            self._date = (now, formatdate(now, usegmt=True).encode())
-        return self._date[1]
-
     def _discard_task(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
         self._notify_if_empty()
@@ -106,113 +92,6 @@ class ConnectionPool:
     def _notify_if_empty(self) -> None:
         if self._emptied is not None and not self.connections and not self.tasks:
             self._emptied.set()
-
-
-class Exchange:
-    """One request and its response, as the app's `receive` and `send`."""
-
-    def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
-        self._connection = connection
-        self._scope = scope
-        self._expects_continue = expects_continue
-        self._news = asyncio.Event()
-        self._body = bytearray()
-        self._chunked = False
-        self.keep_alive = keep_alive
-        self.more_body = True
-        self.response_started = False
-        self.response_complete = False
-        self._disconnected = False
-
-    async def run(self, app: ASGIApp) -> None:
-        """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
-        try:
-            await app(self._scope, self.receive, self.send)
-        except BaseException as error:
-            if not isinstance(error, asyncio.CancelledError):
-                logger.error("a request over HTTP failed with an unexpected error", exc_info=error)
-            if not self.response_started:
-                await self._send_server_error()
-        if not self.response_complete and not self._disconnected:
-            self._connection.transport.close()
-
-    async def receive(self) -> Message:
-        """Return what has come of the body since the last call, once there is something."""
-        if self._expects_continue and not self.response_started:
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._expects_continue = False
-        if not self._disconnected and not self.response_complete:
-            self._connection.transport.resume_reading()
-            await self._news.wait()
-            self._news.clear()
-        if self._disconnected or self.response_complete:
-            return {"type": "http.disconnect"}
-        body, self._body = bytes(self._body), bytearray()
-        return {"type": "http.request", "body": body, "more_body": self.more_body}
-
-    async def send(self, message: Message) -> None:
-        """Send the head or a part of the body of the response; waits while the client does not read."""
-        await self._connection.drain()
-        if self._disconnected:
-            return
-        if not self.response_started:
-            self._send_head(message["status"], list(message.get("headers", ())))
-        elif not self.response_complete:
-            self._send_body(message.get("body", b""), more=message.get("more_body", False))
-
-    def add_body(self, data: bytes) -> int:
-        """Take a part of the request's body; returns how many bytes wait for the app."""
-        if self.response_complete:
-            return 0
-        self._body += data
-        self._news.set()
-        return len(self._body)
-
-    def end_body(self) -> None:
-        """The request is complete."""
-        self.more_body = False
-        self._news.set()
-
-    def disconnect(self) -> None:
-        """Discard what the app sends from now on, and report the disconnection to it."""
-        self._disconnected = True
-        self._news.set()
-
-    def _send_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        names = {name.lower() for name, _ in headers}
-        if any(_FORBIDDEN.search(part) for header in headers for part in header):
-            raise ValueError("a response header has a line break")
-        if not self.keep_alive:
-            headers.append((b"connection", b"close"))
-        if b"content-length" not in names and self._scope["method"] != "HEAD" and status not in _NO_BODY:
-            self._chunked = True
-            headers.append((b"transfer-encoding", b"chunked"))
-        if b"date" not in names:
-            headers.append((b"date", self._connection.pool.date()))
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), *map(b": ".join, headers)]
-        self.response_started = True
-        self._connection.transport.write(b"\r\n".join((*lines, b"", b"")))
-
-    def _send_body(self, body: bytes, *, more: bool) -> None:
-        if self._scope["method"] != "HEAD":
-            if self._chunked and body:
-                body = b"%x\r\n%b\r\n" % (len(body), body)
-            if self._chunked and not more:
-                body += b"0\r\n\r\n"
-            self._connection.transport.write(body)
-        if not more:
-            self.response_complete = True
-            self._news.set()
-            if not self.keep_alive:
-                self._connection.transport.close()
-            self._connection.finish_exchange()
-
-    async def _send_server_error(self) -> None:
-        body = b"Internal Server Error"
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
-        self.keep_alive = False
-        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
 
 
 class Connection(asyncio.Protocol):
