@@ -11,7 +11,8 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Finds, distinct, unknown
 from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, served
-from mcp_bridge.frameworks.references import is_factory, made_by, resolve
+from mcp_bridge.frameworks.references import is_factory, made_by
+from mcp_bridge.runtime.python_import import import_attribute
 from mcp_bridge.runtime.third_party import described
 
 
@@ -55,7 +56,7 @@ class FrameworkSource:
         return finds
 
     async def _take(self, finds: Finds, reference: str) -> None:
-        thing = resolve(reference, self._directory)
+        thing = import_attribute(reference, self._directory)
         if finds.add(reference, thing):
             return
         if is_factory(thing):

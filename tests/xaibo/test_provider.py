@@ -186,7 +186,7 @@ made = NoConfig()
         ("needy:wrong", {}, "'needy:wrong' makes no provider but a Nothing"),
         ("needy:NoConfig", {"a": 1}, "'needy:NoConfig' takes no config"),
         ("needy:made", {"a": 1}, "'needy:made' is made already and takes no config"),
-        ("needy:NEEDY", {}, r"needy\.py has no 'NEEDY'"),
+        ("needy:NEEDY", {}, "module 'needy' has no 'NEEDY'"),
         ("needy:__name__", {}, "'needy:__name__' is no provider but a str"),
         ("needy:made", {}, "provider 'needy:made' lists no tools"),
         ("gone:X", {}, "'gone' cannot be imported: ModuleNotFoundError: No module named 'gone'"),

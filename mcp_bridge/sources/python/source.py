@@ -18,8 +18,7 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.finding import Finds, distinct
 from mcp_bridge.frameworks.keeping import PATIENCE, Keeper, kept, served
 from mcp_bridge.frameworks.toolbox import Toolbox
-from mcp_bridge.runtime.python_import import load_module
-from mcp_bridge.sources.python.loading import files, forget, fresh, load_file
+from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
 from mcp_bridge.sources.python.shapes import find, find_foreign, joined
 
 logger = logging.getLogger("mcp_bridge.sources.python")
@@ -80,7 +79,7 @@ class PythonSource:
         finds = Finds()
         problems: list[str] = []
         found: list[Offer] = []
-        with fresh():
+        with without_bytecode():
             for module in self._modules(problems):
                 try:
                     found.append(find(module, find_foreign(module, self._named(module), finds)))
@@ -97,9 +96,9 @@ class PythonSource:
 
     def _modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
-            loads: list[Callable[[], ModuleType]] = [partial(load_module, self._module, self._directory)]
+            loads: list[Callable[[], ModuleType]] = [partial(import_module, self._module, self._directory)]
         else:
-            loads = [partial(load_file, path) for path in self._files(problems)]
+            loads = [partial(import_file, path) for path in self._files(problems)]
         for load in loads:
             try:
                 yield load()
@@ -111,7 +110,7 @@ class PythonSource:
         if not self._path.exists():
             problems.append(f"{self._path}: no such file or folder")
             return []
-        return files(self._path)
+        return _list_files(self._path)
 
     def _named(self, module: ModuleType) -> Sequence[str]:
         """In a folder each named function is looked for where it is."""
@@ -123,7 +122,7 @@ class PythonSource:
         """What is there after every edit; `read` tells which edits came before the watcher was there."""
         async for edited in _edits(self._root()):
             if edited or self._stamps() != read:
-                forget(self._root())
+                forget_modules(self._root())
                 loaded = self._load()
                 for problem in loaded.failed:
                     logger.error("%s: the tools stay as they were", problem)
@@ -134,7 +133,7 @@ class PythonSource:
 
     def _stamps(self) -> dict[Path, int]:
         """When each of this source's own files was written last, in nanoseconds."""
-        found = files(self._path) if self._path is not None and self._path.exists() else []
+        found = _list_files(self._path) if self._path is not None and self._path.exists() else []
         return {path: path.stat().st_mtime_ns for path in found if path.exists()}
 
     def _root(self) -> Path:
@@ -205,3 +204,10 @@ async def _edits(root: Path) -> AsyncIterator[bool]:
     )
     async for changes in watcher:
         yield bool(changes)
+
+
+def _list_files(target: Path) -> list[Path]:
+    """Return the files that a path stands for: itself, or a folder's Python files that do not begin with `_`."""
+    if target.is_file():
+        return [target]
+    return sorted(path for path in target.glob("*.py") if not path.name.startswith("_"))

@@ -13,7 +13,7 @@ from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.third_party import described
 from mcp_bridge.xaibo.source import real
 from mcp_bridge.xaibo.source.attachments import block
-from mcp_bridge.xaibo.source.importing import reported
+from mcp_bridge.xaibo.source.importing import report_errors
 from mcp_bridge.xaibo.source.making import hiding
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
@@ -36,7 +36,7 @@ def entries_of(config: Any, kept: dict[str, Any]) -> list[ToolEntry]:
         raise SourceError(
             f"agent '{config.id}' has no entry point that takes text: none of its modules has handle_text"
         )
-    with reported(f"agent '{config.id}' cannot be made"):
+    with report_errors(f"agent '{config.id}' cannot be made"):
         real.agent(config, kept)
     return [_entry(config, kept, name, module_id) for name, module_id in points.items()]
 

@@ -14,7 +14,7 @@ from anyio import to_thread
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secrets import names_secret
-from mcp_bridge.xaibo.source.importing import reported
+from mcp_bridge.xaibo.source.importing import report_errors
 
 PATIENCE = 30.0
 """How many seconds a provider may take to be made."""
@@ -39,7 +39,7 @@ async def made(found: Any, name: str, config: Mapping[str, Any]) -> Any:
     with anyio.move_on_after(PATIENCE):
         thing = await to_thread.run_sync(_make, found, name, config, abandon_on_cancel=True)
         if inspect.isawaitable(thing):
-            with _hidden(config), reported(f"provider '{name}' cannot be made"):
+            with _hidden(config), report_errors(f"provider '{name}' cannot be made"):
                 thing = await thing
         if not is_provider(thing):
             raise SourceError(f"'{name}' makes no provider but {_kind(thing)}: it has no {' and '.join(_METHODS)}")
@@ -55,7 +55,7 @@ def _make(found: Any, name: str, config: Mapping[str, Any]) -> Any:
     if not callable(found):
         raise SourceError(f"provider '{name}' is no provider but {_kind(found)}: it has no {' and '.join(_METHODS)}")
     arguments = _arguments(found, name, config)
-    with _hidden(config), reported(f"provider '{name}' cannot be made"):
+    with _hidden(config), report_errors(f"provider '{name}' cannot be made"):
         return found(**arguments)
 
 

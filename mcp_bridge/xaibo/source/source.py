@@ -15,10 +15,11 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.event_loop import on_asyncio
+from mcp_bridge.runtime.python_import import add_to_path
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 from mcp_bridge.xaibo.source import real
 from mcp_bridge.xaibo.source.agents import entries_of
-from mcp_bridge.xaibo.source.importing import importable, named, reported
+from mcp_bridge.xaibo.source.importing import import_reference, report_errors
 from mcp_bridge.xaibo.source.listing import Listed
 from mcp_bridge.xaibo.source.making import hiding, is_provider, made
 from mcp_bridge.xaibo.source.python_tools import without_faults
@@ -83,10 +84,10 @@ class XaiboSource:
         if self._agent is not None:
             self._from_agent(self._agent)
         else:
-            importable(self._directory)
+            add_to_path(self._directory)
             given = self._provider
             name = given if isinstance(given, str) else (given if isinstance(given, type) else type(given)).__name__
-            found = named(name, self._directory) if isinstance(given, str) else given
+            found = import_reference(name, self._directory) if isinstance(given, str) else given
             self._add(name, await made(found, name, self._config))
 
     def _from_agent(self, path: Path) -> None:
@@ -97,7 +98,7 @@ class XaiboSource:
         kept = real.host(config)
         if wants_agent:
             try:
-                with reported(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
+                with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
                     real.keep_lasting(config, kept)
                 self._agents = entries_of(config, dict(kept))  # not with the providers that are made below
             except SourceError as error:
@@ -114,7 +115,7 @@ class XaiboSource:
         for module_id in found:
             own = next(module.config for module in config.modules if module.id == module_id)
             try:
-                with reported(f"provider '{module_id}' cannot be made"):
+                with report_errors(f"provider '{module_id}' cannot be made"):
                     kept.update(real.build(config, module_id, kept))
             except SourceError as error:
                 self._problems.append(hiding(own).text(str(error)) + real.causes(config, module_id))
