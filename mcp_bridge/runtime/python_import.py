@@ -139,7 +139,9 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
 
 def is_below(file: str, root: Path | None) -> bool:
     """Whether a file is the user's own below `root` (None: anywhere), rather than installed there."""
-    return "site-packages" not in file and not file.startswith("<") and (root is None or Path(file).is_relative_to(root))
+    if file.startswith("<") or "site-packages" in file:
+        return False
+    return root is None or Path(file).is_relative_to(root)
 
 
 def _find_place(error: BaseException, root: Path | None) -> str:
