@@ -47,16 +47,16 @@ class Pool:
     """A limited number of workers, each with one call at a time.
 
     A call made by one of these calls does not wait for a worker, because its caller might have the last one: it gets
-    one of as many more, or is rejected. `hears` gets the offers and notifications of workers. If `current` is set, only
+    one of as many more, or is rejected. `on_message` gets the offers and notifications of workers. If `current` is set, only
     workers that have made this offer are called. `command` is what runs in a worker.
     """
 
     def __init__(
-        self, order: Order, isolation: Isolation, hears: Callable[[Json], None], command: Sequence[str] = ()
+        self, order: Order, isolation: Isolation, on_message: Callable[[Json], None], command: Sequence[str] = ()
     ) -> None:
         self._order = order
         self._isolation = isolation
-        self._hears = hears
+        self._on_message = on_message
         self._command = command
         self.current: Json | None = None
         self._free: list[Worker] = []
@@ -175,7 +175,7 @@ class Pool:
 
     async def _start(self) -> Worker:
         assert self._tasks is not None
-        worker = Worker(self._order, self._isolation, self._hears, self._command)
+        worker = Worker(self._order, self._isolation, self._on_message, self._command)
         self._all.add(worker)
         try:
             await worker.start(self._tasks)

@@ -44,13 +44,13 @@ Hears = Callable[[Json], None]
 class Worker:
     """A process that runs a source, and one call at a time.
 
-    `hears` gets its offers and notifications outside of calls. `offer` is its last offer. `command` is what runs in it.
+    `on_message` gets its offers and notifications outside of calls. `offer` is its last offer. `command` is what runs in it.
     """
 
-    def __init__(self, order: Order, isolation: Isolation, hears: Hears, command: Sequence[str] = ()) -> None:
+    def __init__(self, order: Order, isolation: Isolation, on_message: Hears, command: Sequence[str] = ()) -> None:
         self._order = order
         self._isolation = isolation
-        self._hears = hears
+        self._on_message = on_message
         self._command = [*command] or [sys.executable, "-P", "-m", "mcp_bridge.isolation.worker"]
         self._process: Process | None = None
         self._calls = 0
@@ -218,7 +218,7 @@ class Worker:
             return
         if event == "offer":
             self.offer = message
-        self._hears(message)
+        self._on_message(message)
         if event == "offer":
             self.offered.set()
 

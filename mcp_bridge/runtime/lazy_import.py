@@ -12,11 +12,11 @@ def lazily(package: str, where: Mapping[str, tuple[str, ...]]) -> Callable[[str]
     """Return a `__getattr__` for a package; `where` maps modules to the names that are imported from them."""
     homes = {name: module for module, names in where.items() for name in names}
 
-    def find(name: str) -> Any:
+    def find_name(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return find_name

@@ -66,7 +66,7 @@ class Supervisor:
 
     def __init__(self, shared: SharedNumbers) -> None:
         self._shared = shared
-        self.relay_signal = _relay_signal()
+        self.relay_signal = _get_relay_signal()
 
     def start_counting(self) -> None:
         """Count signals from now on. Until now, each is sent to the server as it is."""
@@ -149,7 +149,7 @@ def _forward_signal(received: signal.struct_siginfo, shared: SharedNumbers, reap
     with contextlib.suppress(OSError):
         if shared[SharedNumbers.COUNTING] and number in _to_numbers(_COUNTED):
             shared[SharedNumbers.COUNTS + number] += 1
-            os.kill(server, _relay_signal())
+            os.kill(server, _get_relay_signal())
         elif received.si_code != _SI_KERNEL:  # a terminal has sent it to the server too
             os.kill(server, number)
 
@@ -319,8 +319,8 @@ def _never_return(run: Callable[[], NoReturn]) -> NoReturn:
         os._exit(70)
 
 
-def _relay_signal() -> int:
-    """Return the signal that stands for all that are counted."""
+def _get_relay_signal() -> int:
+    """Return the signal that is sent in place of those that are counted."""
     return int(signal.SIGRTMIN) + 5
 
 

@@ -105,7 +105,7 @@ class Interrupted(BaseException):
 class Ending:
     """Handles SIGINT, SIGTERM and SIGHUP (unless it is ignored) inside the block.
 
-    Before serving (`heard`), a signal raises `Interrupted`, which ends the block without an error; inside `starting` it
+    Before serving, a signal raises `Interrupted`, which ends the block without an error; while the event loop starts it
     does so only during an import, and cancels otherwise. While serving, the first signal drains and the second ends
     everything. If something still blocks the process a second later, or some time after the drain, it exits. A third
     signal exits at once. The exit code is always 0.

@@ -242,7 +242,7 @@ async def _serve(endpoint: Endpoint, pipes: Pipes, drain: float, ending: Ending)
 
     async def write() -> None:
         await outbox.run()
-        ledger.hurry()  # nobody reads the responses, though input may still be open
+        ledger.hurry()  # the responses are not read any more, though input may still be open
         inbox.stop()
 
     async with anyio.create_task_group() as tasks:

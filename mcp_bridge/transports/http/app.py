@@ -86,14 +86,9 @@ class BridgeApp:
                 self._gate.running = False
                 tasks.cancel_scope.cancel()
 
-    @property
-    def ending(self) -> bool:
-        """Whether new requests are rejected, because the server is shutting down."""
-        return self._gate.ending
-
-    @ending.setter
-    def ending(self, ending: bool) -> None:
-        self._gate.ending = ending
+    def begin_shutdown(self) -> None:
+        """Reject new requests from now on."""
+        self._gate.ending = True
 
     async def close(self, patience: float) -> None:
         """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
@@ -110,7 +105,7 @@ class BridgeApp:
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""
-        up = self._gate.running and not self.ending
+        up = self._gate.running and not self._gate.ending
         body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
         authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         if (stuck := self.endpoint.registry.pipeline.threads.stuck) and self._access.admits(authorization):

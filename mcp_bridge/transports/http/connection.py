@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._unread = (math.inf, 0.0)  # the bytes left to send that were last counted as progress, and when
-        self._new_parser()
+        self._reset_parser()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         if self._overhead > MAX_HEAD:
             self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
-    def _new_parser(self) -> None:
+    def _reset_parser(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
         # Without this, data after a request with `Connection: close` is an error before that request is answered.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
             return
         first = b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)
         lines = [b": ".join(header) for header in self._headers if header[0] != b"upgrade"]
-        self._new_parser()
+        self._reset_parser()
         self._feed(b"\r\n".join([first, *lines, b"", rest]))
 
     def on_message_begin(self) -> None:
@@ -229,7 +229,7 @@ class Connection(asyncio.Protocol):
         headers, self._headers = self._headers, []  # fields of a trailer are not headers (RFC 9110, 6.5.1)
         # The size is only counted where it can be too large.
         if len(headers) > MAX_HEADERS or (
-            self._overhead + self._data_size > MAX_HEAD and _head_size(self._url, headers) > MAX_HEAD
+            self._overhead + self._data_size > MAX_HEAD and _measure_head(self._url, headers) > MAX_HEAD
         ):
             self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             raise ValueError("the head of the request is too long")
@@ -280,10 +280,10 @@ class Connection(asyncio.Protocol):
 
     def _schedule_check(self) -> None:
         timeouts = self.pool.timeouts
-        self._due = min(self._deadline(), self._loop.time() + min(timeouts.receive, timeouts.send))
+        self._due = min(self._compute_deadline(), self._loop.time() + min(timeouts.receive, timeouts.send))
         self._timer = self._loop.call_at(self._due, self._check_timeouts)
 
-    def _deadline(self) -> float:
+    def _compute_deadline(self) -> float:
         """When the client's time is over, as things are."""
         if self._waits_for_reader():
             return self._unread[1] + self.pool.timeouts.send
@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
         if self._waiting_since is not None:
             self._waiting_since = now if self._owes_response() else self._waiting_since + late
         self._measure_progress(now, late)
-        if self._deadline() > now:
+        if self._compute_deadline() > now:
             self._schedule_check()
         elif self._waits_for_reader():
             self._reset()
@@ -361,7 +361,7 @@ def _parse_target(target: bytes) -> dict[str, Any]:
     }
 
 
-def _head_size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+def _measure_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
     return len(url) + sum(len(name) + len(value) for name, value in headers)
 
 

@@ -93,7 +93,7 @@ async def _stop_when_cancelled(stopped: anyio.Event) -> None:
 
 async def _drain(app: BridgeApp, draining: anyio.Event, stopped: anyio.Event, patience: float) -> None:
     await draining.wait()
-    app.ending = True
+    app.begin_shutdown()
     app.endpoint.end_listeners()
     await wind_down(app.endpoint, app.ledger, patience)
     await app.close(HURRY if app.ledger.hurried else CLOSING)
