@@ -47,8 +47,8 @@ class Pool:
     """A limited number of workers, each with one call at a time.
 
     A call made by one of these calls does not wait for a worker, because its caller might have the last one: it gets
-    one of as many more, or is rejected. `on_message` gets the offers and notifications of workers. If `current` is set, only
-    workers that have made this offer are called. `command` is what runs in a worker.
+    one of as many more, or is rejected. `on_message` gets the offers and notifications of workers. If `current` is set,
+    only workers that have made this offer are called. `command` is what runs in a worker.
     """
 
     def __init__(

@@ -44,7 +44,8 @@ Hears = Callable[[Json], None]
 class Worker:
     """A process that runs a source, and one call at a time.
 
-    `on_message` gets its offers and notifications outside of calls. `offer` is its last offer. `command` is what runs in it.
+    `on_message` gets its offers and notifications outside of calls. `offer` is its last offer. `command` is what runs
+    in it.
     """
 
     def __init__(self, order: Order, isolation: Isolation, on_message: Hears, command: Sequence[str] = ()) -> None:
