@@ -54,7 +54,6 @@ def settings_page() -> str:
     for key, part in (
         *limits,
         ("http", sections.HttpSettings),
-        ("processes", sections.ProcessSettings),
         ("state", sections.StateSettings),
         ("approvals", sections.ApprovalSettings),
         ("dialect", sections.DialectSettings),

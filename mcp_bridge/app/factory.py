@@ -15,7 +15,6 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.dialects.dialect import NONE, Dialect
-from mcp_bridge.middleware.processes import Processes
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
 from mcp_bridge.registry.plugins import FILES, make_store, source_type
 from mcp_bridge.registry.registry import ToolRegistry
@@ -29,27 +28,24 @@ UpdateListener = Callable[[str], None]
 """Receives the URI of a resource that has changed."""
 
 
-def from_file(path: Path, *, watch: bool = False, private: bool = False, root: int | None = None) -> Bridge:
+def from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge that serves a Python file or folder with default settings."""
     from mcp_bridge.sources.python import PythonSource
 
-    registry = ToolRegistry(pipeline=Pipeline(processes=Processes(root=root)))
+    registry = ToolRegistry(pipeline=Pipeline())
     source = PythonSource(path.stem, path=path, watch=watch)
     return Bridge(registry, [Attached(source=source)], identity=Identity(ttl_ms=_choose_ttl(watch), private=private))
 
 
-def from_settings(settings: Settings, *, watch: bool = False, private: bool = False, root: int | None = None) -> Bridge:
-    """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source.
-
-    `root` is the process whose descendants include everything that tools start, if that is not this process.
-    """
+def from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
+    """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
     watch = watch or settings.reload
 
     def notify_update(uri: str) -> None:
         registry.resource_updated(uri)  # the registry is created after the sources, whose policies it needs
 
     sources = _attach_sources(settings, notify_update, watch=watch)
-    registry = ToolRegistry(pipeline=_build_pipeline(settings, sources, root))
+    registry = ToolRegistry(pipeline=_build_pipeline(settings, sources))
     bridge = Bridge(
         registry,
         sources,
@@ -63,9 +59,9 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
     return bridge
 
 
-def _build_pipeline(settings: Settings, sources: Iterable[Attached], root: int | None) -> Pipeline:
+def _build_pipeline(settings: Settings, sources: Iterable[Attached]) -> Pipeline:
     """Build the pipeline with the limits in the settings and the policies of the sources, in their order."""
-    limits, processes = settings.limits, settings.processes
+    limits = settings.limits
     tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
@@ -83,7 +79,6 @@ def _build_pipeline(settings: Settings, sources: Iterable[Attached], root: int |
         arguments=Extent(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
         tools=tool_limits,
         expose_errors=settings.expose_errors,
-        processes=Processes(grace=processes.grace, root=root) if processes.end_after_call else None,
     )
 
 

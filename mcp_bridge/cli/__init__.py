@@ -7,10 +7,10 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
-    from mcp_bridge.runtime.supervisor import stand
+    from mcp_bridge.runtime.supervisor import start_supervisor
 
     try:
-        guard = stand(sys.argv[1:])  # before anything heavy is imported: the guard has none of it
+        guard = start_supervisor(sys.argv[1:])  # before anything heavy is imported: the guard has none of it
         from mcp_bridge.cli.app import run
 
         run(guard)

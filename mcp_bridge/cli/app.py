@@ -15,11 +15,11 @@ from typer.core import TyperGroup
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import group_options, options
-from mcp_bridge.cli.exits import Exit, errors_for_people, leave
+from mcp_bridge.cli.exits import Exit, LastExitHandler, errors_for_people, leave
 from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp_bridge.runtime.supervisor import Guard
+    from mcp_bridge.runtime.supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def accept_common_options(
     """Accept the options of every command."""
 
 
-def run(guard: Guard | None = None) -> None:
+def run(guard: Supervisor | None = None) -> None:
     """Run the command line and exit with its code; `guard` is the process guard that is already running.
 
     Characters that the terminal's encoding lacks are escaped.
@@ -189,10 +189,11 @@ def run(guard: Guard | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    last_handler = LastExitHandler()
     code: int | str | None = Exit.OK
     try:
         with errors_for_people():
             app(obj=guard)
     except SystemExit as end:
         code = end.code
-    leave(int(code or Exit.OK))
+    leave(int(code or Exit.OK), last_handler)

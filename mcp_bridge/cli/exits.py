@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -50,9 +51,34 @@ def code_of(error: BridgeError) -> Exit:
     return Exit.NOT_FOUND if isinstance(error, ToolNotFound) else Exit.FAILED
 
 
-def leave(code: int) -> None:
+class LastExitHandler:
+    """Ends the process before the interpreter is finalized, if it has an exit code.
+
+    Exit handlers run in reverse order. Made before any tool is imported, this one runs after all handlers of tools.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        atexit.register(self._end_process)
+
+    def _end_process(self) -> None:
+        if self.code is not None:
+            _flush_streams()
+            os._exit(self.code)
+
+
+def leave(code: int, last_handler: LastExitHandler) -> None:
     """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
     _close_the_log()
+    _flush_streams()
+    if threads_left():
+        os._exit(code)
+    if CRASHES in sys.modules:
+        last_handler.code = code
+    raise SystemExit(code)
+
+
+def _flush_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:
@@ -62,12 +88,6 @@ def leave(code: int) -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         except Exception:  # a tool has replaced the stream
             setattr(sys, name, None)
-    if CRASHES in sys.modules:
-        _run_at_exit()
-        os._exit(code)
-    if threads_left():
-        os._exit(code)
-    raise SystemExit(code)
 
 
 def threads_left() -> bool:
@@ -81,14 +101,6 @@ def threads_left() -> bool:
             if thread.is_alive():
                 return True
     return False
-
-
-def _run_at_exit() -> None:
-    """What modules have asked to be called at the end, before an end that the interpreter hears nothing of."""
-    import atexit
-
-    with contextlib.suppress(BaseException):
-        atexit._run_exitfuncs()
 
 
 def _close_the_log() -> None:

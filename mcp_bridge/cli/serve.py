@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mcp_bridge.app.serve import over_http, over_stdio, run, split_address
@@ -15,9 +14,9 @@ from mcp_bridge.cli.target import BridgeTarget, load_target
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.registry.plugins import FILES, make_store
 from mcp_bridge.runtime.descriptors import private, unread
-from mcp_bridge.runtime.process_owners import clock, noted
+from mcp_bridge.runtime.process_tree import end_descendants
 from mcp_bridge.runtime.stderr_relay import relayed
-from mcp_bridge.runtime.supervisor import GRACE, Guard
+from mcp_bridge.runtime.supervisor import GRACE, Supervisor
 from mcp_bridge.transports.ends import Ending
 
 if TYPE_CHECKING:
@@ -34,37 +33,26 @@ DEFAULT_ADDRESS = ("127.0.0.1", 8808)
 
 def serve_target(options: ServeOptions, context: typer.Context) -> None:
     """Serve a file; the object of the context is the process guard, if one is running. Raises ConfigError."""
-    guard: Guard | None = context.obj
+    guard: Supervisor | None = context.obj
     logs.configure_logging(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
-    with Ending(lasting=True, guard=guard) as ending, relayed(), noted(), _end_processes(guard):
+    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
+    with Ending(lasting=True, guard=guard) as ending, relayed(), supervised:
         if options.http is None:
             with private() as pipes:  # before any tool is imported: what tools print must not reach the client
-                target = _load(options, guard)
+                target = _load(options)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
                 run(over_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
         else:
             with unread():
-                target = _load(options, guard)
+                target = _load(options)
                 _serve_http(target, options.http, options.token_env, ending)
 
 
-def _load(options: ServeOptions, guard: Guard | None) -> BridgeTarget:
-    root = guard.keeper if guard is not None else None
-    return load_target(options.file, watch=options.reload, token_env=options.token_env, root=root)
-
-
-@contextlib.contextmanager
-def _end_processes(guard: Guard | None) -> Iterator[None]:
-    """Without a guard, end the descendants that were started within the block."""
-    began = clock()
-    yield
-    if guard is None:
-        from mcp_bridge.runtime.process_tree import end, found
-
-        end([each.process for each in found(os.getpid()) if each.created >= began], GRACE)
+def _load(options: ServeOptions) -> BridgeTarget:
+    return load_target(options.file, watch=options.reload, token_env=options.token_env)
 
 
 def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: Ending) -> None:
@@ -80,8 +68,8 @@ def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: 
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """Options of the command take precedence over the settings, and these over the defaults."""
     from mcp_bridge.transports.http.app import HttpOptions
+    from mcp_bridge.transports.http.connection import ClientTimeouts
     from mcp_bridge.transports.http.guard import Access
-    from mcp_bridge.transports.http.patience import Patience
 
     if target.settings is None:
         host, port = DEFAULT_ADDRESS if http == SETTINGS_ADDRESS else _parse_address(http)
@@ -94,9 +82,9 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
         origins=settings.allowed_origins,
         token=_read_token(token_env or settings.token_env),
     )
-    patience = Patience(receive=settings.receive_timeout, send=settings.send_timeout)
+    timeouts = ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout)
     sessions = _build_session_options(target.settings)
-    return host, port, HttpOptions(access=access, body=settings.body, sessions=sessions, patience=patience)
+    return host, port, HttpOptions(access=access, body=settings.body, sessions=sessions, timeouts=timeouts)
 
 
 def _build_session_options(settings: Settings) -> SessionOptions:

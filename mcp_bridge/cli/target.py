@@ -66,19 +66,14 @@ def check_servable(path: Path) -> None:
         raise ConfigError("this file cannot be served", path=str(path), hint=_HINT)
 
 
-def load_target(
-    path: Path | None, *, watch: bool = False, token_env: str | None = None, root: int | None = None
-) -> BridgeTarget:
-    """Make the bridge of a file. Raises ConfigError for settings that cannot be used.
-
-    `root` is the process whose descendants include everything that tools start, if that is not this process.
-    """
+def load_target(path: Path | None, *, watch: bool = False, token_env: str | None = None) -> BridgeTarget:
+    """Make the bridge of a file. Raises ConfigError for settings that cannot be used."""
     from mcp_bridge.app.factory import from_file, from_settings
 
     path = find_file(path)
     if not is_settings(path):
         check_servable(path)
-        bridge = from_file(path, watch=watch, private=token_env is not None, root=root)
+        bridge = from_file(path, watch=watch, private=token_env is not None)
         _hide_token(bridge, token_env)
         return BridgeTarget(path=path, bridge=bridge)
     from mcp_bridge.settings import load
@@ -86,7 +81,7 @@ def load_target(
     settings = load(path, os.environ)
     logs.hide_secrets(settings.secrets)
     token_env = token_env or settings.http.token_env
-    bridge = from_settings(settings, watch=watch, private=token_env is not None, root=root)
+    bridge = from_settings(settings, watch=watch, private=token_env is not None)
     _hide_token(bridge, token_env)
     return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=_choose_loop_factory(settings))
 

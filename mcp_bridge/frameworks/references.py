@@ -1,42 +1,14 @@
-"""What `module:attribute` in the settings stands for: an object, or what a function without arguments makes."""
+"""Factories: functions and classes without arguments that make a tool or a set of tools."""
 
 from __future__ import annotations
 
 import inspect
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime.python_import import load_module
 from mcp_bridge.runtime.third_party import call_method, described, passes
-
-
-def resolve(reference: str, directory: Path) -> object:
-    """The object at `module:attribute`, where the attribute may be a path with dots; `directory` is importable.
-
-    Raises SourceError saying which half is wrong.
-    """
-    name, _, path = reference.partition(":")
-    if not name or not path:
-        raise SourceError(f"'{reference}': write it as module:attribute")
-    thing: Any = load_module(name, directory)
-    where = f"module '{name}'"
-    for part in path.split("."):
-        try:
-            thing = getattr(thing, part)
-        except AttributeError:
-            near = get_close_matches(part, [each for each in dir(thing) if not each.startswith("_")], n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else "Mend the name"
-            raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None
-        except BaseException as error:  # a stranger's property
-            if passes(error):
-                raise
-            raise SourceError(f"'{reference}': '{part}' of {where} cannot be read: {described(error)}") from error
-        where = f"'{part}'"
-    return thing
 
 
 def is_factory(thing: object) -> bool:

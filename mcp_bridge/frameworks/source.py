@@ -10,8 +10,9 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.discovery import DiscoveredTools, describe_unknown, remove_duplicates
-from mcp_bridge.frameworks.references import is_factory, made_by, resolve
+from mcp_bridge.frameworks.references import is_factory, made_by
 from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
+from mcp_bridge.runtime.python_import import import_attribute
 from mcp_bridge.runtime.third_party import described
 
 
@@ -58,7 +59,7 @@ class FrameworkSource:
         return discovered
 
     async def _add_object(self, discovered: DiscoveredTools, reference: str) -> None:
-        thing = resolve(reference, self._directory)
+        thing = import_attribute(reference, self._directory)
         if discovered.add(reference, thing):
             return
         if is_factory(thing):

@@ -1,6 +1,6 @@
-"""Isolation: a source's tools in worker processes, so that even the end of one costs a single call.
+"""Isolation: the tools of a source run in worker processes, so that even a crash costs a single call.
 
-`source` is what the bridge runs, `pool` has the workers and `process` is one of them; `worker` is what runs inside,
-below a `keeper` that leaves nothing of it behind. Between bridge and worker go lines of JSON (`words`, `offers`): what
-a worker says is only ever data.
+`source` is what the bridge runs, `pool` owns the workers, and `process` is one of them as the bridge sees it. `worker`
+is what runs inside, below a supervisor (`runtime/supervisor.py`) that ends whatever it leaves behind. Bridge and worker
+exchange lines of JSON (`words`, `offers`). The bridge treats what a worker sends as data and never trusts it.
 """

@@ -1,4 +1,4 @@
-"""One call of a worker, from the bridge's side: the call goes out, what it asks is answered, its result comes back."""
+"""One call in a worker, as the bridge sees it: sends the call, answers its requests, and receives its result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ logger = logging.getLogger("mcp_bridge.isolation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Which of a source's things is called (`kind` as an offer has it), and with what; `what` is a word for people."""
+    """What is called, and with which arguments.
+
+    `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
+    for the entry in messages.
+    """
 
     kind: str
     name: str
@@ -42,7 +46,7 @@ class Request:
 
 
 class Crash(Exception):
-    """The worker has ended in the middle of a call, or cannot go on; `how`, where it is not for the system to say."""
+    """The worker has ended during a call, or cannot continue. `how` describes it where the exit status does not."""
 
     def __init__(self, how: str = "") -> None:
         super().__init__(how)
@@ -52,22 +56,24 @@ class Crash(Exception):
 async def converse(
     worker: Worker, request: Request, ctx: CallContext, cpu: float | None
 ) -> ToolResult | NeedsInput | Exception:
-    """Have a worker carry out a call; its answer, or what it raised, and the worker is done with it.
+    """Run a call in a worker and return its result, or the exception that the handler raised.
 
-    Raises Crash when the worker ended instead, ResultTooLarge.
+    Raises:
+        Crash: the worker has ended, or has sent what cannot be read.
+        ResultTooLarge: the result is longer than a line may be.
     """
-    heard = await worker.begin({**_request(request), "cpu": cpu, "context": _context(ctx)})
+    messages = await worker.begin({**_request(request), "cpu": cpu, "context": _context(ctx)})
     result: Json | None = None
-    async with heard, anyio.create_task_group() as tasks:
-        async for message in heard:
-            said = message["say"]
-            if said in ("result", "too long"):
+    async with messages, anyio.create_task_group() as tasks:
+        async for message in messages:
+            event = message["say"]
+            if event in ("result", "too long"):
                 result = message
                 break
-            if said == "ask":
+            if event == "ask":
                 tasks.start_soon(_answer, worker, message, ctx)
             else:
-                await _tell(said, message, ctx)
+                await _tell(event, message, ctx)
         tasks.cancel_scope.cancel()
     if result is None:
         raise Crash
@@ -89,8 +95,8 @@ def _outcome(worker: Worker, message: Json, request: Request) -> ToolResult | Ne
         if "error" in message:
             return to_error(message["error"], str(message.get("notes", "")))
         return to_result(message["result"])
-    except Exception as problem:  # its process is the tool's: it may say anything
-        raise Crash(f"has answered what nobody understands ({type(problem).__name__})") from problem
+    except Exception as problem:  # the tool controls its process, which may send anything
+        raise Crash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
 
 
 def _request(request: Request) -> Json:
@@ -117,25 +123,25 @@ def _context(ctx: CallContext) -> Json:
 
 
 def _left(ctx: CallContext) -> float | None:
-    """Seconds until the call has to end."""
+    """Return the seconds until the call has to end."""
     return None if ctx.deadline is None else ctx.deadline - anyio.current_time()
 
 
-async def _tell(said: Any, message: Json, ctx: CallContext) -> None:
-    """Pass on what the call has to say; what cannot be is left out."""
+async def _tell(event: Any, message: Json, ctx: CallContext) -> None:
+    """Pass a notification of the call on to the client; an invalid one is dropped."""
     try:
-        if said == "progress":
+        if event == "progress":
             await ctx.progress(float(message["progress"]), message["total"], message["message"])
-        elif said == "message":
+        elif event == "message":
             await ctx.log(message["level"], message["data"], message["logger"])
-        elif said == "close stream":
+        elif event == "close stream":
             await ctx.close_stream()
     except Exception as error:
-        logger.warning("a notice of a worker is left out: %s: %s", type(error).__name__, error)
+        logger.warning("a notification of a worker is dropped: %s: %s", type(error).__name__, error)
 
 
 async def _answer(worker: Worker, message: Json, ctx: CallContext) -> None:
-    """Answer what the call asks, with an error where that fails."""
+    """Respond to a request of the call; with an error if it fails."""
     try:
         answer = {"answer": await _asked(message.get("what"), message, ctx), "left": _left(ctx)}
     except Exception as error:
@@ -151,6 +157,6 @@ async def _asked(what: Any, message: Json, ctx: CallContext) -> Any:
     if what == "invoke":
         return from_result(await ctx.invoke(message["name"], message["arguments"]))
     if what == "tools":
-        shown = [item.name for item in fields(ToolEntry) if item.name != "handler"]
-        return [{name: plain(getattr(entry, name)) for name in shown} for entry in ctx.tools()]
+        names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
+        return [{name: plain(getattr(entry, name)) for name in names} for entry in ctx.tools()]
     raise ValueError(f"a call cannot ask for '{what}'")

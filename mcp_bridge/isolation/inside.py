@@ -1,4 +1,4 @@
-"""The context of a call inside a worker: what it asks goes to the bridge, where the client is."""
+"""The context of a call inside a worker, which sends its requests to the bridge, where the client is."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mcp_bridge.isolation.words import Json, Unfit, from_question, to_answer, to
 from mcp_bridge.wire.values import plain
 
 TRIES = 3
-"""How often one question may be answered with what its type refuses."""
+"""How often a question is asked again because its type rejects the answer."""
 
 
 class InnerContext(CallContext):
-    """A running call, as its tool sees it from inside a worker."""
+    """A running call, as its tool sees it inside a worker."""
 
     __slots__ = ("_call", "_end", "_link")
 
@@ -44,20 +44,20 @@ class InnerContext(CallContext):
 
     @property
     def deadline(self) -> float | None:
-        """When the call has to end, in seconds of this event loop's clock."""
+        """The time on this event loop's clock at which the call has to end."""
         return self._end
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the call is."""
+        """Report progress to the client."""
         self._tell("progress", progress=plain(progress), total=plain(total), message=plain(message))
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        """Send the client a log message. Raises ValueError for what is no level."""
+        """Send the client a log message. Raises ValueError for an unknown level."""
         check_level(level)
         self._tell("message", level=level, data=plain(data), logger=plain(logger))
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Put several questions at once. Raises as `ask`."""
+        """Ask several questions at once. Raises as `ask` does."""
         answers: dict[str, Any] = {}
         problems: dict[str, list[str]] = {}
         for _ in range(TRIES):
@@ -68,7 +68,7 @@ class InnerContext(CallContext):
             for key, given in reply["answer"].items():
                 try:
                     answers[key] = to_answer(given, left[key])
-                except Unfit as error:  # valid for its schema, not for its type
+                except Unfit as error:  # it fits the schema, but not the type
                     problems[key] = error.problems
             if not problems:
                 return {key: answers[key] for key in questions}
@@ -76,25 +76,25 @@ class InnerContext(CallContext):
         raise InvalidAnswer(details=lines)
 
     async def close_stream(self) -> None:
-        """Have the client fetch the rest of this call's stream later."""
+        """Close the stream of this call; the client resumes it later."""
         self._tell("close stream")
 
     def tools(self) -> Sequence[ToolEntry]:
-        """The published tools, by name; to be called through `invoke`."""
+        """Return the published tools by name. Call them through `invoke`."""
         reply = self._link.ask({"id": self._call, "what": "tools"}).result()
         return [ToolEntry(handler=_elsewhere, **entry) for entry in reply["answer"]]
 
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
-        """Call another published tool. Raises ToolNotFound when there is none of that name."""
+        """Call another published tool. Raises ToolNotFound if no tool has this name."""
         reply = await self._ask("invoke", name=name, arguments=plain(arguments))
         return to_result(reply["answer"])
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource that it has changed; from any thread."""
+        """Notify subscribers that a resource has changed; from any thread."""
         self._link.tell({"say": "updated", "uri": uri})
 
-    def _tell(self, said: str, **data: Any) -> None:
-        self._link.tell({"say": said, "id": self._call, **data})
+    def _tell(self, event: str, **data: Any) -> None:
+        self._link.tell({"say": event, "id": self._call, **data})
 
     async def _ask(self, what: str, **data: Any) -> Any:
         reply = await asyncio.wrap_future(self._link.ask({"id": self._call, "what": what, **data}))
@@ -112,4 +112,4 @@ def _again(question: Question, problems: list[str]) -> Question:
 
 
 def _elsewhere(_: Any) -> Any:
-    raise RuntimeError("this tool is elsewhere: call it through ctx.invoke")
+    raise RuntimeError("this tool runs in another process. Call it through ctx.invoke")

@@ -1,4 +1,4 @@
-"""A worker's line to the bridge: a thread that hears, and a lock around what is said, so that any thread may speak."""
+"""A worker's connection to the bridge: a thread receives, and any thread may send."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mcp_bridge.runtime.descriptors import READ, Pipes
 from mcp_bridge.runtime.line_splitter import Lines
 
 LEAVING = 1.0
-"""Seconds that the process has to end by itself once nobody listens any more."""
+"""Seconds that the process has to end by itself once the bridge has gone."""
 _LINE = 1 << 62
-"""What the bridge says is bounded there."""
+"""No limit: the bridge limits what it sends."""
 
 
 class Link:
-    """What the bridge says goes to `takes`, but for answers. When it is gone, `leaves` is called, and the process ends.
+    """Sends requests and notifications to the bridge, and receives its messages.
 
-    A thread of its own hears, because a tool may hold the event loop: a call that waits for an answer in a thread
+    A thread of its own receives, because a tool may block the event loop: a call that waits for a response in a thread
     still gets it, and a worker does not outlive its bridge.
     """
 
@@ -35,27 +35,30 @@ class Link:
         self._numbers = itertools.count(1)
         self._asked: dict[int, Future[Any]] = {}
 
-    def listen(self, takes: Callable[[Json], None], leaves: Callable[[], None]) -> None:
-        """Hear from now on."""
-        threading.Thread(target=self._listen, args=(takes, leaves), name="mcp-bridge link", daemon=True).start()
+    def listen(self, on_message: Callable[[Json], None], on_end: Callable[[], None]) -> None:
+        """Start to receive.
+
+        `on_message` gets all messages but responses. When the bridge has gone, `on_end` is called and the process ends.
+        """
+        threading.Thread(target=self._listen, args=(on_message, on_end), name="mcp-bridge link", daemon=True).start()
 
     def first(self) -> Json:
-        """The first line, waited for. Raises ValueError when there is none."""
+        """Wait for the first line and return it. Raises ValueError if the input ends before."""
         data = bytearray()
         while not data.endswith(b"\n"):
             byte = os.read(self._pipes.source, 1)
             if not byte:
-                raise ValueError("nobody has an order for this process")
+                raise ValueError("the input has ended without an order for this worker")
             data += byte
         order: Json = orjson.loads(data)
         return order
 
     def tell(self, message: Json) -> None:
-        """Say something."""
+        """Send a message."""
         self.write(orjson.dumps(message) + b"\n")
 
     def write(self, line: bytes) -> None:
-        """Say a line; nothing when nobody listens."""
+        """Send a line, if the bridge is still there."""
         view = memoryview(line)
         with self._lock:
             while view:
@@ -65,37 +68,37 @@ class Link:
                     return
 
     def ask(self, message: Json) -> Future[Any]:
-        """Say something that wants an answer: a whole reply, or the error that the bridge answers with."""
+        """Send a request. The future has the whole response, or raises the error in it."""
         number = next(self._numbers)
         future = self._asked[number] = Future()
         self.tell({**message, "say": "ask", "ask": number})
         return future
 
-    def _listen(self, takes: Callable[[Json], None], leaves: Callable[[], None]) -> None:
+    def _listen(self, on_message: Callable[[Json], None], on_end: Callable[[], None]) -> None:
         lines = Lines(_LINE)
         try:
             while data := self._read():
                 for line in lines.feed(data):
-                    self._hear(orjson.loads(line or b"{}"), takes)
+                    self._hear(orjson.loads(line or b"{}"), on_message)
         finally:
             end = threading.Timer(LEAVING, os._exit, (0,))
             end.daemon = True
             end.start()
             self._give_up()
-            leaves()
+            on_end()
 
-    def _hear(self, message: Json, takes: Callable[[Json], None]) -> None:
+    def _hear(self, message: Json, on_message: Callable[[Json], None]) -> None:
         if message["do"] == "reply":
             self._reply(message)
             return
         if message["do"] == "cancel":
             self._give_up()
-        takes(message)
+        on_message(message)
 
     def _give_up(self) -> None:
-        """Nothing that was asked will be answered any more: threads that wait for it may end."""
+        """Fail all pending requests, so that threads that wait for them can end."""
         for number in list(self._asked):
-            self._reply({"id": number, "error": from_error(QuestionExpired("The call was given up."))})
+            self._reply({"id": number, "error": from_error(QuestionExpired("The call was cancelled."))})
 
     def _read(self) -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""An offer as JSON and back: on the way to the bridge its handlers stay behind, and calls of them take their place."""
+"""An offer as JSON and back. Its handlers stay in the worker; in the bridge, calls of the worker take their place."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mcp_bridge.wire.values import plain, plain_mapping
 
 Kind = Literal["tools", "resources", "templates", "prompts"]
 Remote = Callable[[Kind, str, str, bool], Callable[..., Any]]
-"""Makes the handler that calls what a worker has: its kind, its name, the argument to complete (or empty), and
-whether it wants the call's context."""
+"""Makes the handler that calls an entry in a worker, from its kind, its name, the argument to complete (or an empty
+string), and whether it takes the call's context."""
 _COMPLETING = "completes"
 
 
 def from_offer(offer: Offer) -> Json:
-    """An offer as JSON."""
+    """Return an offer as JSON."""
     return {
         "tools": [_shown(entry, _TOOL) for entry in offer.tools],
         "resources": [_shown(entry, _RESOURCE) for entry in offer.resources],
@@ -32,7 +32,10 @@ def from_offer(offer: Offer) -> Json:
 
 
 def to_offer(given: Json, remote: Remote) -> Offer:
-    """The offer again, with handlers made by `remote`. Raises KeyError, TypeError or ValueError for what is none."""
+    """Return the offer in JSON, with handlers made by `remote`.
+
+    Raises KeyError, TypeError or ValueError for an invalid one.
+    """
     return Offer(
         tools=[ToolEntry(handler=_handler(remote, "tools", one), **_kept(one, _TOOL)) for one in given["tools"]],
         resources=[
@@ -61,7 +64,7 @@ def to_offer(given: Json, remote: Remote) -> Offer:
 
 
 def found(offer: Offer) -> dict[tuple[Kind, str], Any]:
-    """What an offer has, by kind and name."""
+    """Return the entries of an offer by kind and name."""
     kinds: Sequence[tuple[Kind, Sequence[Any]]] = (
         ("tools", offer.tools),
         ("resources", offer.resources),
@@ -72,7 +75,7 @@ def found(offer: Offer) -> dict[tuple[Kind, str], Any]:
 
 
 def name_of(kind: Kind, entry: Any) -> str:
-    """What an entry of a kind is called."""
+    """Return the name, URI or URI template of an entry."""
     return str(getattr(entry, _NAMES[kind]))
 
 
@@ -86,8 +89,8 @@ _PROMPT = ("name", "description", *_SHARED)
 
 
 def _shown(entry: Any, names: Sequence[str]) -> Json:
-    made = {name: plain(getattr(entry, name)) for name in names}
-    return {**made, "context": context_parameter(entry.handler) is not None}
+    values = {name: plain(getattr(entry, name)) for name in names}
+    return {**values, "context": context_parameter(entry.handler) is not None}
 
 
 def _kept(given: Json, names: Sequence[str]) -> Json:
@@ -107,10 +110,13 @@ def _prompt(entry: PromptEntry) -> Json:
 
 
 def _completions(entry: Any) -> Json:
-    """All values where they are known; the names of the arguments that a function completes."""
-    offered: Mapping[str, Any] = entry.completions
-    known = {name: list(values) for name, values in offered.items() if not callable(values)}
-    return {"completions": plain_mapping(known), _COMPLETING: [name for name in offered if callable(offered[name])]}
+    """Return the values of arguments that have a list of them, and the names of those that a function completes."""
+    completions: Mapping[str, Any] = entry.completions
+    known = {name: list(values) for name, values in completions.items() if not callable(values)}
+    return {
+        "completions": plain_mapping(known),
+        _COMPLETING: [name for name in completions if callable(completions[name])],
+    }
 
 
 def _completed(remote: Remote, kind: Kind, given: Json) -> Json:

@@ -1,4 +1,4 @@
-"""The order that a worker gets: which source to run, and how much it may take."""
+"""The order for a worker: which source to run, and within which limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from mcp_bridge.contracts.errors import ResultTooLarge
 
 LINE = 64 * 1024 * 1024
-"""The longest line that a worker may say, in bytes."""
+"""The longest line that a worker may send, in bytes."""
 MEMORY = 2 * 1024**3
 FILES = 256
 FILE_SIZE = 100 * 1024**2
@@ -17,10 +17,10 @@ FILE_SIZE = 100 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one worker may take.
+    """The limits of one worker.
 
-    `memory` (address space) and `file_size` are in bytes, `cpu` is seconds of computing for one call (None: as long as
-    the call may last), `files` are open at once.
+    `memory` (address space) and `file_size` are in bytes. `cpu` is seconds of computing time for one call (None: only
+    the call's own timeout). `files` is how many may be open at once.
     """
 
     memory: int = MEMORY
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What a sandboxed worker sees besides the system and its own folder: paths to `read` and `write`, the network."""
+    """What a sandboxed worker can access besides the system and its own folder: paths, and the network."""
 
     network: bool = False
     read: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """How tools are kept apart: `workers` processes at most, each with one call at a time.
+    """How tools are isolated: in at most `workers` processes, each with one call at a time.
 
-    `tools` are patterns of the tools that run there (none means all that the source has), `env` names the environment
-    variables that workers get besides the ordinary ones. Without a `sandbox` a worker is a plain process.
+    `tools` are patterns of the tools that run there (none: all of the source). `env` names the environment variables
+    that workers get besides the usual ones. Without a `sandbox` a worker is a plain process.
     """
 
     tools: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Which source a worker runs: its `type`, its raw `options`, the `directory` that relative paths start at.
+    """The source that a worker runs: its `type`, its raw `options`, and the `directory` of relative paths.
 
-    `working_dir` and `roots` are what its tools work in, as `WorkingDirSource.work_in` takes them.
+    `working_dir` and `roots` are the arguments of `WorkingDirSource.work_in`.
     """
 
     type: str
@@ -70,5 +70,5 @@ class Order:
 
 
 def too_large() -> ResultTooLarge:
-    """The error of an answer that is longer than a line may be."""
-    return ResultTooLarge(f"The answer has more than {LINE >> 20} MiB. Ask for a smaller part.")
+    """Return the error for a result that is longer than a line may be."""
+    return ResultTooLarge(f"The result has more than {LINE >> 20} MiB. Ask for a smaller part.")

@@ -1,4 +1,4 @@
-"""The workers of one source: as many as there are calls, up to a number, and always one."""
+"""The workers of one source: one for each concurrent call up to a limit, and always at least one."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ from mcp_bridge.runtime.limiter import Limiter, Slot
 logger = logging.getLogger("mcp_bridge.isolation")
 
 GRACE = 1.0
-"""Seconds that a call has to end by itself once it is given up; then its worker is killed."""
+"""Seconds that a cancelled call has to end by itself; then its worker is killed."""
 IDLE = 60.0
-"""Seconds after which workers that nobody needs are ended, all but one."""
+"""Seconds after which idle workers are ended, all but one."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds between two attempts to start a worker, doubled each time."""
-UNAVAILABLE = "The process that this tool runs in cannot be started at the moment. Try again later."
+"""Seconds between two attempts to start a worker, doubled after each failure."""
+UNAVAILABLE = "The process that this tool runs in cannot be started at the moment. Retry later."
 
 
 @dataclass(eq=False, slots=True)
 class Birth:
-    """The start of a worker, and whether a call waits for it. Once it is over, there is a worker or there is not."""
+    """The start of a worker. Once it is over, there is a worker, or the start has failed.
+
+    `claimed` is whether a call waits for it.
+    """
 
     over: anyio.Event = field(default_factory=anyio.Event)
     claimed: bool = False
@@ -41,19 +44,19 @@ class Birth:
 
 
 class Pool:
-    """At most so many workers, each with one call at a time. `hears` gets their offers and notices.
+    """A limited number of workers, each with one call at a time.
 
-    A call that one of these calls makes does not wait for a worker, which might be its own caller's: it has one of as
-    many more, or is refused. Where there is a `current` offer, only workers that have made it are called. `command` is
-    what runs in a worker.
+    A call made by one of these calls does not wait for a worker, because its caller might have the last one: it gets
+    one of as many more, or is rejected. `on_message` gets the offers and notifications of workers. If `current` is set,
+    only workers that have made this offer are called. `command` is what runs in a worker.
     """
 
     def __init__(
-        self, order: Order, isolation: Isolation, hears: Callable[[Json], None], command: Sequence[str] = ()
+        self, order: Order, isolation: Isolation, on_message: Callable[[Json], None], command: Sequence[str] = ()
     ) -> None:
         self._order = order
         self._isolation = isolation
-        self._hears = hears
+        self._on_message = on_message
         self._command = command
         self.current: Json | None = None
         self._free: list[Worker] = []
@@ -67,7 +70,7 @@ class Pool:
         self._broken = self._mending = False
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the workers until cancelled; there is one once this has started. Raises SourceError where none begins."""
+        """Own the workers until cancelled. Once started, there is one. Raises SourceError if none can be started."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self._free.append(await self._start())
@@ -79,10 +82,13 @@ class Pool:
             self._tasks = None
 
     async def call(self, request: Request, ctx: CallContext) -> ToolResult | NeedsInput:
-        """Have a worker carry out a call.
+        """Run a call in a worker.
 
-        Raises what the call raised, ToolCrashed when it took its worker with it, ToolUnavailable when there is none,
-        Overloaded when a call of a call finds no place.
+        Raises:
+            ToolCrashed: the call ended its worker.
+            ToolUnavailable: no worker can be started.
+            Overloaded: there are too many calls made by calls.
+            Exception: whatever the call raised.
         """
         slot = await self._place()
         try:
@@ -92,7 +98,7 @@ class Pool:
             raise
         within = self._within.set(True)
         try:
-            answer = await converse(worker, request, ctx, self._isolation.limits.cpu)
+            result = await converse(worker, request, ctx, self._isolation.limits.cpu)
         except Crash as crash:
             worker.kill()
             self._spawn(self._bury, worker, slot)
@@ -100,25 +106,25 @@ class Pool:
             how = crash.how or worker.last_words()
             logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, how)
             raise ToolCrashed(request.name, how, kind=request.what) from None
-        except BaseException:  # the call is given up, unless this is its answer
+        except BaseException:  # cancelled, unless the result is too large
             self._spawn(self._abandon, worker, slot)
             raise
         finally:
             self._within.reset(within)
         self._give_back(worker, slot)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     async def _place(self) -> Slot:
         if not self._within.get():
             return await self._places.acquire()
         if (slot := self._inner.acquire_nowait()) is None:
-            raise Overloaded("Too many calls within calls run in workers. Try again in a moment.")
+            raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
         return slot
 
     async def _worker(self) -> Worker:
-        """One that is free, or a new one."""
+        """Return an idle worker, or a new one."""
         while self._free:
             worker = self._free.pop()
             if worker.is_alive and self.current in (None, worker.offer):
@@ -132,7 +138,7 @@ class Pool:
         birth.claimed = True
         try:
             await birth.over.wait()
-        except BaseException:  # the next call may have it
+        except BaseException:  # cancelled: the next call may have the worker
             birth.claimed = False
             if birth.worker is not None:
                 self._free.append(birth.worker)
@@ -158,7 +164,8 @@ class Pool:
         except SourceError as error:
             self._broken = True
             self._wait_longer()
-            logger.error("source %r has no worker, tried again in %g s: %s", self._order.name, self._pause, error)
+            text = "source %r: no worker can be started (next attempt in %g s): %s"
+            logger.error(text, self._order.name, self._pause, error)
         finally:
             self._births.remove(birth)
             birth.over.set()
@@ -167,7 +174,7 @@ class Pool:
 
     async def _start(self) -> Worker:
         assert self._tasks is not None
-        worker = Worker(self._order, self._isolation, self._hears, self._command)
+        worker = Worker(self._order, self._isolation, self._on_message, self._command)
         self._all.add(worker)
         try:
             await worker.start(self._tasks)
@@ -179,7 +186,7 @@ class Pool:
         return worker
 
     async def _watch(self, worker: Worker) -> None:
-        """See to it that another one takes the place of the last that has ended."""
+        """When a worker has ended, start another if it was the last."""
         await worker.ended.wait()
         self._all.discard(worker)
         if worker in self._free:
@@ -191,7 +198,7 @@ class Pool:
             self._mend_soon()
 
     def _wait_longer(self) -> None:
-        """Workers that end without having been of use are not started over and over."""
+        """Back off: workers that end without having run a call are not started over and over."""
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
 
     def _mend_soon(self) -> None:
@@ -214,7 +221,7 @@ class Pool:
     async def _abandon(self, worker: Worker, slot: Slot) -> None:
         """A call that was given up keeps its place until it has ended, by itself or not."""
         if worker.is_alive and not await worker.cancel(GRACE):
-            logger.warning("source %r: a call goes on that was given up; its worker is killed", self._order.name)
+            logger.warning("source %r: a cancelled call does not end; its worker is killed", self._order.name)
             worker.kill()
         self._give_back(worker, slot)
 

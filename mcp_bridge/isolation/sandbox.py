@@ -1,4 +1,4 @@
-"""bubblewrap: a worker that sees the system and its own folder read-only, an empty /tmp, and no network."""
+"""The bubblewrap sandbox: a worker sees the system and its own folder read-only, an empty /tmp, and no network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.isolation.order import Sandbox
 
 PROGRAM = "bwrap"
-HINT = "Install bubblewrap and allow user namespaces, or leave sandbox out"
+HINT = "Install bubblewrap and allow user namespaces, or remove sandbox from the settings"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt/local", "/nix/store")
 _ETC = (
     *("alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
@@ -25,25 +25,25 @@ _PATIENCE = 10.0
 
 
 def is_installed() -> bool:
-    """Whether there is a bubblewrap at all."""
+    """Whether bubblewrap is installed."""
     return shutil.which(PROGRAM) is not None
 
 
 def wrapped(command: list[str], sandbox: Sandbox, directory: str) -> list[str]:
-    """The command inside a sandbox whose own folder is `directory`."""
+    """Return the command that runs `command` inside a sandbox whose own folder is `directory`."""
     return [PROGRAM, *_options(sandbox, directory), "--", *command]
 
 
 async def probe(sandbox: Sandbox, directory: str) -> None:
-    """Raise SourceError, with what bubblewrap says, where it cannot make this sandbox."""
+    """Raise SourceError with bubblewrap's message if it cannot make this sandbox."""
     command = wrapped([sys.executable, "-I", "-S", "-c", ""], sandbox, directory)
     try:
         with anyio.fail_after(_PATIENCE):
             done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
-        said = done.stderr.decode(errors="replace").strip()
-        problem = "" if done.returncode == 0 else said or f"exit code {done.returncode}"
+        message = done.stderr.decode(errors="replace").strip()
+        problem = "" if done.returncode == 0 else message or f"exit code {done.returncode}"
     except (OSError, TimeoutError) as error:
-        problem = str(error) or "it does not answer"
+        problem = str(error) or "it does not respond"
     if problem:
         raise SourceError(f"bubblewrap cannot make a sandbox here: {problem}. {HINT}")
 
@@ -52,23 +52,25 @@ def _options(sandbox: Sandbox, directory: str) -> Iterator[str]:
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     if sandbox.network:
         yield "--share-net"
-    for place, mount in sorted(_mounts(sandbox, directory).items()):  # what is mounted later would hide what is below
+    for place, mount in sorted(
+        _mounts(sandbox, directory).items()
+    ):  # parents first: a later mount hides what is below it
         yield from (*mount, place)
     yield from ("--chdir", directory)
 
 
 def _mounts(sandbox: Sandbox, directory: str) -> dict[str, tuple[str, ...]]:
-    """What is to be seen, by where it is. What the settings name must be there, the rest is what machines may have."""
+    """Return the options of each mount by its path. Paths that the settings name have to exist, system paths may."""
     python = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)))
     usual = (*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python, *_code())
-    made: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in usual if path != "/"}
-    made |= {"/proc": ("--proc",), "/dev": ("--dev",), "/tmp": ("--tmpfs",)}  # noqa: S108 - its own, and empty
-    made |= {path: ("--ro-bind", path) for path in (directory, *sandbox.read)}
-    return made | {path: ("--bind", path) for path in sandbox.write}
+    mounts: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in usual if path != "/"}
+    mounts |= {"/proc": ("--proc",), "/dev": ("--dev",), "/tmp": ("--tmpfs",)}  # noqa: S108 - private, and empty
+    mounts |= {path: ("--ro-bind", path) for path in (directory, *sandbox.read)}
+    return mounts | {path: ("--bind", path) for path in sandbox.write}
 
 
 def _code() -> Iterator[str]:
-    """Where Python finds modules; not the folder that the bridge was started in, which `python -m` adds."""
+    """Yield where Python finds modules, but not the current folder, which `python -m` adds."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     for path in (str(Path(__file__).parent.parent), *sys.path):
         if os.path.isabs(path) and (path != os.getcwd() or path in named):

@@ -1,4 +1,4 @@
-"""IsolatedSource: a source whose tools, all or some of them, run in worker processes."""
+"""IsolatedSource: a source all or some of whose tools run in worker processes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _WORDS = {"tools": "tool", "resources": "resource", "templates": "resource", "pr
 class IsolatedSource:
     """A source in worker processes, as a `ToolSource`. `updated` gets the URI of each resource that has changed.
 
-    With patterns of tools, `inner` runs in the bridge's process too and what fits no pattern is called there; without,
-    nothing of the source is ever imported here.
+    With patterns of tools, `inner` runs in the bridge's process too, and tools that match no pattern are called there.
+    Without patterns, nothing of the source is imported there.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class IsolatedSource:
         self._isolation = isolation
         self._updated = updated
         self._pool = Pool(order, isolation, self._hear)
-        self._told: Json | None = None
+        self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
 
@@ -71,7 +71,7 @@ class IsolatedSource:
             self._inner.set_update_listener(updated)
 
     async def run(self, publish: Publish) -> None:
-        """Publish what the workers offer, for as long as the source lives. Raises SourceError where none can begin."""
+        """Publish what the workers offer until cancelled. Raises SourceError if no worker can be started."""
         if self._isolation.sandbox is not None:
             await sandbox.probe(self._isolation.sandbox, self._order.directory)
         failed: list[Exception] = []
@@ -91,7 +91,7 @@ class IsolatedSource:
             raise _alone(failed[0])
 
     def _parted(self, offer: Offer) -> Offer:
-        """An offer of the bridge's own process, in which the tools that fit a pattern are those of the workers."""
+        """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
         return Offer(
             tools=[self._apart(entry) for entry in offer.tools],
             resources=offer.resources,
@@ -101,10 +101,12 @@ class IsolatedSource:
         )
 
     def _unknown(self, offer: Offer) -> list[str]:
-        """What was to be kept apart must not run here because of a slip of the pen."""
+        """Report patterns without a match: a typing error must not make a tool run in the bridge's process."""
         names = [entry.name for entry in offer.tools]
-        lost = [pattern for pattern in self._isolation.tools if not any(fnmatchcase(name, pattern) for name in names)]
-        return [f"isolation: no tool fits '{pattern}'" for pattern in lost]
+        unmatched = [
+            pattern for pattern in self._isolation.tools if not any(fnmatchcase(name, pattern) for name in names)
+        ]
+        return [f"isolation: no tool matches '{pattern}'" for pattern in unmatched]
 
     def _apart(self, entry: ToolEntry) -> ToolEntry:
         if not any(fnmatchcase(entry.name, pattern) for pattern in self._isolation.tools):
@@ -112,50 +114,50 @@ class IsolatedSource:
         return replace(entry, handler=self._remote("tools", entry.name, "", True))
 
     def _hear(self, message: Json) -> None:
-        """What workers say beside their calls."""
-        said = message.pop("say")
-        if said == "log":
+        """Handle a message of a worker outside of its calls."""
+        event = message.pop("say")
+        if event == "log":
             level, text = message.get("level"), f"{message.get('logger')}: {message.get('text')}"
             logger.log(level if isinstance(level, int) else logging.ERROR, "source %r: %s", self.name, text)
-        elif said == "updated":
+        elif event == "updated":
             self._updated(str(message.get("uri")))
-        elif self._told is None or (self._order.watch and message != self._told):
+        elif self._current is None or (self._order.watch and message != self._current):
             self._renew(message)
 
-    def _renew(self, told: Json) -> None:
+    def _renew(self, offer: Json) -> None:
         try:
-            self._offer = to_offer(told, self._remote)
+            self._offer = to_offer(offer, self._remote)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            logger.error("source %r offers what nobody understands: %s", self.name, error)
+            logger.error("source %r has made an invalid offer: %s", self.name, error)
             return
-        self._told = told
-        self._pool.current = told if self._order.watch else None
+        self._current = offer
+        self._pool.current = offer if self._order.watch else None
         if self._publish is not None:
             self._publish(self._offer)
 
     def _remote(self, kind: Kind, name: str, part: str, context: bool) -> Callable[..., Any]:
-        """What is published for a handler that is in the workers."""
+        """Return the handler to publish for one that is in the workers."""
 
-        async def called(data: Any, ctx: CallContext) -> Any:
-            return await self._pool.call(request(data), ctx)
+        async def call(data: Any, ctx: CallContext) -> Any:
+            return await self._pool.call(make_request(data), ctx)
 
-        async def called_alone(data: Any) -> Any:
-            return await self._pool.call(request(data), CallContext())
+        async def call_without_context(data: Any) -> Any:
+            return await self._pool.call(make_request(data), CallContext())
 
-        async def completed(value: str, known: Any) -> Any:
-            answer = await self._pool.call(request({"value": value, "known": known}), CallContext())
-            return answer.output if isinstance(answer, ToolResult) else ()
+        async def complete(value: str, known: Any) -> Any:
+            result = await self._pool.call(make_request({"value": value, "known": known}), CallContext())
+            return result.output if isinstance(result, ToolResult) else ()
 
-        def request(data: Any) -> Request:
+        def make_request(data: Any) -> Request:
             return Request(kind=kind, name=name, part=part, arguments=data, what=_WORDS[kind])
 
         if part:
-            return completed
-        return called if context else called_alone
+            return complete
+        return call if context else call_without_context
 
 
 def _alone(error: Exception) -> Exception:
-    """The error of a single task, without the group around it."""
+    """Return the error of a single task without the group around it, as a SourceError."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error if isinstance(error, SourceError) else SourceError(f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""What only POSIX, or only Linux, can do for a worker; elsewhere the same functions do what there is to be done."""
+"""Limits, signals and exit statuses of worker processes; on each system as far as it supports them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 from mcp_bridge.isolation.order import Limits
+from mcp_bridge.runtime import supervisor
 
 
 def restrict(limits: Limits) -> None:
-    """Hold this process to its limits from now on; what it starts inherits them."""
+    """Apply the limits to this process; processes that it starts inherit them."""
     if sys.platform == "win32":
         return
     import resource
@@ -22,7 +22,7 @@ def restrict(limits: Limits) -> None:
     _lower(resource.RLIMIT_NOFILE, limits.files)
     _lower(resource.RLIMIT_FSIZE, limits.file_size)
     _lower(resource.RLIMIT_CORE, 0)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing on is an OSError then, and not the end
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # further writing raises OSError then, instead of ending the process
 
 
 def _lower(which: int, most: int) -> None:
@@ -36,31 +36,31 @@ def _lower(which: int, most: int) -> None:
 
 
 def allow_cpu(seconds: float | None) -> None:
-    """End this process when it has computed for so many seconds more; they are whole ones, rounded up."""
+    """Allow this process so many more seconds of computing time, rounded up; then the system ends it."""
     if seconds is None or sys.platform == "win32":
         return
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    with contextlib.suppress(ValueError, OSError):  # more than its own limit, which holds then
+    with contextlib.suppress(ValueError, OSError):  # it is more than the hard limit, which holds then
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, hard))
 
 
 def kept(command: list[str]) -> list[str]:
-    """The command with a keeper around it, so that nothing it starts is left when it, or the bridge, has gone."""
+    """Return the command below a supervisor, which ends all that it starts when it, or the server, has gone."""
     if sys.platform == "win32":
         return command
-    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")), *command]
+    return [sys.executable, "-I", "-S", supervisor.__file__, *command]
 
 
 def end(pid: int) -> None:
-    """Have a worker's keeper end it, and all that it has started."""
+    """Ask a worker's supervisor to end the worker, and all that it has started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
 
 
 def kill(pid: int) -> None:
-    """End a keeper too, and all that is still of its group."""
+    """Kill a supervisor, and all of its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             os.kill(pid, signal.SIGTERM)
@@ -69,7 +69,7 @@ def kill(pid: int) -> None:
 
 
 def ended(code: int | None, *, sandboxed: bool) -> str:
-    """How a process has ended, in words: by which signal, or with which exit code."""
+    """Describe how a process has ended: by which signal, or with which exit code."""
     if code is None:
         return "was lost"
     number = -code if code < 0 else code - 128 if sandboxed and code > 128 else 0

@@ -1,4 +1,4 @@
-"""What goes between the bridge and a worker, as JSON and back: results, errors, questions and their answers."""
+"""Results, errors, questions and answers as JSON and back, for messages between the bridge and a worker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PLAIN_ERRORS = {"ValueError": ValueError, "TypeError": TypeError}
 
 
 class Unfit(ValueError):
-    """An answer that the type that was asked for refuses; `problems` has a line for each thing that is wrong."""
+    """An answer that does not fit the type of the question; `problems` has a line for each mistake."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -43,26 +43,26 @@ class Unfit(ValueError):
 
 
 class WorkerError(Exception):
-    """What a tool raised: its text, and as a class of that name its type; the worker's traceback is among the notes."""
+    """An exception of a tool. It has the text, a subclass with the name of the type, and the traceback as a note."""
 
 
 def from_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
-    """A result whose output is JSON-ready as JSON; that of a prompt has messages for content."""
-    said: Any = result.content
-    several = [said] if isinstance(said, str | bytes | Content) else said
+    """Return a result, whose output is JSON-ready, as JSON. The content of a prompt's result is messages."""
+    content: Any = result.content
+    items = [content] if isinstance(content, str | bytes | Content) else content
     error = result.error if isinstance(result.error, str) or result.error is None else plain_mapping(result.error)
     return {
         "success": bool(result.success),
         "output": result.output,
         "error": error if error is None or isinstance(error, dict) else str(plain(error)),
-        "content": None if several is None else [_from_content(item, of_prompt=of_prompt) for item in several],
+        "content": None if items is None else [_from_content(item, of_prompt=of_prompt) for item in items],
         "code": plain(result.code),
         "meta": plain_mapping(result.meta) or None,
     }
 
 
 def to_result(given: Json) -> ToolResult:
-    """The result again. Raises KeyError, TypeError or ValueError for what is none."""
+    """Return the result in JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
     content = _one_of(given["content"], list)
     return ToolResult(
         success=bool(given["success"]),
@@ -96,35 +96,35 @@ def _to_content(item: Any) -> Any:
 
 
 def from_error(error: BaseException) -> Json:
-    """An error as JSON: what was meant for the model whole, anything else by its type and text."""
+    """Return an error as JSON: a CallError with all its fields, any other by type and text."""
     if isinstance(error, CallError):
-        made = {
+        fields_of_error = {
             "code": str(plain(error.code)),
             "message": str(plain(error.message)),
             "details": plain(list(error.details)),
         }
         if isinstance(error, errors.MissingCapability):
-            made["required"] = plain_mapping(error.required)
+            fields_of_error["required"] = plain_mapping(error.required)
         if isinstance(error, errors.InvalidOutput):
-            made["output"] = plain(error.output)
-        return made
+            fields_of_error["output"] = plain(error.output)
+        return fields_of_error
     return {"exception": type(error).__name__, "text": _text(error)}
 
 
 def to_error(given: Json, notes: str = "") -> Exception:
-    """The error again: a CallError of the same class and code, ValueError and TypeError, else a WorkerError."""
+    """Return the error in JSON: a CallError of the same class and code, a ValueError or TypeError, or a WorkerError."""
     if "code" in given:
         return _call_error(given)
     name, text = str(given["exception"]), str(given["text"])
     kind = _PLAIN_ERRORS[name] if name in _PLAIN_ERRORS and not notes else _strange(name)
-    made = kind(text)
+    error = kind(text)
     if notes:
-        made.add_note(notes)
-    return made
+        error.add_note(notes)
+    return error
 
 
 def _strange(name: str) -> type[Exception]:
-    """A class of that name, which is all that is known of it here."""
+    """Return a subclass of WorkerError with this name: the real class is only known in the worker."""
     return type(name.replace("\0", ""), (WorkerError,), {})
 
 
@@ -132,23 +132,23 @@ def _call_error(given: Json) -> CallError:
     if "required" in given:
         return errors.MissingCapability(given["required"])
     kind = _LEAVES.get(given["code"], errors.ToolError)
-    made = kind.__new__(kind)
-    CallError.__init__(made, str(given["message"]), details=[str(line) for line in given["details"]])
-    made.code = str(given["code"])
-    if isinstance(made, errors.InvalidOutput):
-        made.output = given.get("output")
-    return made
+    error = kind.__new__(kind)
+    CallError.__init__(error, str(given["message"]), details=[str(line) for line in given["details"]])
+    error.code = str(given["code"])
+    if isinstance(error, errors.InvalidOutput):
+        error.output = given.get("output")
+    return error
 
 
 def _text(error: BaseException) -> str:
     try:
         return str(plain(str(error)))
-    except Exception:  # a stranger's __str__
+    except Exception:  # a `__str__` may raise anything
         return "no text"
 
 
 def from_question(question: Question) -> Json:
-    """A question as JSON. Raises ValueError for one that cannot be asked, TypeError for what is none."""
+    """Return a question as JSON. Raises ValueError if it cannot be asked, TypeError for other types."""
     match question:
         case Form(message, schema):
             return {"form": {"message": str(plain(message)), "schema": form_of(schema).whole}}
@@ -156,24 +156,24 @@ def from_question(question: Question) -> Json:
             return {"link": {"message": str(plain(message)), "url": str(plain(url))}}
         case Sampling():
             given: Any = question.messages
-            several = isinstance(given, Sequence) and not isinstance(given, str)
+            is_list = isinstance(given, Sequence) and not isinstance(given, str)
             options = {item.name: getattr(question, item.name) for item in fields(question)}
-            return {"sampling": plain({**options, "messages": messages(given if several else [given], "")})}
+            return {"sampling": plain({**options, "messages": messages(given if is_list else [given], "")})}
         case Roots():
             return {"roots": {}}
     raise TypeError(f"expected a Form, a Link, Sampling or Roots, found {type(question).__name__}")
 
 
 def to_question(given: Json) -> Question:
-    """The question again; a form has its schema for a type. Raises KeyError, TypeError or ValueError."""
+    """Return the question in JSON; the type of a form is its schema. Raises KeyError, TypeError or ValueError."""
     kinds = {"form": Form, "link": Link, "sampling": Sampling, "roots": Roots}
     ((kind, values),) = given.items()
-    made: Question = kinds[kind](**values)
-    return made
+    question: Question = kinds[kind](**values)
+    return question
 
 
 def from_answer(answer: Any) -> Json:
-    """What a client answered, as JSON."""
+    """Return a client's answer as JSON."""
     if isinstance(answer, Answer):
         return {"answer": {"action": answer.action, "content": plain_mapping(answer.content)}}
     if isinstance(answer, Sampled):
@@ -183,16 +183,16 @@ def from_answer(answer: Any) -> Json:
 
 
 def to_answer(given: Json, asked: Question | None = None) -> Any:
-    """The answer again; with the question that was asked, `data` is of its type.
+    """Return the answer in JSON. With the question, `data` has the type that it asks for.
 
-    Raises Unfit for data that the type refuses.
+    Raises Unfit if it does not fit that type.
     """
     if "roots" in given:
         return tuple(Root(**root) for root in given["roots"])
     if "sampled" in given:
-        said = given["sampled"]
-        content = tuple(from_block(item) for item in said["content"])
-        return Sampled(role=said["role"], content=content, model=said["model"], stop_reason=said["stop"])
+        sampled = given["sampled"]
+        content = tuple(from_block(item) for item in sampled["content"])
+        return Sampled(role=sampled["role"], content=content, model=sampled["model"], stop_reason=sampled["stop"])
     action, content = given["answer"]["action"], given["answer"]["content"]
     data = content if asked is None else content or None
     if action == "accept" and (asked is None or isinstance(asked, Form)):
@@ -208,11 +208,11 @@ def _read(schema: Any, content: Any) -> Any:
 
 
 def from_needs(needs: NeedsInput) -> Json:
-    """A handler's other answer as JSON. Raises ValueError for a question, or a state, that cannot be sent."""
+    """Return a NeedsInput as JSON. Raises ValueError for a question or a state that cannot be sent."""
     questions = {str(key): from_question(question) for key, question in needs.questions.items()}
     return {"questions": questions, "state": plain(needs.state)}
 
 
 def to_needs(given: Json) -> NeedsInput:
-    """The other answer again."""
+    """Return the NeedsInput in JSON."""
     return NeedsInput({key: to_question(one) for key, one in given["questions"].items()}, given["state"])

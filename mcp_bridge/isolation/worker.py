@@ -1,6 +1,6 @@
-"""What runs inside a worker process: one source, and one call after the other. `python -m mcp_bridge.isolation.worker`.
+"""A worker process: runs one source, and its calls one after the other. `python -m mcp_bridge.isolation.worker`.
 
-Its standard streams are the line to the bridge; what tools print goes to stderr, and they read nothing.
+Its standard streams are the connection to the bridge. What tools print goes to stderr, and they read nothing.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from mcp_bridge.wire.messages import to_messages
 from mcp_bridge.wire.values import Unreadable, to_result
 
 _THREADS = 8
-"""A call has one thread; what it leaves behind when it is given up may keep others for a moment."""
+"""A call has one thread; a cancelled call may keep others for a moment."""
 _PAUSE = 0.02
-"""Seconds between two looks at threads that go on."""
+"""Seconds between two checks for threads that are still running."""
 
 
 class Completer:
-    """A function that completes an argument, as something that can be called."""
+    """A function that completes an argument, in the shape of an entry."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.handler = adapt_completion(function)
 
 
 class Inside:
-    """A source, and the calls of what it offers."""
+    """Runs a source and the calls of its entries."""
 
     def __init__(self, link: Link, limits: Limits) -> None:
         self._link = link
@@ -67,13 +67,13 @@ class Inside:
     async def run(self, order: Order) -> None:
         """Run the source until the bridge has gone."""
         soon = from_any_thread()
-        says, heard = anyio.create_memory_object_stream[Json](math.inf)
+        sender, messages = anyio.create_memory_object_stream[Json](math.inf)
         self._link.listen(
-            lambda message: _soon(soon, partial(says.send_nowait, message)), partial(_soon, soon, says.close)
+            lambda message: _soon(soon, partial(sender.send_nowait, message)), partial(_soon, soon, sender.close)
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._source, order)
-            async for message in heard:
+            async for message in messages:
                 if message["do"] == "call":
                     tasks.start_soon(self._call, message)
                 elif message["id"] in self._running:
@@ -91,23 +91,23 @@ class Inside:
         self._link.tell({"say": "offer", **from_offer(offer)})
 
     async def _call(self, message: Json) -> None:
-        """Carry out a call: whatever it does, something is answered."""
+        """Run a call, and send a result whatever it does."""
         number = message["id"]
         system.allow_cpu(message["cpu"])
-        answer: Json = {"error": {"exception": "Cancelled", "text": "the call was given up"}}
+        outcome: Json = {"error": {"exception": "Cancelled", "text": "the call was cancelled"}}
         with anyio.CancelScope() as scope:
             self._running[number] = scope
-            answer = await self._caught(message)
-        while self._threads.stuck:  # noqa: ASYNC110 - a thread that goes on does not say when it ends
+            outcome = await self._caught(message)
+        while self._threads.stuck:  # noqa: ASYNC110 - the end of a thread is not an event
             await anyio.sleep(_PAUSE)
         del self._running[number]
-        line = _line({"say": "result", "id": number}, answer)
+        line = _line({"say": "result", "id": number}, outcome)
         if len(line) > LINE:
             line = _line({"say": "result", "id": number}, {"error": from_error(too_large())})
         self._link.write(line)
 
     async def _caught(self, message: Json) -> Json:
-        """What a call answers or raises. Only its being given up gets any further."""
+        """Return what a call returns or raises. Only its own cancellation is raised."""
         try:
             return await self._outcome(message)
         except BaseException as error:
@@ -122,28 +122,28 @@ class Inside:
         kind, name, part = message["kind"], message["name"], message["part"]
         prepared = self._ready(kind, name, part)
         ctx = InnerContext(self._link, message["id"], message["context"])
-        answer = await prepared.run(message["arguments"], ctx, self._threads)
-        if isinstance(answer, NeedsInput):
-            return {"needs": from_needs(answer)}
+        returned = await prepared.run(message["arguments"], ctx, self._threads)
+        if isinstance(returned, NeedsInput):
+            return {"needs": from_needs(returned)}
         try:
-            result = self._reads(kind, name, part, answer)
-            if _length(result) > LINE:  # written as JSON it would take many times as much memory
+            result = self._reads(kind, name, part, returned)
+            if _length(result) > LINE:  # as JSON it would take many times as much memory
                 raise too_large()
             return {"result": from_result(result, of_prompt=kind == "prompts" and not part)}
         except Unreadable as error:
             return {"unreadable": str(error)}
 
-    def _reads(self, kind: Kind, name: str, part: str, answer: Any) -> Any:
+    def _reads(self, kind: Kind, name: str, part: str, returned: Any) -> Any:
         if part or kind == "tools":
-            return to_result(answer)
+            return to_result(returned)
         if kind == "prompts":
-            return to_result(to_messages(answer))
-        return to_result(to_contents(answer, "", self._entries[kind, name].mime_type))
+            return to_result(to_messages(returned))
+        return to_result(to_contents(returned, "", self._entries[kind, name].mime_type))
 
     def _ready(self, kind: Kind, name: str, part: str) -> Prepared:
         entry = self._entries.get((kind, name))
         if entry is None:
-            raise ToolUnavailable(f"'{name}' is no longer there. List what there is again.")
+            raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
         prepared = self._prepared.get((kind, name, part))
         if prepared is None:
             prepared = Prepared(Completer(entry.completions[part]) if part else entry)
@@ -152,7 +152,7 @@ class Inside:
 
 
 class ToBridge(logging.Handler):
-    """A log handler: the bridge writes the log, because it knows the secrets."""
+    """A log handler that sends records to the bridge, which knows the secrets to redact."""
 
     def __init__(self, link: Link) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class ToBridge(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one record."""
-        with suppress(Exception):  # a record that cannot be written is none of the tool's business
+        with suppress(Exception):  # a tool must not fail because of a record that cannot be formatted
             text = self.format(record)
             self._link.write(_line({"say": "log"}, {"level": record.levelno, "logger": record.name, "text": text}))
 
@@ -178,7 +178,7 @@ def _problem(order: Order, error: Exception) -> str:
 
 
 def _failure(error: BaseException, limits: Limits) -> Json:
-    """What a call raised; without memory nothing can be trusted any more, so that the worker has to go."""
+    """Return the error of a call as JSON. After a MemoryError the worker cannot be trusted and has to end."""
     if isinstance(error, MemoryError):
         return {"crash": f"needed more than {limits.memory >> 20} MiB of memory"}
     if isinstance(error, CallError):
@@ -187,19 +187,19 @@ def _failure(error: BaseException, limits: Limits) -> Json:
 
 
 def _length(result: Any) -> int:
-    """How long an answer surely is, where that can be had at once."""
+    """Return a lower bound of the length of a result that can be had without encoding it."""
     items = result.content if isinstance(result.content, list | tuple) else [result.content]
     parts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
     return sum(len(part) for part in parts if isinstance(part, str | bytes))
 
 
 def _line(head: Json, body: Json) -> bytes:
-    """A message as a line, whatever a tool has made of it."""
+    """Return a message as a line; an error if it cannot be encoded."""
     try:
         return orjson.dumps({**head, **body}) + b"\n"
     except (TypeError, ValueError, RecursionError):
         cleaned = {key: _text(value) for key, value in body.items()} if "text" in body else {}
-        broken = {"error": {"exception": "ValueError", "text": "the answer cannot be written as JSON"}}
+        broken = {"error": {"exception": "ValueError", "text": "the result cannot be written as JSON"}}
         return orjson.dumps({**head, **(cleaned or broken)}) + b"\n"
 
 
@@ -213,7 +213,7 @@ def _soon(soon: Soon, function: Callable[[], Any]) -> None:
 
 
 def main() -> None:
-    """Be a worker. Its order is the first line of its input."""
+    """Run a worker, whose order is the first line of its input."""
     with private() as pipes:
         link = Link(pipes)
         first = link.first()

@@ -66,7 +66,6 @@ class Pipeline:
         arguments: The most data that a call may bring.
         tools: Limits of single tools, by patterns of their names; the first pattern that matches applies.
         expose_errors: Show clients the text of unexpected exceptions.
-        processes: A layer that ends the processes that a call has started.
     """
 
     def __init__(
@@ -80,9 +79,7 @@ class Pipeline:
         arguments: Extent | None = None,
         tools: Mapping[str, ToolLimits] | None = None,
         expose_errors: bool = False,
-        processes: Layer | None = None,
     ) -> None:
-        self._processes = processes
         self.timeout = timeout
         self.threads = Threads(threads)
         self._slots = Limiter(concurrency, queue=queue)
@@ -122,7 +119,6 @@ class Pipeline:
             *([partial(_limit_calls, self._tool_slots, tool.name, limits.concurrency)] if limits.concurrency else []),
             partial(_limit_outermost_calls, partial(_limit_calls, self._slots, "", math.inf)),
             partial(_validate_output, tool),
-            *([self._processes] if self._processes is not None else []),
             partial(self._run_handler, tool),
         ]
 

@@ -1,1 +1,1 @@
-"""The process and its event loop: children, threads, descriptors, limits, and guards around third-party code."""
+"""The process and its event loop: child processes, threads, descriptors, limits, and guards around other code."""

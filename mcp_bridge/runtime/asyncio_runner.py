@@ -1,4 +1,4 @@
-"""Runs asyncio code from any event loop: in place where asyncio runs, else in a thread with a loop of its own."""
+"""Runs asyncio code from any event loop: directly on asyncio, elsewhere in a thread with its own loop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 async def on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What the coroutine of `call` comes to: here where asyncio runs, else in a thread with a loop of its own.
+    """Await the coroutine that `call` makes: directly on asyncio, elsewhere in a thread with its own loop.
 
-    Cancelling this cancels that.
+    Cancellation is passed on to the coroutine.
     """
     if event_loop.on_asyncio():
         return await call()
@@ -29,7 +29,7 @@ async def on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 class _Elsewhere(Generic[T]):
-    """One coroutine in a loop of its own."""
+    """One coroutine in an event loop of its own."""
 
     def __init__(self, call: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._call = call
@@ -44,7 +44,7 @@ class _Elsewhere(Generic[T]):
         self._cancelled = True
         loop, task = self._loop, self._task
         if loop is not None and task is not None:
-            with suppress(RuntimeError):  # it has ended
+            with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(task.cancel)
 
     async def _main(self) -> T:

@@ -6,7 +6,7 @@ import anyio
 
 
 class Deadline:
-    """The deadline of a scope: of a running call, or of hooks that decide about one."""
+    """The deadline of a cancel scope, that of a running call or of hooks that decide about one."""
 
     __slots__ = ("_left", "scope")
 
@@ -16,7 +16,7 @@ class Deadline:
 
     @property
     def deadline(self) -> float:
-        """When the call has to end."""
+        """The time on the event loop's clock at which the call has to end."""
         return float(self.scope.deadline)
 
     def pause(self) -> None:
@@ -25,5 +25,5 @@ class Deadline:
         self.scope.deadline = float("inf")
 
     def resume(self) -> None:
-        """Go on with what was left."""
+        """Continue with the time that was left."""
         self.scope.deadline = anyio.current_time() + self._left

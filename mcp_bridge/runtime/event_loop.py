@@ -1,9 +1,8 @@
-"""An event loop that tools cannot end, and questions about the loop and the task that run now."""
+"""An event loop that tools cannot end, and functions about cancellation of the running task."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 import signal
@@ -15,7 +14,6 @@ import anyio
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.process_owners import started
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -24,20 +22,20 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """The errors of `accept` after which asyncio waits a second and accepts again."""
 REPORT_EVERY = 10.0
-"""Seconds between two lines of the log about connections that cannot be accepted."""
+"""Seconds between two log lines about connections that cannot be accepted."""
 
 
 class Lasting(asyncio.AbstractEventLoop):
-    """Runs until its main task is done. A call costs nothing more: only the way in and out of the loop is ours.
+    """Runs until its main task is done, whatever other tasks raise. Calls cost nothing more.
 
-    asyncio has a SystemExit or KeyboardInterrupt of any task or callback end the loop (`Task.__step`, `Handle._run`).
-    What is queued is kept, and whoever awaits the task gets its error; so the loop can be entered again.
+    SystemExit and KeyboardInterrupt of any task or callback end asyncio's loop (`Task.__step`, `Handle._run`). The
+    queue is kept, and the code that awaits the task gets its error, so the loop can be entered again.
     """
 
     _reported = float("-inf")
 
     def run_until_complete(self, future: Any) -> Any:
-        """The result of `future`, whatever else runs beside it. Ctrl-C raises KeyboardInterrupt as it always does."""
+        """Return the result of `future`. Ctrl-C raises KeyboardInterrupt as on any loop."""
         main: Any = asyncio.ensure_future(future, loop=self)
         main.add_done_callback(self._end)
         try:
@@ -48,9 +46,9 @@ class Lasting(asyncio.AbstractEventLoop):
         return main.result()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Handle an error of a callback; that there is no room for a connection is one line, not many.
+        """Handle an error of a callback. An exhausted system is reported in one line, not for each connection.
 
-        Before Python 3.12.9 asyncio reports it as often as the backlog has places, every second, each with a traceback
+        Before Python 3.12.9 asyncio reports it once for each place in the backlog, every second, with a traceback each
         (https://github.com/python/cpython/issues/127529).
         """
         error = context.get("exception")
@@ -58,27 +56,27 @@ class Lasting(asyncio.AbstractEventLoop):
             super().call_exception_handler(context)
         elif self.time() - self._reported >= REPORT_EVERY:
             self._reported = self.time()
-            logger.error("new connections wait, because the system has no room for one (%s)", error.strerror)
+            logger.error("new connections wait because the system is out of resources (%s)", error.strerror)
 
     def _turn(self, main: Any) -> None:
         try:
             self.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            if main.done():  # its own error, which is in its result
+            if main.done():  # the main task's own error, which is in its result
                 return
             if isinstance(error, KeyboardInterrupt) and _by_a_person(main):
                 raise
-            logger.error("a task or callback beside the calls tried to end the server", exc_info=error)
+            logger.error("a task or callback outside of the calls tried to end the server", exc_info=error)
         else:
             if not main.done():
-                logger.error("something stopped the event loop; it goes on")
+                logger.error("something stopped the event loop; it continues")
 
     def _end(self, _: object) -> None:
         self.stop()
 
 
 def on_asyncio() -> bool:
-    """Whether this runs in a loop of asyncio, rather than in trio's or in none."""
+    """Whether this code runs on asyncio, rather than on trio or outside of an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -87,7 +85,7 @@ def on_asyncio() -> bool:
 
 
 def being_cancelled(error: BaseException) -> bool:
-    """Whether the surroundings of what raised this are being cancelled, rather than it raising such a thing itself."""
+    """Whether the current scope is being cancelled, rather than the code that raised `error` doing so on its own."""
     cancelled = anyio.get_cancelled_exc_class()
     if isinstance(error, BaseExceptionGroup):
         if error.subgroup(cancelled) is None:
@@ -98,55 +96,46 @@ def being_cancelled(error: BaseException) -> bool:
 
 
 def cancelled_itself() -> asyncio.Task[Any] | None:
-    """The running task, if what runs in it has cancelled it and not waited since: its next wait would pay for that.
+    """Return the running task if code that ran in it may have cancelled it; None while its surroundings are cancelled.
 
-    Others cancel a task only while it waits, and that is raised before anything runs in it again.
+    Such a request is pending until the task waits, so it would cancel whatever the task does next. Others cancel a
+    task only while it waits, and it handles that before anything else runs in it.
     """
     try:
         task = asyncio.current_task()
     except RuntimeError:  # trio
         return None
-    return task if task is not None and getattr(task, "_must_cancel", False) else None
+    if task is None or not task.cancelling() or anyio.current_effective_deadline() == float("-inf"):
+        return None
+    return task
 
 
 async def uncancel(task: asyncio.Task[Any]) -> None:
-    """Take that back."""
-    with contextlib.suppress(asyncio.CancelledError):
+    """Take back a pending request of the running task to be cancelled, if there is one."""
+    requests = task.cancelling()
+    try:
         await asyncio.sleep(0)
-    task.uncancel()
+    except asyncio.CancelledError:
+        if task.cancelling() > requests:  # another request, which came while the task waited
+            raise
+        task.uncancel()
 
 
 def _by_a_person(main: Any) -> bool:
-    """Whether a KeyboardInterrupt may come from a signal: asyncio cancels the main task first, Python does not."""
+    """Whether a KeyboardInterrupt may come from SIGINT: asyncio cancels the main task first, Python does not."""
     if isinstance(main, asyncio.Task) and main.cancelling():
         return True
-    ours = threading.current_thread() is threading.main_thread()
-    return ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-class RecordingProcesses(asyncio.AbstractEventLoop):
-    """Records which call starts a process on uvloop, which bypasses `subprocess.Popen`; `noted` patches that."""
-
-    async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
-        """Start a program and record it."""
-        made = await super().subprocess_exec(*args, **options)
-        started(made[0].get_pid())
-        return made
-
-    async def subprocess_shell(self, *args: Any, **options: Any) -> Any:
-        """Start a shell command and record it."""
-        made = await super().subprocess_shell(*args, **options)
-        started(made[0].get_pid())
-        return made
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def lasting(kind: EventLoop = "asyncio") -> LoopFactory:
-    """Return a factory of such loops. Raises ConfigError when uvloop is requested and is not available.
+    """Return a factory of event loops that tools cannot end. Raises ConfigError when uvloop is unavailable.
 
     asyncio's own loop is the default because third-party code is written for it. uvloop differs: writing to a child
     process that has stopped reading raises RuntimeError there, which `Process.communicate` does not suppress.
     """
-    # On Windows only the Proactor loop starts processes.
+    # On Windows only the Proactor loop can start processes.
     bases: tuple[Any, ...] = (getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop),)
     if kind == "uvloop":
         try:
@@ -154,6 +143,6 @@ def lasting(kind: EventLoop = "asyncio") -> LoopFactory:
         except ImportError as error:
             hint = f"Run `pip install '{DISTRIBUTION}[uvloop]'` (CPython on Linux and macOS), or write `asyncio`"
             raise ConfigError("uvloop is not available in this Python", hint=hint) from error
-        bases = (RecordingProcesses, uvloop.Loop)
+        bases = (uvloop.Loop,)
     factory: LoopFactory = type("LastingLoop", (Lasting, *bases), {})
     return factory

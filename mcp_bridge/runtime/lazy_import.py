@@ -1,4 +1,4 @@
-"""Public names of a package that are imported on first use. `mcp_bridge` itself, which imports nothing, has its own."""
+"""Public names of a package that are imported on first use, for packages other than `mcp_bridge` itself."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 def lazily(package: str, where: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """A `__getattr__` for a package: `where` has the names by the module that each is in."""
+    """Return a `__getattr__` for a package; `where` maps modules to the names that are imported from them."""
     homes = {name: module for module, names in where.items() for name in names}
 
-    def find(name: str) -> Any:
+    def find_name(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return find_name

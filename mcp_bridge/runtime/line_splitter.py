@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 LIMIT = 4 * 1024 * 1024
-"""The longest line, in bytes; longer ones are dropped, whatever their length."""
+"""The longest line in bytes; longer ones are dropped."""
 
 
 class Lines:
-    """Cuts bytes into lines. None stands for a line that was too long."""
+    """Splits bytes into lines. None takes the place of a line that is too long."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -17,7 +17,7 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """The lines that `data` completes."""
+        """Yield the lines that `data` completes."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             yield from self._line(data[start:end])
@@ -25,7 +25,7 @@ class Lines:
         self._keep(data[start:])
 
     def end(self) -> Iterator[bytes | None]:
-        """What is left when no more bytes come: a last line without its newline."""
+        """Yield the last line, which has no newline, when no more bytes come."""
         if self._rest or self._skipping:
             yield from self._line(b"")
 

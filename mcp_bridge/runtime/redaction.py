@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 MARK = "[secret]"
 SHORTEST = 4
-"""Shorter values are too common to be told from ordinary text."""
+"""Shorter values cannot be distinguished from ordinary text."""
 _SHORTEST_PART = 8
-"""Characters that a line of a secret, or a piece of its base64, must have to be searched for by itself."""
+"""The fewest characters of a line of a secret, or of a part of its base64, that is searched for on its own."""
 
 
 class Redactor:
-    """Writes `[secret]` for every secret, also as `repr`, JSON, URLs and base64 write it.
+    """Replaces secrets by `[secret]`, also where `repr`, JSON, a URL or base64 has encoded them.
 
-    Of a secret with several lines each line is one too. Values of fewer than 4 characters are left alone.
+    Each line of a secret with several lines is a secret too. Values of fewer than 4 characters are not.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -33,11 +33,11 @@ class Redactor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to hide."""
+        """Whether there are no secrets."""
         return not self._forms
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Hide these too from now on."""
+        """Redact these secrets too from now on."""
         found = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
         if not found:
             return
@@ -47,20 +47,20 @@ class Redactor:
         self._numbers = any(_is_number(form) for form in self._forms)
 
     def text(self, text: str) -> str:
-        """The text without the secrets; where it has none, the same object."""
+        """Return the text without secrets; the same object if it has none."""
         if self._pattern is None or not self._within(text):
             return text
         return self._pattern.sub(MARK, text)
 
     def value(self, value: T) -> T:
-        """JSON-ready data without the secrets, in keys too; where it has none, the same object."""
+        """Return JSON-ready data without secrets, also in keys; the same object if it has none."""
         if self._pattern is None or not self._anywhere(value):
             return value
-        made: T = self._without(value)
-        return made
+        redacted: T = self._without(value)
+        return redacted
 
     def _within(self, text: str) -> bool:
-        """Faster in long texts than the pattern, by a factor of ten."""
+        # In long texts this is ten times as fast as the pattern.
         return len(text) >= self._shortest and any(form in text for form in self._forms)
 
     def _anywhere(self, value: Any) -> bool:
@@ -83,11 +83,11 @@ class Redactor:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """How the secret is written, by those who write it."""
+    """Yield the ways in which a secret may be written."""
     lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= _SHORTEST_PART]
     for text in {secret, secret.strip() if len(secret.strip()) >= SHORTEST else secret, *lines}:
         data = text.encode(errors="surrogatepass")
-        yield from (text, repr(text)[1:-1], repr(f'"{text}')[2:-1])  # the last as where both quotes are in it
+        yield from (text, repr(text)[1:-1], repr(f'"{text}')[2:-1])  # the last: in a text that has both kinds of quotes
         yield from (repr(data)[2:-1], repr(b'"' + data)[3:-1])
         for plain in (True, False):
             once = dumps(text, ensure_ascii=plain)[1:-1]
@@ -98,9 +98,9 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """Its base64, and what of it is the same wherever the data stands in something longer."""
+    """Yield its base64, and the parts of it that are the same wherever the data is inside longer data."""
     pieces = [b64encode(data).decode().rstrip("=")]
-    for before, first in enumerate((0, 2, 3)):  # bytes before it, and the first character that these do not touch
+    for before, first in enumerate((0, 2, 3)):  # bytes before it, and the first character that does not depend on them
         whole = b64encode(bytes(before) + data).decode()
         piece = whole[first : (before + len(data)) * 8 // 6]
         if len(piece) >= _SHORTEST_PART:

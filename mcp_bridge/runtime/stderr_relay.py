@@ -1,7 +1,7 @@
 """A relay for stderr: writing to it never blocks on a client that does not read it.
 
-Clients start a server with a pipe for its stderr, and not all of them read it. Once it is full, whoever logs or prints
-would stand still: a tool, and with a line of the log the whole bridge.
+Clients start a server with a pipe for its stderr, and not all of them read it. Once the pipe is full, writing blocks: a
+tool that prints, and on a log line the whole server.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import threading
 from collections.abc import Iterator
 
 PATIENCE = 1.0
-"""Seconds that a reader may take nothing before what is said is dropped, until it reads again."""
+"""Seconds without reading after which output is dropped until the client reads again."""
 _CHUNK = 4_096
-"""PIPE_BUF: after a descriptor polls as writable, this much never blocks."""
+"""PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 _READ = 65_536
 
 
 @contextlib.contextmanager
 def relayed(descriptor: int = 2) -> Iterator[None]:
-    """Until the end, what is written to a descriptor goes to its pipe by way of a thread that can drop it.
+    """Inside the block, pass what is written to a descriptor on to its pipe in a thread, which can drop it.
 
-    Terminals and files, which always take what they are given, stay as they are.
+    Terminals and files are left as they are, because writing to them does not block.
     """
     if not _may_block(descriptor):
         yield
@@ -36,7 +36,7 @@ def relayed(descriptor: int = 2) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # a tool may have put anything there
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # a tool may have replaced it by anything
             sys.stderr.flush()
         os.dup2(relay.target, descriptor, inheritable=True)
         relay.stop()
@@ -45,7 +45,7 @@ def relayed(descriptor: int = 2) -> Iterator[None]:
 
 
 class Relay:
-    """Takes what is written to `sink`, at once, and gives it to `target`, as far as that takes it."""
+    """Passes what is written to `sink` on to `target`, as far as `target` can be written to without blocking."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -54,7 +54,10 @@ class Relay:
         self._dropped = 0
 
     def run(self) -> None:
-        """Relay until it is stopped and nothing is left; what tools leave behind may hold the other end open."""
+        """Relay until it is stopped and nothing is left to relay.
+
+        It does not wait for the end of the input, because processes that tools leave behind may hold it open.
+        """
         import select
 
         poll = select.poll()
@@ -66,14 +69,14 @@ class Relay:
             self._write(self._report_dropped())
 
     def stop(self) -> None:
-        """End `run` once it has relayed what is there."""
+        """End `run` once it has relayed what was written."""
         os.close(self.sink)
         os.write(self._stop, b"x")
 
     def close(self, *, running: bool) -> None:
-        """Close what is ours; what a thread that is stuck still uses stays open."""
-        mine = (self._stop,) if running else (self._stop, self._stopped, self._source, self.target)
-        for number in mine:
+        """Close the descriptors, but not those that a blocked thread still uses."""
+        unused = (self._stop,) if running else (self._stop, self._stopped, self._source, self.target)
+        for number in unused:
             os.close(number)
 
     def _pass_on(self, data: bytes) -> None:
@@ -83,7 +86,7 @@ class Relay:
 
     def _report_dropped(self) -> bytes:
         count, self._dropped = self._dropped, 0
-        return f"\n[{count} bytes are missing here: nobody read them in time]\n".encode()
+        return f"\n[{count} bytes are missing here: they were not read in time]\n".encode()
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -97,7 +100,7 @@ class Relay:
                 return
 
     def _takes(self, patience: float) -> bool:
-        """Whether the target can be written to, or can never be again."""
+        """Whether writing to the target does not block: it has room, or its reader has gone."""
         import select
 
         poll = select.poll()
@@ -106,7 +109,7 @@ class Relay:
 
 
 def _may_block(descriptor: int) -> bool:
-    """Whether writing waits for somebody to read: a pipe or a socket, where that can be polled."""
+    """Whether writing may wait for a reader: to a pipe or a socket, where these can be polled."""
     if sys.platform == "win32":
         return False
     try:

@@ -1,10 +1,14 @@
-"""The supervisor: two small processes around the command, which end every process that it leaves behind (Linux).
+"""The supervisor: small processes that end every process which the server, or a worker, leaves behind.
 
-The process that a client has launched, the front, forks before anything heavy is imported and before any thread is
-there. It passes signals on, and ends as the bridge ends. Its child, the keeper, leaves the session, so that a
-SIGKILL of the whole group spares it; it takes in what the bridge's children leave behind, and ends it. The bridge is
-the keeper's child, in the group that the client made: terminals, job control and signals to a group work as ever.
-Whichever of the three is killed, another one is left to end the rest.
+Around the server (Linux) there are two. The process that the client has launched, the front, forks before anything
+heavy is imported and before there is any thread. It forwards signals, and ends as the server ends. Its child, the
+reaper, leaves the session, so that a SIGKILL of the whole process group spares it; orphans become its children, and it
+ends them. The server is the reaper's child, in the group that the client made: terminals, job control and signals to a
+group work as usual. Whichever of the three is killed, another is left to end the rest.
+
+Above each worker (POSIX) there is one, this file run as a script: `python -I -S supervisor.py COMMAND...`. It leads the
+worker's process group, ends what the worker has started when the worker or the server has gone, and ends as the worker
+has ended. On Linux that includes orphans; elsewhere it kills the process group.
 """
 
 from __future__ import annotations
@@ -14,24 +18,31 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+
+TYPE_CHECKING = False  # importing `typing` would take a quarter of the time that the script needs to start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
 GRACE = 1.0
-"""Seconds that what is left has between SIGTERM and SIGKILL."""
-SWEEPING = 10.0
-"""Seconds for the end of all that is left: what a SIGKILL does not end in that time (a dead disk) is let be."""
-_PDEATHSIG, _SUBREAPER = 1, 36
-_BY_THE_KERNEL = 0x80
+"""Seconds between SIGTERM and SIGKILL for processes that the server leaves behind."""
+SWEEP_TIMEOUT = 10.0
+"""Seconds after which a process that SIGKILL does not end (it waits for a dead disk) is left alone."""
+WORKER_GRACE = 2.0
+"""Seconds in which a worker has to end by itself once the server has gone."""
+_IS_LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_SI_KERNEL = 0x80
 _COUNTED = ("SIGINT", "SIGTERM", "SIGHUP")
-_PASSED_ON = (*_COUNTED, "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_FORWARDED = (*_COUNTED, "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
-class Page:
-    """What the three processes know together: a page of memory with a few numbers, each at its place."""
+class SharedNumbers:
+    """A page of memory that front, reaper and server share, with a few numbers at fixed places."""
 
-    LISTENING, BRIDGE, STATUS, COUNTS = range(4)
-    """Whether the bridge takes counted signals, its process while it is there, 1 more than how it has ended."""
+    COUNTING, SERVER, STATUS, COUNTS = range(4)
+    """Whether the server takes counted signals; its process id while it runs; its exit status plus 1 afterwards; and
+    from COUNTS on how often the front has received each signal, by the signal's number."""
 
     def __init__(self) -> None:
         import mmap
@@ -45,74 +56,64 @@ class Page:
         self._numbers[place] = number
 
 
-class Guard:
-    """The guard, as the bridge sees it. `keeper` is the process below which all is that the bridge has started.
+class Supervisor:
+    """The supervisor as the server sees it: a counter of signals.
 
-    A signal may reach the front, the bridge, or, from a terminal and for a group, both. So the front does not send the
-    bridge another of the same: it counts, and sends `number`. Whoever listens takes the greater of both counts.
+    One signal may reach the front, the server, or both: a terminal and `killpg` send it to the whole group. So the
+    front does not send the same signal again. It counts, and sends `relay_signal`; for each signal the server takes the
+    greater of the front's count and its own.
     """
 
-    def __init__(self, page: Page, keeper: int) -> None:
-        self._page = page
-        self.keeper = keeper
-        self.number = relayed()
+    def __init__(self, shared: SharedNumbers) -> None:
+        self._shared = shared
+        self.relay_signal = _get_relay_signal()
 
-    def listen(self) -> None:
-        """From now on signals are counted; until now each is sent to the bridge as it is."""
-        self._page[Page.LISTENING] = 1
+    def start_counting(self) -> None:
+        """Count signals from now on. Until now, each is sent to the server as it is."""
+        self._shared[SharedNumbers.COUNTING] = 1
 
-    def count(self, number: int) -> int:
-        """How many signals of a number the front was sent since."""
-        return self._page[Page.COUNTS + number]
+    def count_signals(self, number: int) -> int:
+        """Return how many signals of this number the front has received since."""
+        return self._shared[SharedNumbers.COUNTS + number]
 
 
-def stand(arguments: Sequence[str]) -> Guard | None:
-    """Begin: this returns in the bridge; None where there is no guard. `arguments` are those of the command.
+def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
+    """Fork the supervisor around this process and return in the server, its grandchild.
 
-    The process that calls this does not return from it: it ends as the bridge ends, by its exit code or its signal.
+    The process that calls this does not return from it: it ends as the server ends, by exit code or signal.
+
+    Args:
+        arguments: those of the command line. Only `serve` without `--no-guard` has a supervisor.
+
+    Returns:
+        None where there is no supervisor: the arguments do not ask for one, or the system does not support it.
     """
-    if not _wanted(arguments) or not control(_SUBREAPER, 1):
+    if not _is_wanted(arguments) or not _call_prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return None
-    page, front = Page(), os.getpid()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, nobody's end could be waited for
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *_numbers(_PASSED_ON)})
-    with contextlib.suppress(OSError):  # no process is to be had: the bridge goes without one of them, or both
-        if keeper := os.fork():
-            _for_good(_Front(page, keeper).stay)
-        control(_PDEATHSIG, signal.SIGTERM)
-        control(_SUBREAPER, 1)
-        keeper = os.getpid()
-        if bridge := os.fork():
-            page[Page.BRIDGE] = bridge
-            _for_good(_Keeper(page, front, bridge).stay)
-        control(_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
+    shared, front = SharedNumbers(), os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, no exit status could be waited for
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *_to_numbers(_FORWARDED)})
+    with contextlib.suppress(OSError):  # no process is available: serve with one of the two missing, or both
+        if reaper := os.fork():
+            _never_return(lambda: _run_front(shared, reaper))
+        _call_prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        reaper = os.getpid()
+        if server := os.fork():
+            shared[SharedNumbers.SERVER] = server
+            _never_return(lambda: _run_reaper(shared, front, server))
+        _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != reaper:
             os._exit(1)
-    page[Page.BRIDGE] = os.getpid()
+    shared[SharedNumbers.SERVER] = os.getpid()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return Guard(page, os.getppid()) if os.getpid() != front else None
+    return Supervisor(shared) if os.getpid() != front else None
 
 
-def relayed() -> int:
-    """The number of the signal that stands for those that are counted."""
-    return int(signal.SIGRTMIN) + 5
+def _is_wanted(arguments: Sequence[str]) -> bool:
+    """Whether the arguments are those of `serve` with a guard: nothing that parses options is imported yet.
 
-
-def control(what: int, value: int) -> bool:
-    """prctl; whether there is one that does this."""
-    if sys.platform != "linux":
-        return False
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        return not ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
-    return False
-
-
-def _wanted(arguments: Sequence[str]) -> bool:
-    """Whether these are of `serve`, without `--no-guard`: the options are read before anything can read them.
-
-    Not where other threads are at work already: a process with threads cannot fork safely.
+    A process with threads has none, because it cannot fork safely.
     """
     if sys.platform != "linux" or arguments[:1] != ["serve"] or len(os.listdir("/proc/self/task")) > 1:
         return False
@@ -120,90 +121,132 @@ def _wanted(arguments: Sequence[str]) -> bool:
     return not options or options[-1] == "--guard"
 
 
-class _Front:
-    """The process that was launched."""
-
-    def __init__(self, page: Page, keeper: int) -> None:
-        self._page = page
-        self._keeper = keeper
-        heard = [number for number in _numbers(_PASSED_ON) if self._hears(number)]
-        self._heard = {signal.SIGCHLD, *heard}
-
-    def stay(self) -> NoReturn:
-        """Pass signals on until the bridge has ended, and all that was below it; then end as it has."""
-        _let_go()
-        ended = None
-        while ended is None:
-            came = signal.sigwaitinfo(self._heard)
-            if came.si_signo == signal.SIGCHLD:
-                ended = _reaped(self._keeper)
-            else:
-                self._pass_on(came)
-        sweep()
-        _end_like(self._page[Page.STATUS] - 1 if self._page[Page.STATUS] else ended)
-
-    def _hears(self, number: int) -> bool:
-        """SIGINT and SIGTERM in any case; what was ignored at the start, as `nohup` has it, else stays so."""
-        return number in {signal.SIGINT, signal.SIGTERM} or signal.getsignal(number) != signal.SIG_IGN
-
-    def _pass_on(self, came: signal.struct_siginfo) -> None:
-        number, page = came.si_signo, self._page
-        while not (bridge := page[Page.BRIDGE]):  # it is just being forked, or has just ended
-            if page[Page.STATUS] or os.waitid(os.P_PID, self._keeper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                return
-            time.sleep(0.001)
-        with contextlib.suppress(OSError):
-            if page[Page.LISTENING] and number in _numbers(_COUNTED):
-                page[Page.COUNTS + number] += 1
-                os.kill(bridge, relayed())
-            elif came.si_code != _BY_THE_KERNEL:  # a terminal has sent it to the bridge too
-                os.kill(bridge, number)
+def _run_front(shared: SharedNumbers, reaper: int) -> NoReturn:
+    """Forward signals until the server and all processes below it have ended; then end as the server has."""
+    # SIGINT and SIGTERM in any case; of the others what was ignored at the start, as `nohup` does, stays ignored.
+    always = {signal.SIGINT, signal.SIGTERM}
+    forwarded = {
+        number for number in _to_numbers(_FORWARDED) if number in always or signal.getsignal(number) != signal.SIG_IGN
+    }
+    _release_streams()
+    status = None
+    while status is None:
+        received = signal.sigwaitinfo({signal.SIGCHLD, *forwarded})
+        if received.si_signo == signal.SIGCHLD:
+            status = _reap_children(reaper)
+        else:
+            _forward_signal(received, shared, reaper)
+    end_descendants(GRACE)
+    _end_like(shared[SharedNumbers.STATUS] - 1 if shared[SharedNumbers.STATUS] else status)
 
 
-class _Keeper:
-    """The process between: nobody knows it, so nobody ends it."""
-
-    def __init__(self, page: Page, front: int, bridge: int) -> None:
-        self._page = page
-        self._front = front
-        self._bridge = bridge
-
-    def stay(self) -> NoReturn:
-        """Wait until the bridge has ended, or the front was killed; then end all that is left."""
-        with contextlib.suppress(OSError):
-            os.setsid()  # in the bridge's own, its end would be the end of a job: all others of its group get SIGHUP
-        _let_go()
-        ended = None
-        while ended is None:
-            if os.getppid() != self._front:  # it was killed, which was meant for the bridge
-                os.kill(self._bridge, signal.SIGKILL)
-            signal.sigwaitinfo({signal.SIGCHLD, signal.SIGTERM})
-            ended = _reaped(self._bridge)
-        self._page[Page.STATUS], self._page[Page.BRIDGE] = ended + 1, 0
-        sweep()
-        os._exit(0)
-
-
-def sweep(grace: float = GRACE, most: float = SWEEPING) -> None:
-    """End all that is below this process: SIGTERM, and after the `grace` SIGKILL, until there is nothing."""
-    began, told = time.monotonic(), set[int]()
-    while _has_children():
-        spent = time.monotonic() - began
-        if spent > most:
+def _forward_signal(received: signal.struct_siginfo, shared: SharedNumbers, reaper: int) -> None:
+    number = received.si_signo
+    while not (server := shared[SharedNumbers.SERVER]):  # it is just being forked, or has just ended
+        if shared[SharedNumbers.STATUS] or os.waitid(os.P_PID, reaper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return
-        for pid in below(os.getpid()):
+        time.sleep(0.001)
+    with contextlib.suppress(OSError):
+        if shared[SharedNumbers.COUNTING] and number in _to_numbers(_COUNTED):
+            shared[SharedNumbers.COUNTS + number] += 1
+            os.kill(server, _get_relay_signal())
+        elif received.si_code != _SI_KERNEL:  # a terminal has sent it to the server too
+            os.kill(server, number)
+
+
+def _run_reaper(shared: SharedNumbers, front: int, server: int) -> NoReturn:
+    """Wait until the server has ended or the front was killed; then end all processes that are left."""
+    with contextlib.suppress(OSError):
+        os.setsid()  # in the server's session, its end would orphan the group, whose stopped members would get SIGHUP
+    _release_streams()
+    status = None
+    while status is None:
+        if os.getppid() != front:  # it was killed, which was meant for the server
+            os.kill(server, signal.SIGKILL)
+        signal.sigwaitinfo({signal.SIGCHLD, signal.SIGTERM})
+        status = _reap_children(server)
+    shared[SharedNumbers.STATUS], shared[SharedNumbers.SERVER] = status + 1, 0
+    end_descendants(GRACE)
+    os._exit(0)
+
+
+def supervise_worker(command: list[str]) -> NoReturn:
+    """Run a command until it ends or the server closes standard input; then end all that it has started.
+
+    The input belongs to the worker. It is never read here, but its hang-up is seen.
+    """
+    _close_descriptors()  # event loops may pass on more than the standard streams; the worker's output would never end
+    wakeup, write_end = os.pipe()
+    for end in (wakeup, write_end):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(write_end)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # received through the wake-up descriptor
+    _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    worker = os.fork()
+    if not worker:
+        _exec_worker(command)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    status = _watch_worker(worker, wakeup)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    if not end_descendants(0):
+        os.killpg(0, signal.SIGKILL)
+    _end_like(status)
+
+
+def _exec_worker(command: list[str]) -> NoReturn:
+    with contextlib.suppress(OSError):
+        _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.execvp(command[0], command)  # noqa: S606 - the server's own command
+    os._exit(127)
+
+
+def _watch_worker(worker: int, wakeup: int) -> int:
+    """Return the worker's exit status; that of a SIGKILL when the server ends it, or has gone for too long."""
+    import select
+
+    stdin = 0
+    poll = select.poll()
+    poll.register(stdin, 0)
+    poll.register(wakeup, select.POLLIN)
+    deadline: float | None = None
+    while deadline is None or time.monotonic() < deadline:
+        timeout = None if deadline is None else max(0, (deadline - time.monotonic()) * 1000)
+        for descriptor, _ in poll.poll(timeout):
+            if descriptor == stdin:
+                poll.unregister(stdin)
+                deadline = time.monotonic() + WORKER_GRACE
+            elif signal.SIGTERM in os.read(wakeup, 512):
+                return signal.SIGKILL
+        if (status := _reap_children(worker)) is not None:
+            return status
+    return signal.SIGKILL
+
+
+def end_descendants(grace: float, timeout: float = SWEEP_TIMEOUT) -> bool:
+    """End all processes below this one: SIGTERM, SIGKILL after `grace` seconds, again until none is left.
+
+    SIGCHLD has to be blocked. Returns whether none is left; elsewhere than on Linux, where they are unknown, False.
+    """
+    began, terminated = time.monotonic(), set[int]()
+    while _has_children():
+        elapsed = time.monotonic() - began
+        if elapsed > timeout or not _IS_LINUX:
+            return False
+        for pid in list_descendants(os.getpid()):
             with contextlib.suppress(OSError):
-                if spent > grace:
+                if elapsed >= grace:
                     os.kill(pid, signal.SIGKILL)
-                elif pid not in told:
-                    told.add(pid)
+                elif pid not in terminated:
+                    terminated.add(pid)
                     os.kill(pid, signal.SIGTERM)
-                    os.kill(pid, signal.SIGCONT)  # one that is stopped hears nothing
+                    os.kill(pid, signal.SIGCONT)  # a stopped process does not handle SIGTERM
         signal.sigtimedwait({signal.SIGCHLD}, 0.05)
+    return _IS_LINUX
 
 
-def below(root: int) -> list[int]:
-    """All processes below one, parents before their children; those that have ended are left out."""
+def list_descendants(root: int) -> list[int]:
+    """Return the ids of all processes below `root` that have not ended, parents before their children (Linux)."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -213,52 +256,29 @@ def below(root: int) -> list[int]:
                 if state not in b"ZX":
                     children.setdefault(int(parent), []).append(int(name))
     found = [*children.get(root, ())]
-    for pid in found:  # it grows
+    for pid in found:  # the list grows while it is read
         found += children.get(pid, ())
     return found
 
 
 def _has_children() -> bool:
-    """Take in those that have ended; whether others are left."""
+    """Reap the children that have ended; whether others are left."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
+        while os.waitpid(-1, os.WNOHANG)[0]:  # all at once: a fork bomb leaves thousands
             pass
     except ChildProcessError:
         return False
     return True
 
 
-def _reaped(child: int) -> int | None:
-    """Take in all that have ended; how, where the child is among them."""
+def _reap_children(child: int) -> int | None:
+    """Reap all children that have ended; the exit status of `child` if it is among them."""
     found = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == child:
                 found = ended[1]
     return found
-
-
-def _numbers(names: Sequence[str]) -> list[signal.Signals]:
-    return [signal.Signals[name] for name in names]
-
-
-def _let_go() -> None:
-    """Hold nothing that the client waits for the end of."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nothing, number)
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            if int(name) > 2:
-                os.close(int(name))
-
-
-def _for_good(stay: Callable[[], NoReturn]) -> NoReturn:
-    """Whatever happens, this process never comes back as a second bridge."""
-    try:
-        stay()
-    finally:
-        os._exit(70)
 
 
 def _end_like(status: int) -> NoReturn:
@@ -273,3 +293,51 @@ def _end_like(status: int) -> NoReturn:
         os.kill(os.getpid(), number)
         os._exit(128 + number)  # the first process of a container is not ended by its own signals
     os._exit(os.waitstatus_to_exitcode(status))
+
+
+def _release_streams() -> None:
+    """Hold no pipe open whose end the client waits for."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    _close_descriptors()
+
+
+def _close_descriptors() -> None:
+    """Close all descriptors but the standard streams."""
+    for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
+        with contextlib.suppress(OSError):
+            if int(name) > 2:
+                os.close(int(name))
+
+
+def _never_return(run: Callable[[], NoReturn]) -> NoReturn:
+    """Whatever happens, this process does not become a second server."""
+    try:
+        run()
+    finally:
+        os._exit(70)
+
+
+def _get_relay_signal() -> int:
+    """Return the signal that is sent in place of those that are counted."""
+    return int(signal.SIGRTMIN) + 5
+
+
+def _to_numbers(names: Sequence[str]) -> list[signal.Signals]:
+    return [signal.Signals[name] for name in names]
+
+
+def _call_prctl(option: int, value: int) -> bool:
+    """Call prctl(2); whether that is there and has succeeded."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        return not ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    return False
+
+
+if __name__ == "__main__":
+    supervise_worker(sys.argv[1:])

@@ -22,22 +22,25 @@ _ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 async def call_method(method: Callable[..., Any], *args: object) -> Any:
-    """The result of a method, sync or async; a sync one runs in a thread. Raises what the method raises."""
+    """Return the result of a method; a synchronous one runs in a thread. Raises what the method raises."""
     if is_async(method):
         return await method(*args)
-    answer, error = await to_thread.run_sync(partial(_capture_outcome, method, *args), abandon_on_cancel=True)
+    result, error = await to_thread.run_sync(partial(_capture_outcome, method, *args), abandon_on_cancel=True)
     if error is not None:
         raise error
-    return await settled(answer)
+    return await settled(result)
 
 
-async def settled(answer: Any) -> Any:
-    """What an answer comes to: awaited where it can be, else itself."""
-    return await answer if inspect.isawaitable(answer) else answer
+async def settled(result: Any) -> Any:
+    """Return a result, awaited if it is awaitable."""
+    return await result if inspect.isawaitable(result) else result
 
 
 def passes(error: BaseException) -> bool:
-    """Whether an error is to go on: whoever runs the stranger is being cancelled. Anything else is the stranger's."""
+    """Whether an error has to be raised on, because the caller itself is being cancelled.
+
+    Any other error is the third-party code's own.
+    """
     if isinstance(error, Exception | SystemExit | KeyboardInterrupt):
         return False
     if isinstance(error, GeneratorExit):
@@ -46,7 +49,7 @@ def passes(error: BaseException) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """What went wrong, in a line, also where the error cannot be asked."""
+    """Return type and text of an error in one line, also if its `__str__` fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -54,11 +57,11 @@ def described(error: BaseException) -> str:
 
 
 def copied(value: Any) -> Any:
-    """A copy that can be changed without anybody noticing; what cannot be copied is shared."""
+    """Return a deep copy; values that cannot be copied are shared."""
     try:
         return _copied(value)
     except RecursionError:
-        return _deeply(value)  # which know what contains itself
+        return _deeply(value)  # deepcopy handles values that contain themselves
 
 
 def _copied(value: Any) -> Any:
@@ -80,7 +83,7 @@ def _deeply(value: Any) -> Any:
 
 
 def _cancelled_by_asyncio() -> bool:
-    """Whether asyncio itself cancels this task, as `asyncio.timeout` does; anyio knows nothing of that."""
+    """Whether asyncio itself cancels this task, as `asyncio.timeout` does. anyio does not know about that."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # trio
@@ -89,7 +92,7 @@ def _cancelled_by_asyncio() -> bool:
 
 
 def _capture_outcome(method: Callable[..., Any], *args: object) -> tuple[Any, BaseException | None]:
-    """Errors travel as values: a future cannot carry a StopIteration, and a SystemExit would end the loop."""
+    """Return errors as values: a future cannot carry a StopIteration, and a SystemExit would end the loop."""
     try:
         return method(*args), None
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Sends what Python itself writes to stderr through the log, where secrets are redacted and lines cannot be forged."""
+"""Logs what Python itself would write to stderr, because the log redacts secrets and its lines cannot be forged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ logger = logging.getLogger("mcp_bridge")
 
 
 def catch() -> None:
-    """Have uncaught exceptions, of threads and finalizers too, and warnings logged from now on."""
+    """Log warnings and uncaught exceptions, also those of threads and finalizers, from now on."""
     sys.excepthook = _uncaught
     sys.unraisablehook = _unraisable
     threading.excepthook = _of_thread
     logging.captureWarnings(True)
-    logging.raiseExceptions = False  # a record that cannot be written would be told with its arguments
+    logging.raiseExceptions = False  # it would print the arguments of a record that cannot be written
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
@@ -26,17 +26,17 @@ def _uncaught(kind: type[BaseException], error: BaseException, traceback: Traceb
         logger.critical("the command ended with an unexpected error", exc_info=(kind, error, traceback))
 
 
-def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    raised = (found.exc_type, found.exc_value or found.exc_type(), found.exc_traceback)
-    logger.error("%s %s", found.err_msg or "Exception ignored in", _shown(found.object), exc_info=raised)
+def _unraisable(args: sys.UnraisableHookArgs) -> None:
+    error = (args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
+    logger.error("%s %s", args.err_msg or "Exception ignored in", _shown(args.object), exc_info=error)
 
 
-def _of_thread(found: threading.ExceptHookArgs) -> None:
-    if issubclass(found.exc_type, SystemExit):
+def _of_thread(args: threading.ExceptHookArgs) -> None:
+    if issubclass(args.exc_type, SystemExit):
         return
-    name = found.thread.name if found.thread is not None else "that has ended"
-    raised = (found.exc_type, found.exc_value or found.exc_type(), found.exc_traceback)
-    logger.error("uncaught in thread %s", name, exc_info=raised)
+    name = args.thread.name if args.thread is not None else "that has ended"
+    error = (args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
+    logger.error("uncaught in thread %s", name, exc_info=error)
 
 
 def _shown(thing: object) -> str:

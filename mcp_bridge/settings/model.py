@@ -35,7 +35,6 @@ from mcp_bridge.settings.sections import (
     Frame,
     HttpSettings,
     LimitSettings,
-    ProcessSettings,
     StateSettings,
 )
 from mcp_bridge.settings.values import Duration, Size, Whole
@@ -162,9 +161,6 @@ class Settings(Frame):
     sources: tuple[SourceSettings, ...] = Field(default=(), description="The sources of tools.")
     limits: LimitSettings = Field(default=LimitSettings(), description="Limits for calls.")
     http: HttpSettings = Field(default=HttpSettings(), description="The HTTP endpoint.")
-    processes: ProcessSettings = Field(
-        default=ProcessSettings(), description="How processes that tools have started are ended."
-    )
     state: StateSettings = Field(default=StateSettings(), description="State that is kept between calls.")
     approvals: ApprovalSettings = Field(default=ApprovalSettings(), description="How users approve calls.")
     dialect: Annotated[DialectSettings, BeforeValidator(_parse_clients)] | None = Field(

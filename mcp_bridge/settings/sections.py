@@ -123,15 +123,6 @@ class HttpSettings(Frame):
     )
 
 
-class ProcessSettings(Frame):
-    """How processes that tools have started are ended."""
-
-    end_after_call: bool = Field(
-        default=True, description="End the processes that a call has started when it is cancelled or times out."
-    )
-    grace: Duration = Field(default=2.0, description="The time between SIGTERM and SIGKILL.")
-
-
 class StateSettings(Frame):
     """State that is kept between calls: where, and for how long."""
 

@@ -1,1 +1,1 @@
-"""How bytes arrive and leave: stdio, HTTP (Streamable HTTP and SSE in one ASGI app), memory."""
+"""Transports: stdio, HTTP (Streamable HTTP and SSE in one ASGI app) and memory, and how serving shuts down."""

@@ -1,6 +1,6 @@
-"""How serving ends: the first signal drains what is unanswered, the second ends at once.
+"""Shutdown: the first signal drains the calls in flight, the second ends the server at once.
 
-The bridge owns the signals, not a library: stock uvicorn and the SDK's stdio lose the calls in flight.
+The server handles the signals itself, because the SDK's stdio loses the calls in flight.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.runtime.supervisor import Guard
+from mcp_bridge.runtime.supervisor import Supervisor
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 
 if TYPE_CHECKING:
@@ -31,40 +31,40 @@ logger = logging.getLogger("mcp_bridge.transports")
 DRAIN = 10.0
 """Seconds that calls in flight have after the end of input or a signal."""
 CLOSING = 1.0
-"""Seconds that cancelled calls have to say so, and after that open streams to close."""
+"""Seconds that cancelled calls have to respond, and after that open streams to close."""
 HURRY = 0.25
 """The same after a second signal."""
 LAST = 1.0
-"""Seconds after a second signal in which the process ends whatever holds it."""
+"""Seconds after a second signal after which the process exits, whatever blocks it."""
 ENDING = "The bridge is shutting down."
 
 
 class Ledger:
-    """How many requests are unanswered, and whether those who wait for them are in a hurry."""
+    """Counts the requests in flight, and lets the shutdown wait for them."""
 
     def __init__(self) -> None:
         self._open = 0
-        self._news: anyio.Event | None = None  # made by whoever waits: a call should not pay for it
+        self._news: anyio.Event | None = None  # made by the waiting task: calls should not pay for it
         self.hurried = False
 
     def opened(self) -> None:
-        """One request more."""
+        """Count a request."""
         self._open += 1
 
     async def settled(self) -> None:
-        """One request less; async, because the SDK awaits it for requests that end without an answer."""
+        """Count a response; async because the SDK awaits it for requests that end without one."""
         self._open -= 1
         if not self._open and self._news is not None:
             self._news.set()
 
     def hurry(self) -> None:
-        """Have nobody wait any longer than it takes to be polite."""
+        """Shorten all waiting: a second signal has come, or the client has gone."""
         self.hurried = True
         if self._news is not None:
             self._news.set()
 
     async def idle(self, patience: float, hurried: float = 0.0) -> bool:
-        """Wait until all are answered, so long at most, in a hurry `hurried`; whether they were in time."""
+        """Wait until no request is in flight, at most `patience` seconds (`hurried` in a hurry). Return whether so."""
         began = anyio.current_time()
         while self._open:
             left = began + (hurried if self.hurried else patience) - anyio.current_time()
@@ -78,41 +78,42 @@ class Ledger:
 
 
 async def wind_down(endpoint: Endpoint, ledger: Ledger, drain: float, left: float | None = None) -> None:
-    """Wait until the calls in flight are answered; those that are not in time are cancelled, and their clients told.
+    """Wait until the calls in flight are answered; cancel those that are not, and report that to their clients.
 
-    `left` is what is left of the `drain` time.
+    `left` is how much of the `drain` time is left.
     """
     if await ledger.idle(drain if left is None else left):
         return
-    endpoint.end_questions()  # whoever asks a person may still answer without
+    endpoint.end_questions()  # a call that waits for the user may still respond without an answer
     if not ledger.hurried and await ledger.idle(CLOSING / 2):
         return
     if not ledger.hurried:
-        logger.warning("calls that were not answered within %g seconds are cancelled", drain)
+        logger.warning("calls that did not end within %g seconds are cancelled", drain)
     endpoint.end_calls()
     await ledger.idle(CLOSING, HURRY)
 
 
 def goes_on(method: str, params: Mapping[str, Any] | None) -> bool:
-    """Whether a request belongs to work in flight: it is taken while the bridge ends, new ones are not."""
+    """Whether a request belongs to a call in flight. Such requests are accepted while the server drains."""
     return method == "ping" or (params or {}).get("requestState") is not None
 
 
 class Interrupted(BaseException):
-    """A signal has come before anything is served. No KeyboardInterrupt: that would leave the loop in its middle."""
+    """A signal has come before anything is served. It is no KeyboardInterrupt, which would end the event loop."""
 
 
 class Ending:
-    """The signals that end serving, for the length of the block: SIGINT, SIGTERM, and SIGHUP unless it is ignored.
+    """Handles SIGINT, SIGTERM and SIGHUP (unless it is ignored) inside the block.
 
-    Until anybody is `heard` the first one raises `Interrupted`, which the block ends with in silence; in an event loop
-    that is `starting` it does so in the middle of an import alone, and cancels otherwise. Then the
-    first drains, the second has everything end now, and a second later ends the process if something holds it; so
-    does the first, some time after the drain. A third ends it on the spot. The exit code is always 0. The handlers
-    stay to the end of the process if they are `lasting`. Where signals cannot be had, nothing is done.
+    Before serving, a signal raises `Interrupted`, which ends the block without an error; while the event loop starts it
+    does so only during an import, and cancels otherwise. While serving, the first signal drains and the second ends
+    everything. If something still blocks the process a second later, or some time after the drain, it exits. A third
+    signal exits at once. The exit code is always 0.
+
+    With `lasting`, the handlers stay until the process ends. In other threads than the main one nothing is done.
     """
 
-    def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Guard | None = None) -> None:
+    def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Supervisor | None = None) -> None:
         self._lasting = lasting
         self._guard = guard
         self._direct: Counter[int] = Counter()
@@ -135,8 +136,8 @@ class Ending:
             for number in _numbers():
                 self._before[number] = signal.signal(number, self._came)
             if self._guard is not None:
-                self._before[self._guard.number] = signal.signal(self._guard.number, self._came)
-                self._guard.listen()
+                self._before[self._guard.relay_signal] = signal.signal(self._guard.relay_signal, self._came)
+                self._guard.start_counting()
             if self._lasting:
                 atexit.register(self._deaf)
         return self
@@ -145,7 +146,7 @@ class Ending:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         self._depth -= 1
-        if self._depth:  # whoever took the signals gives them back
+        if self._depth:  # the outermost block restores the handlers
             return False
         if not self._lasting and self._before:
             for number, before in self._before.items():
@@ -155,9 +156,9 @@ class Ending:
 
     @contextmanager
     def starting(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Inside, until anybody is heard, a signal that interrupts no import calls `cancel` in this event loop.
+        """Inside, until serving begins, a signal that does not interrupt an import calls `cancel` in this event loop.
 
-        An exception between any two instructions of the loop would leave it, or a lock, half done.
+        An exception between any two instructions could leave the loop or a lock in an invalid state.
         """
         self._cancel, self._soon = cancel, from_any_thread()
         try:
@@ -167,10 +168,13 @@ class Ending:
 
     @contextmanager
     def heard(self, drain: Callable[[], object], now: Callable[[], object], patience: float) -> Iterator[None]:
-        """Inside, the first signal calls `drain` in this event loop, which takes at most `patience`, the next `now`."""
+        """Inside, the first signal calls `drain` in this event loop, the next one `now`.
+
+        `patience` is how long draining may take.
+        """
         self._acts, self._patience, self._heard = (drain, now), patience, True
         self._soon = from_any_thread()
-        if self._count:  # something that was imported has caught the interruption
+        if self._count:  # an imported module has caught `Interrupted`
             self._soon(cast("Callable[[], None]", drain))
         try:
             yield
@@ -178,18 +182,18 @@ class Ending:
             self._soon = None
 
     def drains(self) -> None:
-        """The end has begun without a signal: the first one that comes is the second word."""
+        """Draining has begun without a signal, so the first signal counts as the second."""
         self._drained = True
 
     def _came(self, number: int, frame: FrameType | None) -> None:
-        """A signal. This runs in the main thread between any two instructions, so it waits for no lock."""
+        """Handle a signal. This runs in the main thread between any two instructions, so it must not take a lock."""
         if not self._is_news(number):
             return
         final = self._drained or self._count > 1 or not self._heard
         self._drained = True
         if self._count > 2:
             os._exit(0)
-        with suppress(RuntimeError):  # no thread is to be had
+        with suppress(RuntimeError):  # no thread is available
             _thread.start_new_thread(self._last, (LAST if final else self._patience + 4 * CLOSING,))
         if not self._heard and (self._soon is None or _imports(frame)):
             raise Interrupted
@@ -199,31 +203,34 @@ class Ending:
                 self._soon(cast("Callable[[], None]", act))
 
     def _is_news(self, number: int) -> bool:
-        """Count a signal; whether it is more than the twin of one that came by way of the guard, or directly."""
+        """Count a signal; whether it is a new one, rather than the same one through the other of two ways.
+
+        Signals arrive directly or through the supervisor, or both.
+        """
         self._direct[number] += 1
         if self._guard is None:
             self._count += 1
             return True
         known, self._count = self._count, 0
         for each in self._before:
-            if each != self._guard.number:
-                self._count += max(self._direct[each], self._guard.count(each))
+            if each != self._guard.relay_signal:
+                self._count += max(self._direct[each], self._guard.count_signals(each))
         return self._count > known
 
     def _last(self, seconds: float) -> None:
-        """End the process if something holds it: a loop that is blocked, a call that will not be cancelled."""
+        """Exit after `seconds` if a blocked loop, or a call that ignores its cancellation, holds the process."""
         if not self._over.acquire(timeout=seconds):
             os._exit(0)
         self._over.release()
 
     def _deaf(self) -> None:
-        """At the very end signals are ignored: the interpreter would give them back their own effect."""
+        """Ignore the signals while the interpreter is finalized, which restores their default handlers."""
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """Whether a module is being imported there."""
+    """Whether a module is being imported in this frame."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -238,7 +245,7 @@ def _is_interruption(error: BaseException | None) -> bool:
 
 
 def _numbers() -> list[signal.Signals]:
-    """The signals that end serving. `nohup` ignores SIGHUP, which stays so."""
+    """Return the signals that end serving. SIGHUP is not one if it is ignored, as under `nohup`."""
     hangup = getattr(signal, "SIGHUP", None)
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:

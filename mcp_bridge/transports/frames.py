@@ -1,4 +1,4 @@
-"""Newline-framed JSON-RPC: lines to messages, messages to lines (MCP, transports "stdio")."""
+"""Newline-delimited JSON-RPC: parses lines to messages and writes messages as lines (MCP, transports, "stdio")."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Message = types.JSONRPCMessage
 
 
 def parse(line: bytes | None) -> Message | bytes:
-    """A line as a message, or the error to answer with: -32700 for what is not JSON, -32600 for what is no request."""
+    """Return a line as a message, or an error response: -32700 if it is not JSON, -32600 if it is no message."""
     if line is None:
         return error(None, INVALID_REQUEST, f"Invalid Request: a message may have {LIMIT} bytes")
     try:
@@ -29,27 +29,27 @@ def parse(line: bytes | None) -> Message | bytes:
     if not isinstance(data, dict):
         return error(None, INVALID_REQUEST, "Invalid Request: a message must be one JSON object, not a batch of them")
     try:
-        twice = None if _is_all_of(data, line) else _twice(line)
+        duplicate = None if _is_all_of(data, line) else _twice(line)
     except (ValueError, RecursionError):
         return error(_id(data), INVALID_REQUEST, "Invalid Request: a message is nested too deep")
-    if twice is not None:
+    if duplicate is not None:
         number = _id(data) if _names(line).count("id") == 1 else None
-        return error(number, INVALID_REQUEST, f"Invalid Request: {twice[:80]!r} stands twice in an object")
-    if wrong := _ambiguous(data):
-        return error(_id(data), INVALID_REQUEST, f"Invalid Request: {wrong}")
+        return error(number, INVALID_REQUEST, f"Invalid Request: {duplicate[:80]!r} occurs twice in an object")
+    if problem := _ambiguous(data):
+        return error(_id(data), INVALID_REQUEST, f"Invalid Request: {problem}")
     if _has_odd_token(data):
         return error(_id(data), INVALID_PARAMS, "Invalid params: a progressToken is a string or an integer")
     try:
         message = types.jsonrpc_message_adapter.validate_python(data, by_name=False)
     except ValidationError:
         return error(_id(data), INVALID_REQUEST, "Invalid Request: not a JSON-RPC 2.0 message")
-    if isinstance(message, types.JSONRPCNotification) and "id" in data:  # the SDK overlooks ids that it cannot use
+    if isinstance(message, types.JSONRPCNotification) and "id" in data:  # the SDK ignores ids that it cannot use
         return error(None, INVALID_REQUEST, "Invalid Request: an id is a string or an integer of at most 64 bits")
     return message
 
 
 class Twice(ValueError):
-    """A name stands twice in one object: who reads the message beside us may see the other value."""
+    """A name occurs twice in one object. Another reader of the message may use the other value."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:
@@ -68,15 +68,15 @@ _MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 
 def _is_all_of(data: Any, line: bytes) -> bool:
-    """Whether data, written again, is the line it was read from, so that nothing of it got lost; the usual case."""
+    """Whether data encodes to the line that it was parsed from, so that nothing is lost. It usually does."""
     try:
         return orjson.dumps(data) == line
-    except TypeError:  # deeper than orjson writes
+    except TypeError:  # it is deeper than orjson can write
         return False
 
 
 def _twice(line: bytes) -> str | None:
-    """A name that stands twice in one object, however deep. Raises ValueError or RecursionError for no JSON."""
+    """Return a name that occurs twice in one object, at any depth. Raises ValueError or RecursionError."""
     try:
         _STRICT.decode(line.decode())
     except Twice as twice:
@@ -85,26 +85,26 @@ def _twice(line: bytes) -> str | None:
 
 
 def _names(line: bytes) -> list[str]:
-    """The names in a message that is an object, in its order."""
+    """Return the names in an object in their order."""
     names: list[str] = _NAMED.decode(line.decode())
     return names
 
 
 def _ambiguous(data: dict[str, Any]) -> str | None:
-    """What makes two messages of one: to a reader that ignores case, or as a request that is a response too."""
+    """Return why other readers could understand a message differently, such as readers that ignore case."""
     for name in data:
         if name not in _MEMBERS and name.lower() in _MEMBERS:
-            return f"{name.lower()!r} is written otherwise"
+            return f"{name.lower()!r} has to be in lower case"
     if "method" in data and ("result" in data or "error" in data):
-        return "a message is a request or a response"
+        return "a message cannot be both a request and a response"
     params = data.get("params")
     if isinstance(params, dict) and len({name.lower() for name in params}) != len(params):
-        return "names in params are told apart by case alone"
+        return "names in params differ only in case"
     return None
 
 
 def _has_odd_token(data: dict[str, Any]) -> bool:
-    """Whether progress is asked for under what is no token: the SDK takes a truth value for a number."""
+    """Whether a request has an invalid progress token. The SDK accepts a boolean as a number."""
     params = data.get("params")
     meta = params.get("_meta") if isinstance(params, dict) and "id" in data else None
     token = meta.get("progressToken", 0) if isinstance(meta, dict) else 0
@@ -112,29 +112,29 @@ def _has_odd_token(data: dict[str, Any]) -> bool:
 
 
 def _id(data: dict[str, Any]) -> str | int | None:
-    """The id of what is nearly a request, where it can be read; the id of a response is one of ours, and not told."""
-    answers = "method" not in data and ("result" in data or "error" in data)
-    given = None if answers else data.get("id")
+    """Return the id of a malformed request, if it has a valid one; None for a response, whose id is one of ours."""
+    is_response = "method" not in data and ("result" in data or "error" in data)
+    given = None if is_response else data.get("id")
     return given if isinstance(given, str | int) and not isinstance(given, bool) else None
 
 
 def error(request: str | int | None, code: int, message: str) -> bytes:
-    """A JSON-RPC error as a line."""
+    """Return a JSON-RPC error as a line."""
     return orjson.dumps({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}}) + b"\n"
 
 
 def dump(message: Message) -> bytes:
-    """A message as a line. Never raises: a reply that cannot be written becomes an error, anything else nothing."""
+    """Return a message as a line. Never raises: a response that cannot be encoded becomes an error, others nothing."""
     try:
         return orjson.dumps(_plain(message)) + b"\n"
     except (TypeError, ValueError, RecursionError):
         if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            logger.warning("a message that cannot be written as JSON is left out: %s", message.method)
+            logger.warning("a message that cannot be written as JSON is dropped: %s", message.method)
             return b""
-        return error(message.id, INTERNAL_ERROR, "Internal error: the reply cannot be written as JSON")
+        return error(message.id, INTERNAL_ERROR, "Internal error: the result cannot be written as JSON")
 
 
 def _plain(message: Message) -> dict[str, Any]:
-    if isinstance(message, types.JSONRPCResponse):  # most of them; its result is plain already
+    if isinstance(message, types.JSONRPCResponse):  # the usual case; its result consists of plain values already
         return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
     return message.model_dump(by_alias=True, exclude_unset=True, mode="json", warnings=False)

@@ -1,4 +1,4 @@
-"""Memory: the official client connected to an endpoint in the same process, without bytes between them."""
+"""The memory transport: connects the official client to an endpoint in the same process."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from mcp_bridge.server.endpoint import Endpoint
 
 
 def client(endpoint: Endpoint, **options: Any) -> Client:
-    """An `mcp.Client` (not yet entered) that talks to `endpoint`; `options` are the client's own, such as `mode`."""
+    """Return an `mcp.Client`, not yet entered, for an endpoint. `options` are the client's own, such as `mode`."""
     return Client(endpoint.kernel, **options)

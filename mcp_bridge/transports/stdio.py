@@ -1,7 +1,7 @@
-"""stdio: our own reader and writer under the SDK's unmodified `Server.run` (docs/architecture.md, decision 6).
+"""The stdio transport: a reader and a writer of our own for the SDK's `Server.run` (docs/architecture.md, decision 6).
 
-The SDK's own transport hops to a thread for every line, loses the calls in flight at the end of input, and
-does not answer malformed lines.
+The SDK's own transport uses a thread for every line, loses the calls in flight at the end of input, and does not
+respond to malformed lines.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from mcp_bridge.transports.frames import dump, error, parse
 logger = logging.getLogger("mcp_bridge.stdio")
 
 FULL = 1024 * 1024
-"""Bytes that may wait for a slow reader before senders wait too."""
+"""Bytes that are buffered for a slow reader before senders have to wait."""
 
 
 class Stream:
-    """What both directions share: they are context managers that close."""
+    """The base of both directions: a context manager that closes."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,11 +42,11 @@ class Stream:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Nothing to close: the descriptors belong to whoever opened them."""
+        """Do nothing: the caller closes the descriptors."""
 
 
 class Outbox(Stream):
-    """The write side. Replies become bytes in the sender's task, so the writer cannot fail; writes are coalesced."""
+    """The write side. Messages are encoded in the sender's task, so the writer cannot fail; writes are coalesced."""
 
     def __init__(self, sink: Descriptor, ledger: Ledger) -> None:
         self._sink = sink
@@ -58,7 +58,7 @@ class Outbox(Stream):
         self._open: set[str | int] = set()
 
     def opened(self, number: str | int) -> bool:
-        """A request comes in; whether its id is free."""
+        """Register a request; return False if its id is in use."""
         if number in self._open:
             return False
         self._open.add(number)
@@ -66,13 +66,13 @@ class Outbox(Stream):
         return True
 
     async def settled(self, number: str | int | None) -> None:
-        """A request is answered, or will not be."""
+        """Release the id of a request that is answered, or will not be."""
         if number in self._open:
             self._open.remove(number)
             await self._ledger.settled()
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Queue a message; waits only while a slow reader has too much to read."""
+        """Queue a message; wait only while too much is buffered."""
         message = item.message
         self.put(dump(message))
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
@@ -87,7 +87,7 @@ class Outbox(Stream):
             self._filled.set()
 
     async def run(self) -> None:
-        """Write what is queued until cancelled, or until the reader has gone."""
+        """Write what is queued until cancelled or until the reader has gone."""
         while not self._gone:
             await self._filled.wait()
             self._filled = anyio.Event()
@@ -96,7 +96,7 @@ class Outbox(Stream):
             try:
                 await self._sink.write(data)
             except OSError as error:
-                logger.info("the client does not read any more: %s", error)
+                logger.info("the client has stopped reading: %s", error)
                 self._gone = True
                 self._waiting.clear()
             self._writing = False
@@ -104,7 +104,7 @@ class Outbox(Stream):
             self._flushed = anyio.Event()
 
     async def left(self) -> None:
-        """Wait until the client has closed its end, as far as that can be seen without writing."""
+        """Wait until the client has closed its end, as far as that can be detected without writing."""
         if not await self._sink.broken():
             await anyio.sleep_forever()
 
@@ -116,7 +116,7 @@ class Outbox(Stream):
 
 
 class Inbox(Stream):
-    """The read side. At the end of input it lets calls in flight be answered before the kernel hears of the end."""
+    """The read side. After the end of input, the stream ends once the calls in flight are answered."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Inbox(Stream):
             raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage:
-        """The next message. Raises EndOfStream once input has ended and the calls in flight are answered."""
+        """Return the next message. Raises EndOfStream once input has ended and the calls in flight are answered."""
         while True:
             while self._ready:
                 if (message := self._accept(self._ready.popleft())) is not None:
@@ -160,13 +160,13 @@ class Inbox(Stream):
             await self._read()
 
     def stop(self) -> None:
-        """Read no more, as if input had ended."""
+        """Stop reading, as if input had ended."""
         self._ended = True
         if self._reading is not None:
             self._reading.cancel()
 
     async def drain(self) -> None:
-        """Take no new requests, though what belongs to those in flight; read no more once they are answered."""
+        """Reject new requests, but not those that belong to calls in flight; stop once these are answered."""
         self._refusing = True
         self._endpoint.end_listeners()
         await self._wind_down()
@@ -205,7 +205,7 @@ class Inbox(Stream):
 
     async def _finish(self) -> None:
         self._endpoint.end_listeners()
-        self._endpoint.end_questions()  # no answer will be heard any more
+        self._endpoint.end_questions()  # no answer can arrive any more
         logger.info("input has ended")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._hurry_when_left)
@@ -226,9 +226,9 @@ class Inbox(Stream):
 async def serve(
     endpoint: Endpoint, pipes: Pipes, *, drain: float = DRAIN, signals: bool = True, ending: Ending | None = None
 ) -> None:
-    """Serve one client over `pipes` until it ends its input, or a signal comes; then drain for `drain` seconds.
+    """Serve one client over `pipes` until its input ends or a signal comes; then drain for `drain` seconds.
 
-    `ending` is who has the signals already; without one, and with `signals`, they are taken here.
+    `ending` handles the signals already; without it they are handled here, unless `signals` is false.
     """
     with ending or Ending(signals=signals) as taken:
         await _serve(endpoint, pipes, drain, taken)
@@ -242,7 +242,7 @@ async def _serve(endpoint: Endpoint, pipes: Pipes, drain: float, ending: Ending)
 
     async def write() -> None:
         await outbox.run()
-        ledger.hurry()  # nobody hears the answers any more, though input may still be open
+        ledger.hurry()  # the responses are not read any more, though input may still be open
         inbox.stop()
 
     async with anyio.create_task_group() as tasks:

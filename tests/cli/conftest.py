@@ -27,7 +27,7 @@ def inside(
 ) -> Inside:
     """Run `main` here, in `tmp_path`: its exit code and its two streams."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(supervisor, "stand", lambda _: None)  # nor is its process to be forked
+    monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)  # nor is its process to be forked
     monkeypatch.setattr(exits, "threads_left", lambda: False)  # the test runner's own threads are none of ours
     monkeypatch.setattr(exits, "_close_the_log", lambda: None)
     monkeypatch.setattr(exits, "CRASHES", "")  # another test may have imported it: that is no reason to end the runner

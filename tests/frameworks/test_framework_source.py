@@ -143,8 +143,8 @@ async def test_of_two_tools_of_one_name_the_first_is_published(tmp_path: Path) -
         ("theirs:mock", "is not a tool of a framework but unittest.mock.MagicMock"),
         ("theirs:rude.it", "'it' of 'rude' cannot be read: RuntimeError: do not ask"),
         ("theirs:mixed", "'theirs:mixed[1]' is not a tool of a framework but str"),
-        ("bad:one", "bad.py:1: SyntaxError"),
-        ("raises:one", "raises.py:2: ZeroDivisionError"),
+        ("bad:one", "bad.py:1: 'bad' cannot be imported: SyntaxError"),
+        ("raises:one", "raises.py:2: 'raises' cannot be imported: ZeroDivisionError"),
     ],
 )
 async def test_an_object_that_cannot_be_had_takes_only_itself_away(tmp_path: Path, reference: str, words: str) -> None:

@@ -134,8 +134,8 @@ async def test_an_answer_after_the_answer_is_not_that_of_the_next_call() -> None
 
 
 FIRST: dict[str, tuple[list[Any], str]] = {
-    "an end": (["first", "exit"], "ended its process with exit code 3 before it had begun"),
-    "garbage": (["first", {"raw": "garbage\n"}], "before it had begun"),
+    "an end": (["first", "exit"], "ended its process with exit code 3 before its first offer"),
+    "garbage": (["first", {"raw": "garbage\n"}], "before its first offer"),
     "a failure": (["first", {"say": "failed", "problem": "no such file"}], "no such file"),
 }
 

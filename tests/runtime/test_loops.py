@@ -86,7 +86,7 @@ def test_it_goes_on_after_what_a_task_or_a_callback_raises(
         return "done"
 
     assert run(main) == "done"
-    assert caplog.text.count("a task or callback beside the calls tried to end the server") == 2
+    assert caplog.text.count("a task or callback outside of the calls tried to end the server") == 2
 
 
 def _throw(error: BaseException) -> None:
@@ -100,7 +100,7 @@ def test_it_goes_on_after_it_was_stopped(run: Callable[..., Any], caplog: pytest
         return "done"
 
     assert run(main) == "done"
-    assert "something stopped the event loop; it goes on" in caplog.text
+    assert "something stopped the event loop; it continues" in caplog.text
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), ValueError("own")])

@@ -73,12 +73,12 @@ def test_nothing_is_left_after_the_end_of_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "whom"), [(STDIO, "front"), (STDIO, "keeper"), (STDIO, "bridge"), (STATELESS, "front")], ids=str
+    ("way", "whom"), [(STDIO, "front"), (STDIO, "reaper"), (STDIO, "bridge"), (STATELESS, "front")], ids=str
 )
 def test_nothing_is_left_whichever_process_is_killed(whom: str, way: Way, tmp_path: Path) -> None:
     with spawning(way, tmp_path) as server:
         tokens, three = leave(server, *LEFT), trio_of(server)
-        os.kill(three[("front", "keeper", "bridge").index(whom)], signal.SIGKILL)
+        os.kill(three[("front", "reaper", "bridge").index(whom)], signal.SIGKILL)
         assert server.ends() == -signal.SIGKILL
         for token in tokens:
             is_gone(token)
@@ -193,8 +193,8 @@ def test_servers_that_start_and_end_at_once_leave_nothing(tmp_path: Path) -> Non
 
 def test_the_guard_is_small(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path) as server:
-        front, keeper, _ = map(psutil.Process, trio_of(server))
-        for process in (front, keeper):
+        front, reaper, _ = map(psutil.Process, trio_of(server))
+        for process in (front, reaper):
             assert process.memory_info().rss < 40_000_000
             assert process.num_threads() == 1
             assert sum(process.cpu_times()[:2]) < 1

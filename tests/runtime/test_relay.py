@@ -61,7 +61,7 @@ def test_nobody_waits_for_a_reader_who_does_not_read_and_what_is_missing_is_said
     reader.join(60)
     os.close(source)
     (said,) = found
-    assert b"bytes are missing here: nobody read them in time]" in said
+    assert b"bytes are missing here: they were not read in time]" in said
     assert said.endswith(b"after that")
 
 
@@ -79,7 +79,7 @@ def test_what_is_missing_is_said_at_the_end_to_a_reader_who_comes_when_nothing_m
     reader.join(60)
     os.close(source)
     (said,) = found
-    report = re.compile(rb"\n\[(\d+) bytes are missing here: nobody read them in time\]\n")
+    report = re.compile(rb"\n\[(\d+) bytes are missing here: they were not read in time\]\n")
     missing = sum(map(int, report.findall(said)))
     assert missing > 0
     assert len(report.sub(b"", said)) + missing == MUCH

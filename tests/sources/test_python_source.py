@@ -17,8 +17,8 @@ from mcp_bridge import Offer, ToolEntry
 from mcp_bridge.app.bridge import Attached, Bridge
 from mcp_bridge.app.factory import from_file
 from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.runtime.python_import import forget_modules
 from mcp_bridge.sources.python import PythonSource
-from mcp_bridge.sources.python.loading import forget
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import call, listed, offer_after_edit, words
@@ -351,7 +351,7 @@ async def test_a_broken_file_of_a_folder_leaves_the_others_served(
     ("options", "said"),
     [
         ({"path": Path("/no/such/tools.py")}, "/no/such/tools.py: no such file or folder"),
-        ({"module": "no_such_module_at_all"}, "no_such_module_at_all: ModuleNotFoundError: "),
+        ({"module": "no_such_module_at_all"}, "'no_such_module_at_all' cannot be imported: ModuleNotFoundError: "),
     ],
 )
 async def test_a_source_with_nothing_to_import_gives_up(options: dict[str, Any], said: str) -> None:
@@ -387,9 +387,9 @@ def test_forgetting_keeps_this_package_and_what_is_installed(tmp_path: Path) -> 
     load(tmp_path / "tools.py")
     kept = {name for name in sys.modules if name.split(".")[0] in ("mcp_bridge", "anyio", "__main__", "json")}
     assert "helper_of_tools" in sys.modules
-    forget(tmp_path)
+    forget_modules(tmp_path)
     assert "helper_of_tools" not in sys.modules
-    forget(Path(__file__).parents[2] / "mcp_bridge")
+    forget_modules(Path(__file__).parents[2] / "mcp_bridge")
     assert kept <= set(sys.modules)
     assert sys.modules["mcp_bridge.contracts.tool"].ToolEntry is ToolEntry
 

@@ -101,7 +101,7 @@ async def test_a_call_that_takes_longer_than_the_drain_is_cancelled_and_told_so(
         (answer,) = await talk.rest()
         assert (answer["id"], answer["error"]["code"]) == (number, -32000)
     assert slow.stopped.is_set()
-    assert "not answered within 0.05 seconds" in caplog.text
+    assert "did not end within 0.05 seconds" in caplog.text
 
 
 async def test_a_listener_gets_its_final_result_at_the_end(bridge: Bridge) -> None:

@@ -186,7 +186,7 @@ made = NoConfig()
         ("needy:wrong", {}, "'needy:wrong' does not make a provider but a Nothing"),
         ("needy:NoConfig", {"a": 1}, "'needy:NoConfig' takes no config"),
         ("needy:made", {"a": 1}, "'needy:made' is an object and takes no config"),
-        ("needy:NEEDY", {}, r"needy\.py has no 'NEEDY'"),
+        ("needy:NEEDY", {}, "module 'needy' has no 'NEEDY'"),
         ("needy:__name__", {}, "'needy:__name__' is not a provider but a str"),
         ("needy:made", {}, "provider 'needy:made' lists no tools"),
         ("gone:X", {}, "'gone' cannot be imported: ModuleNotFoundError: No module named 'gone'"),

@@ -23,8 +23,7 @@ from mcp_bridge.frameworks.toolboxes import (
     open_toolboxes,
     publish_toolboxes,
 )
-from mcp_bridge.runtime.python_import import load_module
-from mcp_bridge.sources.python.loading import files, forget, fresh, load_file
+from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
 from mcp_bridge.sources.python.shapes import discover_foreign_tools, find_offer, merge_offers
 
 logger = logging.getLogger("mcp_bridge.sources.python")
@@ -81,7 +80,7 @@ class PythonSource:
         discovered = DiscoveredTools()
         problems: list[str] = []
         offers: list[Offer] = []
-        with fresh():
+        with without_bytecode():
             for module in self._import_modules(problems):
                 try:
                     names = discover_foreign_tools(module, self._select_names(module), discovered)
@@ -100,9 +99,9 @@ class PythonSource:
 
     def _import_modules(self, problems: list[str]) -> Iterator[ModuleType]:
         if self._module is not None:
-            loads: list[Callable[[], ModuleType]] = [partial(load_module, self._module, self._directory)]
+            loads: list[Callable[[], ModuleType]] = [partial(import_module, self._module, self._directory)]
         else:
-            loads = [partial(load_file, path) for path in self._list_files(problems)]
+            loads = [partial(import_file, path) for path in self._list_files(problems)]
         for load in loads:
             try:
                 yield load()
@@ -114,7 +113,7 @@ class PythonSource:
         if not self._path.exists():
             problems.append(f"{self._path}: no such file or folder")
             return []
-        return files(self._path)
+        return _list_files(self._path)
 
     def _select_names(self, module: ModuleType) -> Sequence[str]:
         """Return the named functions that a module must have; in a folder, any of its files may have one."""
@@ -126,7 +125,7 @@ class PythonSource:
         """Yield what is loaded after each edit. `stamps` reveal edits from before the watcher was ready."""
         async for edited in _watch_edits(self._root):
             if edited or self._read_stamps() != stamps:
-                forget(self._root)
+                forget_modules(self._root)
                 loaded = self._load()
                 for problem in loaded.errors:
                     logger.error("%s: the tools stay as they were", problem)
@@ -139,7 +138,7 @@ class PythonSource:
 
     def _read_stamps(self) -> dict[Path, int]:
         """Return when each file of this source was modified, in nanoseconds."""
-        paths = files(self._path) if self._path is not None and self._path.exists() else []
+        paths = _list_files(self._path) if self._path is not None and self._path.exists() else []
         return {path: path.stat().st_mtime_ns for path in paths if path.exists()}
 
     @property
@@ -203,3 +202,10 @@ async def _watch_edits(root: Path) -> AsyncIterator[bool]:
     )
     async for changes in watcher:
         yield bool(changes)
+
+
+def _list_files(target: Path) -> list[Path]:
+    """Return the files that a path stands for: itself, or a folder's Python files that do not begin with `_`."""
+    if target.is_file():
+        return [target]
+    return sorted(path for path in target.glob("*.py") if not path.name.startswith("_"))

@@ -1,4 +1,4 @@
-"""The ASGI app: routes, guard, lifespan. Serve it, or mount it in an app of your own."""
+"""The ASGI app: routes, access control and lifespan. Serve it, or mount it in an app of your own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.http.connection import ClientTimeouts
 from mcp_bridge.transports.http.door import Door, Gate
 from mcp_bridge.transports.http.guard import Access, Guard, refused
-from mcp_bridge.transports.http.patience import Patience
 from mcp_bridge.transports.http.sessions import SessionOptions, Sessions
 from mcp_bridge.transports.http.sse import MESSAGES, Sse
 
@@ -27,22 +27,22 @@ MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate")
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
-    """What the app lets in: see `Access` and `SessionOptions`; `body` is the largest request in bytes.
+    """Options of the app. `body` is the largest request body in bytes.
 
-    `patience` is for the server that runs the app, where that is ours.
+    `timeouts` apply where the server of this package runs the app.
     """
 
     access: Access = field(default_factory=Access)
     body: int = BODY
     sessions: SessionOptions = field(default_factory=SessionOptions)
-    patience: Patience = field(default_factory=Patience)
+    timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
 
 
 class BridgeApp:
-    """An endpoint over HTTP, as an ASGI app. One that mounts it needs `lifespan=app.lifespan`, or it answers 503.
+    """An endpoint over HTTP, as an ASGI app. An app that mounts it needs `lifespan=app.lifespan`; else it responds 503.
 
-    `around` is entered with the app: whatever must run beside it. `ledger` has the requests that are
-    unanswered, listen streams apart. Four exact paths need no router, which would cost a call a tenth.
+    `around` makes a context manager that is entered with the app. `ledger` counts the requests in flight, except
+    listen streams. Four exact paths need no router, which would make a call a tenth slower.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class BridgeApp:
     ) -> None:
         options = options or HttpOptions()
         self.endpoint = endpoint
-        self.patience = options.patience
+        self.timeouts = options.timeouts
         self._gate = gate = Gate()
         self.ledger = gate.ledger
         self._access = options.access
@@ -71,12 +71,12 @@ class BridgeApp:
         self._rest = Starlette(lifespan=self.lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or run the lifespan."""
+        """Handle one request, or run the lifespan."""
         await (self._http if scope["type"] == "http" else self._rest)(scope, receive, send)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Run the endpoint for as long as the app is up."""
+        """Run the endpoint inside the block."""
         async with self._around(), self._sessions.run(), anyio.create_task_group() as tasks:
             await tasks.start(self.endpoint.run)
             self._gate.running = True
@@ -86,18 +86,12 @@ class BridgeApp:
                 self._gate.running = False
                 tasks.cancel_scope.cancel()
 
-    @property
-    def ending(self) -> bool:
-        """Whether no new requests are taken, because the end has begun."""
-        return self._gate.ending
-
-    @ending.setter
-    def ending(self, ending: bool) -> None:
-        """Take none from now on."""
-        self._gate.ending = ending
+    def begin_shutdown(self) -> None:
+        """Reject new requests from now on."""
+        self._gate.ending = True
 
     async def close(self, patience: float) -> None:
-        """End every stream, once what it owes has been sent; in so many seconds, or those that are left are cut."""
+        """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
         with anyio.move_on_after(patience):
             self._sse.end()
             self._sessions.end()
@@ -106,21 +100,21 @@ class BridgeApp:
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
-        app = self._paths.get(path) or refused(404, "There is nothing here: MCP is at /mcp, legacy SSE at /sse.")
+        app = self._paths.get(path) or refused(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
         await app(scope, receive, send)
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Whether calls are taken; and for those who may call, how many threads of which tools are stuck."""
-        up = self._gate.running and not self.ending
-        told: dict[str, Any] = {"status": "ok" if up else "unavailable"}
+        """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""
+        up = self._gate.running and not self._gate.ending
+        body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
         authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         if (stuck := self.endpoint.registry.pipeline.threads.stuck) and self._access.admits(authorization):
-            told["stuck"] = stuck
-        await JSONResponse(told, status_code=200 if up else 503)(scope, receive, send)
+            body["stuck"] = stuck
+        await JSONResponse(body, status_code=200 if up else 503)(scope, receive, send)
 
 
 def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
-    """The app behind the guard, and behind that CORS for the web pages that may connect."""
+    """Return the app behind access control, and behind CORS if web pages may connect."""
     guard = Guard(app, access)
     if not access.origins:
         return guard

@@ -1,6 +1,6 @@
-"""Bodies: what stdio refuses as a line is refused as a body, with the same error, before the SDK reads it.
+"""Rejects the bodies that stdio rejects as lines, with the same errors, before the SDK reads them.
 
-The SDK's two readers take NaN and names that stand twice, and answer in three ways without the id.
+The SDK's two parsers accept NaN and duplicate names, and respond in three different ways without the id.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _SESSION = b"mcp-session-id"
 
 
 class Bodies:
-    """ASGI middleware around what reads messages; the size of a body is checked before it.
+    """ASGI middleware that parses the message in a body. The size of the body has been checked before.
 
-    In one session an id is free again once its request is answered: the SDK would answer the later one alone.
+    It rejects a request whose id is in flight in the same session: the SDK would respond to the later one only.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -26,29 +26,29 @@ class Bodies:
         self._open: dict[tuple[bytes, str], Scope] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer what is wrong with its body."""
+        """Pass a request on, or respond with what is wrong with its body."""
         if scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
         first = await receive()
         if first["type"] != "http.request" or first.get("more_body"):
-            return  # the client has left, perhaps in the middle
+            return  # the client has disconnected, perhaps in the middle of the body
         message = parse(first.get("body", b""))
         if isinstance(message, bytes):
             await _refused(message)(scope, receive, send)
             return
         session = dict(scope["headers"]).get(_SESSION)
         if session is None or not isinstance(message, types.JSONRPCRequest):
-            await self._app(scope, _again(first, receive), send)
+            await self._app(scope, replay(first, receive), send)
             return
-        key = (session, str(message.id))  # as the SDK keeps them: 1 and "1" are one
+        key = (session, str(message.id))  # as the SDK stores them: 1 and "1" are the same
         if key in self._open:
             taken = error(message.id, INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
             await _refused(taken)(scope, receive, send)
             return
         self._open[key] = scope
         try:
-            await self._app(scope, _again(first, receive), self._freeing(key, scope, send))
+            await self._app(scope, replay(first, receive), self._freeing(key, scope, send))
         finally:
             self._free(key, scope)
 
@@ -57,25 +57,25 @@ class Bodies:
             del self._open[key]
 
     def _freeing(self, key: tuple[bytes, str], scope: Scope, send: Send) -> Send:
-        """`send` that frees an id with the end of the answer, so that a client that has it all may use it again."""
+        """Return a `send` that frees the id before the end of the response: then the client may use it again."""
 
-        async def freeing(message: Message) -> None:
+        async def send_and_free(message: Message) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 self._free(key, scope)
             await send(message)
 
-        return freeing
+        return send_and_free
 
 
 def _refused(line: bytes) -> Response:
     return Response(line, status_code=400, media_type="application/json")
 
 
-def _again(first: Message, receive: Receive) -> Receive:
-    """`receive` as it was before the first message was read."""
+def replay(first: Message, receive: Receive) -> Receive:
+    """Return a `receive` that returns a message again before those that follow."""
     waiting = [first]
 
-    async def replay() -> Message:
+    async def receive_again() -> Message:
         return waiting.pop() if waiting else await receive()
 
-    return replay
+    return receive_again

@@ -1,4 +1,4 @@
-"""The door to what is served: who is let in, now and while the bridge ends; what is behind it is counted and ended."""
+"""Admission of requests: counts those in flight, and rejects new ones while the server shuts down."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_bridge.transports.ends import ENDING, Ledger, goes_on
+from mcp_bridge.transports.http.bodies import replay
 from mcp_bridge.transports.http.guard import refused
 
 RETRY = {"Retry-After": "1"}
-"""Where the bridge is one of several, or started again, the next one takes the request."""
+"""Another instance, or this server after its restart, handles the request then."""
 _LISTEN = (b"mcp-method", b"subscriptions/listen")
 _RESUMES = b"last-event-id"
 
 
 class Gate:
-    """Whether the bridge runs, whether it is ending, and what is being answered. `ledger` has what the end waits for.
+    """The state of an app: whether it runs, whether it shuts down, and the requests in flight.
 
-    Listen streams are not in the ledger: the bridge ends them itself.
+    The shutdown waits for those in `ledger`. Listen streams are not in it, because the shutdown ends them.
     """
 
     def __init__(self) -> None:
@@ -33,29 +34,30 @@ class Gate:
         self._left: anyio.Event | None = None
 
     async def emptied(self) -> None:
-        """Wait until nothing is being answered."""
+        """Wait until no request is in flight."""
         while self.inside:
             self._left = anyio.Event()
             await self._left.wait()
 
     def leave(self, scope: anyio.CancelScope) -> None:
-        """One is answered."""
+        """Remove a request that is answered."""
         self.inside.discard(scope)
         if not self.inside and self._left is not None:
             self._left.set()
 
     def cut(self) -> None:
-        """End everything that is still being answered."""
+        """Cancel all requests in flight."""
         for scope in list(self.inside):
             scope.cancel()
 
 
 class Door:
-    """An ASGI endpoint that is open while the bridge runs. Requests behind it are counted until answered.
+    """ASGI middleware that admits requests while the app runs, and counts them until they are answered.
 
-    While it ends, only what belongs to work in flight is let in: answers to questions, notifications, the next round
-    of a call that has asked, streams that are resumed, goodbyes. Clients that are `connected` by a stream are heard
-    in any case: the official one gives that up, with all its calls in flight, at the first message that is refused.
+    During the shutdown it admits only what belongs to calls in flight: answers to questions, notifications, the next
+    round of a call that has asked something, resumed streams, and the end of sessions. It always admits messages of
+    clients that are `connected` by a stream, because the official client closes its stream, with all calls in flight,
+    after the first rejected message.
     """
 
     def __init__(self, gate: Gate, app: ASGIApp, *, body: int, counted: bool = True, connected: bool = False) -> None:
@@ -66,9 +68,9 @@ class Door:
         self._connected = connected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through, or refuse it."""
+        """Pass one request on, or reject it."""
         if not self._gate.running:
-            refusal = refused(503, "The bridge is not running: give the outer app lifespan=app.lifespan.")
+            refusal = refused(503, "The server is not running. Give the outer app lifespan=app.lifespan.")
             await refusal(scope, receive, send)
             return
         reply = Reply(send)
@@ -96,26 +98,26 @@ class Door:
 
     async def _while_ending(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            told = scope["method"] == "DELETE" or any(name == _RESUMES for name, _ in scope["headers"])
-            await (self._through if told else _closed(None))(scope, receive, send)
+            admitted = scope["method"] == "DELETE" or any(name == _RESUMES for name, _ in scope["headers"])
+            await (self._through if admitted else _closed(None))(scope, receive, send)
             return
         body = await _whole(receive, self._body)
         message = _parsed(body)
         if body is None or _is_new(message):
             await _closed(message.get("id"))(scope, receive, send)
         else:
-            await self._through(scope, _again(body, receive), send)
+            await self._through(scope, replay({"type": "http.request", "body": body}, receive), send)
 
 
 class Reply:
-    """What was sent of an answer, so that one that is cut off can be ended properly."""
+    """Tracks what was sent of a response, so that one that is cut off can be completed properly."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._started = self._complete = False
 
     async def send(self, message: Message) -> None:
-        """Send a part of it."""
+        """Send a part of the response."""
         if message["type"] == "http.response.start":
             self._started = True
         else:
@@ -123,7 +125,7 @@ class Reply:
         await self._send(message)
 
     async def cut(self, scope: Scope, receive: Receive) -> None:
-        """Say that there is no answer, or end the stream that has begun."""
+        """Respond that the server shuts down, or end the stream that has begun."""
         if not self._started:
             await _closed(None)(scope, receive, self._send)
         elif not self._complete:
@@ -137,7 +139,7 @@ def _closed(number: Any) -> Response:
 
 
 async def _whole(receive: Receive, most: int) -> bytes | None:
-    """The whole body, unless it is too long or its client has left."""
+    """Return the whole body; None if it is too long or the client has disconnected."""
     body = bytearray()
     while len(body) <= most:
         message = await receive()
@@ -158,18 +160,8 @@ def _parsed(body: bytes | None) -> dict[str, Any]:
 
 
 def _is_new(message: dict[str, Any]) -> bool:
-    """Whether it is a request that begins something."""
+    """Whether a message is a request that does not belong to a call in flight."""
     if "id" not in message or "method" not in message:
         return False
     params = message.get("params")
     return not goes_on(str(message["method"]), params if isinstance(params, dict) else None)
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """`receive` as it was before the body was read."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return replay

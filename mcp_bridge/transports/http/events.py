@@ -1,4 +1,4 @@
-"""The messages of one handshake-era session, kept so that a stream that broke can be resumed (basic/transports)."""
+"""Stores the messages of one handshake-era session, so that broken streams can be resumed (MCP, basic/transports)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.transports.ends import Ledger
 
 PATIENCE = 5.0
-"""Seconds that the end of a session may take."""
+"""Seconds that the deletion of a session's messages may take."""
 
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One SSE stream: the numbers of its messages that are kept, in order, and who reads it since it was resumed.
+    """One SSE stream: the numbers of its stored messages in order, and its reader since it was resumed.
 
-    `owed` is whether a client waits for the rest of it, or was told to come back for it.
+    `owed` is whether a client waits for the rest of it, or was asked to come back for it.
     """
 
     name: str
@@ -34,35 +34,35 @@ class Stream:
     _news: anyio.Event | None = None
 
     def after(self, number: int) -> int | None:
-        """The next number that is kept."""
+        """Return the next stored number."""
         return next((kept for kept in self.kept if kept > number), None)
 
     def read_by(self, reader: object) -> None:
-        """From now on only this one reads it."""
+        """Make this the only reader."""
         self.reader = reader
         self.changed()
 
     def changed(self) -> None:
-        """Wake whoever reads it."""
+        """Wake the reader."""
         if self._news is not None:
             self._news.set()
 
     async def change(self) -> None:
-        """Wait until there is something new."""
+        """Wait for the next change."""
         self._news = anyio.Event()
         await self._news.wait()
 
 
 class Events(EventStore):
-    """The SDK's event store, over a `Store`, for one session: at most `most` messages, each for `ttl` seconds.
+    """The SDK's event store for one session, over a `Store`: at most `most` messages, each for `ttl` seconds.
 
-    One for each session, because the SDK names streams by the ids that clients give their requests: a common one
-    would replay the messages of one client to another. An event id names session, stream and place, so it serves as
-    long as the stream is known, even when its own message is gone. Any other id replays nothing.
+    Each session has its own, because the SDK names streams by the request ids that clients choose: a common store would
+    replay the messages of one client to another. An event id contains session, stream and position, so it works as long
+    as the stream is known, even after its own message was deleted. Any other id replays nothing.
 
-    The SDK can go on with a resumed stream itself, but loses what comes while it takes the stream up, and does not
-    end it with the answer. So `replay_events_after` stays with it to the end. Only the standalone stream is left to
-    the SDK, which sees to it that there is one of them.
+    The SDK can continue a resumed stream itself, but loses messages that arrive while it resumes, and does not end the
+    stream after the response. So `replay_events_after` sends the stream to its end. Only the standalone stream is left
+    to the SDK, which makes sure that there is one at most.
     """
 
     def __init__(self, store: Store, ledger: Ledger, *, most: int, ttl: float) -> None:
@@ -75,21 +75,21 @@ class Events(EventStore):
         self._last = 0
         self._named: dict[str, Stream] = {}
         self._numbered: dict[str, Stream] = {}
-        self._kept: deque[Stream] = deque()  # whose message each one is, the oldest first
+        self._kept: deque[Stream] = deque()  # the stream of each stored message, oldest first
         self._written: tuple[str, str] | None = None
         self._unanswered = 0
 
     @property
     def awaited(self) -> bool:
-        """Whether a request that was begun is not answered."""
+        """Whether a request of this session is in flight."""
         return self._unanswered > 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        """Keep a message, or without one begin a stream; the event's id."""
+        """Store a message, or begin a stream if there is none. Return the event's id."""
         self._last += 1
         number = self._last
         stream = self._named.get(stream_id)
-        if stream is None or (message is None and stream.answered):  # or a client that gives an id twice
+        if stream is None or (message is None and stream.answered):  # or a client uses an id again
             stream = Stream(stream_id, number)
             self._named[stream_id] = self._numbered[str(number)] = stream
             self._unanswered += stream_id != GET_STREAM_KEY
@@ -101,16 +101,16 @@ class Events(EventStore):
         return event_id
 
     def written(self, event_id: str | None) -> str | None:
-        """The newest message as JSON, once, where this is its event."""
+        """Return the newest message as JSON, once, if this is its event."""
         if self._written is None or self._written[0] != event_id:
             return None
         text, self._written = self._written[1], None
         return text
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        """Send what came on the stream after this event, then what comes until it is answered, or closed again.
+        """Send the stream's messages after this event, also future ones, until its response or until it is closed.
 
-        For the standalone stream only the first; its name is the answer, and the SDK goes on.
+        Of the standalone stream, send only the stored messages, and return its name: the SDK continues it.
         """
         stream, number = self._find(last_event_id)
         if stream is None:
@@ -129,23 +129,23 @@ class Events(EventStore):
                     return None
                 await stream.change()
         finally:
-            if stream.reader is reader:  # it has everything, or its client has left
+            if stream.reader is reader:  # it has everything, or the client has disconnected
                 stream.reader = None
                 await self._settle(stream)
 
     def closed(self, stream_name: str) -> None:
-        """The server has closed a stream whose client is to come back for the rest."""
+        """Handle that the server has closed a stream whose client resumes it later."""
         stream = self._named.get(stream_name)
         if stream is not None and not stream.answered and stream_name != GET_STREAM_KEY:
             stream.read_by(None)
             self._owe(stream)
 
     async def end(self) -> None:
-        """The session is over: end the streams that are read, forget what is kept."""
+        """End all streams and delete the stored messages, because the session has ended."""
         for stream in list(self._numbered.values()):
             stream.read_by(None)
             await self._settle(stream)
-        with anyio.move_on_after(PATIENCE):  # what a slow store has not forgotten by then, it will in time
+        with anyio.move_on_after(PATIENCE):  # a slow store deletes the rest when it expires
             while self._kept:
                 await self._forget_oldest()
 
@@ -172,7 +172,7 @@ class Events(EventStore):
         await self._store.delete(self._key(number))
 
     async def _send(self, stream: Stream, reader: object, number: int, send: EventCallback) -> int:
-        """Send what is kept after a number, for as long as nobody else reads; the number of the last message sent."""
+        """Send the stored messages after a number while `reader` is the reader. Return the number of the last one."""
         while stream.reader is reader and (following := stream.after(number)) is not None:
             number = following
             data = await self._store.get(self._key(number))
@@ -184,7 +184,9 @@ class Events(EventStore):
     def _find(self, event_id: str) -> tuple[Stream | None, int]:
         session, _, place = event_id.partition("-")
         stream, _, number = place.partition("-")
-        known = session == self._session and number.isdecimal() and len(number) < 20  # int refuses thousands of digits
+        known = (
+            session == self._session and number.isdecimal() and len(number) < 20
+        )  # int() rejects thousands of digits
         return (self._numbered.get(stream), int(number)) if known else (None, 0)
 
     def _event_id(self, stream: Stream, number: int) -> str:

@@ -1,7 +1,7 @@
-"""Who may come in: Host, Origin and bearer token, before anything else is looked at.
+"""Access control: checks Host, Origin and bearer token before anything else.
 
-Host and Origin stop a web page from reaching a server on the reader's own machine (MCP, transports,
-"Security Warning"). The SDK checks them for Streamable HTTP alone.
+Host and Origin stop web pages from reaching a server on their reader's machine (MCP, transports, "Security Warning").
+The SDK checks them only for Streamable HTTP.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = ("/health",)
-"""Paths that answer without a token; to whoever has none they tell nothing."""
+"""Paths that need no token; without one they disclose nothing."""
 
 ONCE = (
     b"host",
@@ -30,11 +30,11 @@ ONCE = (
     b"mcp-session-id",
     b"last-event-id",
 )
-"""Headers that stand once (RFC 9112, 3.2): of two, a proxy before us could have looked at the other one."""
+"""Headers that may occur once (RFC 9112, 3.2): of two, a proxy in front could have checked the other one."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether an address is reachable only from this machine."""
     if host in LOOPBACK:
         return True
     try:
@@ -45,7 +45,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What is let in: host names, origins besides theirs, and the token (None: nobody is asked for one)."""
+    """What is allowed: host names, origins besides those of the hosts, and the token (None: no token is required)."""
 
     hosts: frozenset[str] = LOOPBACK
     origins: frozenset[str] = frozenset()
@@ -55,23 +55,23 @@ class Access:
     def to(
         cls, host: str, *, hosts: Iterable[str] = (), origins: Iterable[str] = (), token: str | None = None
     ) -> Access:
-        """Access to a server that listens on `host`: its own name, loopback names, and those given."""
+        """Return the access to a server that listens on `host`: its name, loopback names, and those given."""
         names = {name.lower().strip("[]") for name in (host, *hosts)}
         allowed = frozenset(origin.lower().rstrip("/") for origin in origins)  # browsers send them in lower case
         return cls(hosts=LOOPBACK | names, origins=allowed, token=token)
 
     def admits(self, authorization: bytes) -> bool:
-        """Whether this Authorization header holds the token, where one is asked for."""
+        """Whether this Authorization header has the token, if one is required."""
         if self.token is None:
             return True
-        scheme, _, token = authorization.partition(b" ")  # RFC 9110, 11.1: the scheme's case says nothing
+        scheme, _, token = authorization.partition(b" ")  # RFC 9110, 11.1: the scheme is case-insensitive
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token.encode())
 
 
 class Guard:
-    """ASGI middleware that refuses, and says what to do.
+    """ASGI middleware that rejects requests with a hint what to do.
 
-    With 400 (a header twice), 415 (a packed body), 421 (Host), 403 (Origin) or 401 (token).
+    It responds 400 (duplicate header), 415 (encoded body), 421 (Host), 403 (Origin) or 401 (token).
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
@@ -79,7 +79,7 @@ class Guard:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer why not."""
+        """Pass the request on, or reject it."""
         if scope["type"] == "http":
             scope = _trimmed(scope)
             if (refusal := self._refusal(scope)) is not None:
@@ -92,11 +92,11 @@ class Guard:
         for name, value in scope["headers"]:
             if name in given:
                 if given[name]:
-                    return refused(400, f"The header {name.decode()} stands twice.")
+                    return refused(400, f"The header {name.decode()} occurs twice.")
                 given[name] = value
         if given[b"content-encoding"] or given[b"transfer-encoding"].lower() not in (b"", b"chunked"):
             return refused(
-                415, "Bodies are read as they are: send no Content-Encoding.", {"Accept-Encoding": "identity"}
+                415, "Encoded bodies are not supported. Send no Content-Encoding.", {"Accept-Encoding": "identity"}
             )
         origin, authorization = given[b"origin"], given[b"authorization"]
         if not self._knows(f"//{given[b'host'].decode('latin-1')}"):
@@ -105,7 +105,7 @@ class Guard:
             return refused(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
         if self._access.admits(authorization) or scope["path"].rstrip("/").endswith(OPEN_PATHS):
             return None
-        return refused(401, "A valid bearer token is needed.", {"WWW-Authenticate": 'Bearer realm="mcp-bridge"'})
+        return refused(401, "A valid bearer token is required.", {"WWW-Authenticate": 'Bearer realm="mcp-bridge"'})
 
     def _knows(self, address: str) -> bool:
         try:
@@ -119,7 +119,7 @@ class Guard:
 
 
 def _trimmed(scope: Scope) -> Scope:
-    """The scope with header values as RFC 9110, section 5.5 means them: httptools leaves the blanks at their end."""
+    """Return the scope with trimmed header values (RFC 9110, 5.5): httptools leaves the blanks at their end."""
     headers = scope["headers"]
     if any(value[-1:] in (b" ", b"\t") or value[:1] in (b" ", b"\t") for _, value in headers):
         return {**scope, "headers": [(name, value.strip(b" \t")) for name, value in headers]}
@@ -127,6 +127,6 @@ def _trimmed(scope: Scope) -> Scope:
 
 
 def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """A JSON-RPC error body without an id, under an HTTP status."""
+    """Return a response with an HTTP status and a JSON-RPC error without an id."""
     error = {"code": INVALID_REQUEST, "message": message}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status, headers=headers)

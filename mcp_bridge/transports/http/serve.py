@@ -1,43 +1,28 @@
-"""Serving the app with uvicorn: a socket of our own, signals of our own, and an end that loses no call."""
+"""Serves an endpoint over HTTP on a bound socket, until a signal."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import math
 import socket
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 import anyio
-import uvicorn
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.transports.ends import CLOSING, DRAIN, HURRY, Ending, wind_down
 from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge.transports.http.connection import ConnectionPool
 from mcp_bridge.transports.http.guard import is_loopback
 
 BACKLOG = 2048
-
-
-class Server(uvicorn.Server):
-    """uvicorn without its signal handlers: they exit with the signal's number and lose handshake calls."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """The bridge has the signals."""
-        yield
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close everything; in a hurry uvicorn would leave the app's own end out."""
-        await super().shutdown(sockets)
-        if self.force_exit:
-            await self.lifespan.shutdown()
+"""Connections that may wait in the kernel to be accepted."""
 
 
 def listen(host: str, port: int, *, token: str | None) -> socket.socket:
-    """A bound socket. Raises ConfigError for an address beyond this machine without a token, or one that is taken."""
+    """Return a bound socket.
+
+    Raises ConfigError for an address that other machines can reach without a token, and for one that is unavailable.
+    """
     if token is None and not is_loopback(host):
         raise ConfigError(
             f"refusing to listen on {host}, which others can reach, without a token",
@@ -51,13 +36,13 @@ def listen(host: str, port: int, *, token: str | None) -> socket.socket:
         bound = socket.create_server(resolved[:2], family=family, backlog=BACKLOG)
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it; asyncio would not set it
         return bound
-    except (OSError, UnicodeError) as error:  # a name that no name server could have
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no DNS server could have
         hint = "Choose another port, or 0 for any free one"
         raise ConfigError(f"cannot listen on {host}:{port}: {error}", where="http.port", hint=hint) from error
 
 
 def address(bound: socket.socket) -> str:
-    """The base URL of a bound socket."""
+    """Return the base URL of a bound socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -71,63 +56,45 @@ async def serve(
     ending: Ending | None = None,
     started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal or cancellation. At the first signal calls in flight have `drain` seconds.
+    """Serve until a signal or cancellation. At the first signal, calls in flight have `drain` seconds.
 
-    `ending` is who has the signals already; without one, and with `signals`, they are taken here.
+    `ending` handles the signals already; without it they are handled here, unless `signals` is false.
     """
-    server = Server(_config(app))
-    _quiet()
+    stopped = anyio.Event()
     with ending or Ending(signals=signals) as taken:
         async with anyio.create_task_group() as tasks:
             await anyio.lowlevel.checkpoint()  # sources are imported meanwhile: a signal interrupts that
             draining = anyio.Event()
-            tasks.start_soon(_drain, app, server, draining, drain)
-            tasks.start_soon(_end_when_cancelled, server)
+            tasks.start_soon(_drain, app, draining, stopped, drain)
+            tasks.start_soon(_stop_when_cancelled, stopped)
             started()
-            with taken.heard(draining.set, partial(_hurry, app, server), drain):
-                with anyio.CancelScope(shield=True):  # cancelled, uvicorn would leave its sockets and our lifespan
-                    await server.serve(sockets=[bound])
+            with taken.heard(draining.set, app.ledger.hurry, drain):
+                with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
+                    await _accept(app, bound, stopped)
             tasks.cancel_scope.cancel()
 
 
-def _config(app: BridgeApp) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=app.patience.protocol(),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=math.ceil(CLOSING),
-    )
+async def _accept(app: BridgeApp, bound: socket.socket, stopped: anyio.Event) -> None:
+    pool = ConnectionPool(app, app.timeouts)
+    async with app.lifespan():
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(pool.open_connection, sock=bound, backlog=BACKLOG)
+        await stopped.wait()
+        server.close()
+        await pool.close(HURRY if app.ledger.hurried else CLOSING)
 
 
-async def _end_when_cancelled(server: Server) -> None:
+async def _stop_when_cancelled(stopped: anyio.Event) -> None:
     try:
         await anyio.sleep_forever()
     finally:
-        server.should_exit = True
+        stopped.set()
 
 
-async def _drain(app: BridgeApp, server: Server, draining: anyio.Event, patience: float) -> None:
+async def _drain(app: BridgeApp, draining: anyio.Event, stopped: anyio.Event, patience: float) -> None:
     await draining.wait()
-    app.ending = True
+    app.begin_shutdown()
     app.endpoint.end_listeners()
     await wind_down(app.endpoint, app.ledger, patience)
     await app.close(HURRY if app.ledger.hurried else CLOSING)
-    server.should_exit = True
-
-
-def _hurry(app: BridgeApp, server: Server) -> None:
-    app.ledger.hurry()
-    server.force_exit = True  # and it leaves its connections as they are
-
-
-def _quiet() -> None:
-    """uvicorn reports open streams at the end as errors; they are meant to be cut once all is answered."""
-    logging.getLogger("uvicorn.error").addFilter(_worth_saying)
-
-
-def _worth_saying(record: logging.LogRecord) -> bool:
-    cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
-    return not cut and "timeout graceful shutdown" not in record.getMessage()
+    stopped.set()

@@ -1,4 +1,4 @@
-"""The sessions of the handshake era: how many, for how long, and how their broken streams are resumed."""
+"""Sessions of the handshake era: their number, their idle timeout, and how broken streams are resumed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mcp_bridge.transports.http.events import Events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resuming:
-    """How a stream that broke is resumed: `events` messages of each session are kept, in `store` (None: in memory).
+    """How broken streams are resumed: `events` messages of each session are stored in `store` (None: in memory).
 
-    `retry` is how many seconds clients are told to wait before they come back.
+    `retry` is how many seconds clients have to wait before they resume a stream.
     """
 
     events: int = 256
@@ -34,7 +34,7 @@ class Resuming:
 class SessionOptions:
     """At most so many `sessions`; one without a request for `idle` seconds ends. None: streams cannot be resumed.
 
-    One session more ends the one that rests longest; where none rests, the newcomer is refused with 503.
+    One session more ends the one that has been idle longest. If none is idle, the new one is rejected with 503.
     """
 
     sessions: int = 1000
@@ -43,9 +43,9 @@ class SessionOptions:
 
 
 class Session(StreamableHTTPServerTransport):
-    """The SDK's transport of one session, which tells its events when a stream or the session itself is closed.
+    """The SDK's transport of one session, which notifies its event store when a stream or the session is closed.
 
-    In `resting` are those without a request or a stream, the one that rests longest first.
+    `resting` has the sessions without a request or a stream, the one that has been idle longest first.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class Session(StreamableHTTPServerTransport):
         self._name = session_id
         self._open = 0
         if events is not None:
-            events.resumed = super().close_sse_stream  # the old connection may be dead without our knowing
+            events.resumed = super().close_sse_stream  # the old connection may be dead without being closed
 
     @property
     def awaited(self) -> bool:
-        """Whether a call is in flight whose client may come back for the answer."""
+        """Whether a call is in flight whose client may come back for the result."""
         return self._events is not None and self._events.awaited
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or serve a stream."""
+        """Handle one request, or serve a stream."""
         self._resting.pop(self._name, None)
         self._open += 1
         try:
@@ -76,13 +76,13 @@ class Session(StreamableHTTPServerTransport):
                 self._resting[self._name] = self
 
     def give_way(self) -> None:
-        """End, as after an idle time."""
+        """End the session, as after its idle timeout."""
         self._resting.pop(self._name, None)
         if self.idle_scope is not None:
             self.idle_scope.cancel()
 
     def close_sse_stream(self, request_id: Any) -> None:
-        """Close the connection of a request's stream, also where it was resumed; its client will come back."""
+        """Close the connection of a request's stream, also if it was resumed; the client resumes it later."""
         super().close_sse_stream(request_id)
         if self._events is not None:
             self._events.closed(str(request_id))
@@ -95,7 +95,7 @@ class Session(StreamableHTTPServerTransport):
             await self._events.end()
 
     def _create_event_data(self, event_message: EventMessage) -> dict[str, Any]:
-        # Written once, for the store and for the wire: twice costs a large answer a twentieth.
+        # Encoded once for the store and the response: a second time would make a large result 5 % slower.
         text = self._events.written(event_message.event_id) if self._events is not None else None
         if text is None:
             return super()._create_event_data(event_message)
@@ -103,7 +103,7 @@ class Session(StreamableHTTPServerTransport):
 
 
 class Sessions(StreamableHTTPSessionManager):
-    """The SDK's manager with events of its own for each session. `ledger` counts those who wait on resumed streams."""
+    """The SDK's manager with an event store for each session. `ledger` counts clients that wait on resumed streams."""
 
     def __init__(self, kernel: Kernel, options: SessionOptions, ledger: Ledger, *, body: int) -> None:
         self._ledger = ledger
@@ -123,7 +123,7 @@ class Sessions(StreamableHTTPSessionManager):
         self.asgi_app.app = Bodies(self.asgi_app.app)
 
     def _admit_session(self, requestor: Any) -> StreamableHTTPServerTransport | None:
-        # The SDK makes the transport in here and gives it the one store of all sessions; nothing public is nearer.
+        # The SDK makes the transport in here, with one store for all sessions. There is no public way to replace it.
         if self.max_sessions is not None and len(self._server_instances) >= self.max_sessions:
             self._make_room()
         made = super()._admit_session(requestor)
@@ -138,13 +138,13 @@ class Sessions(StreamableHTTPSessionManager):
         return session
 
     def end(self) -> None:
-        """End every session: clients hear the end of their streams."""
+        """End every session, and with it the streams of its client."""
         for session in list(self._server_instances.values()):
             if isinstance(session, Session):
                 session.give_way()
 
     def _make_room(self) -> None:
-        """End the session that rests longest, for one client must not lock all others out."""
+        """End the session that has been idle longest, so that one client cannot lock out all others."""
         for name, session in self._resting.items():
             if not session.awaited:
                 self._server_instances.pop(name, None)

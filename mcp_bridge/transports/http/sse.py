@@ -1,4 +1,4 @@
-"""The legacy HTTP+SSE transport (MCP 2024-11-05): one stream a client at /sse, its messages at /messages."""
+"""The legacy HTTP+SSE transport (MCP 2024-11-05): a stream for each client at /sse, its messages at /messages."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MESSAGES = "/messages"
 
 
 class Sse:
-    """ASGI endpoint of the stream; `messages` is the one of the posts. Unanswered requests are in the ledger.
+    """ASGI endpoint of the streams, at most `most` of them; `messages` is the endpoint of the messages.
 
-    At most so many streams are open at once.
+    `ledger` counts the requests in flight.
     """
 
     def __init__(self, endpoint: Endpoint, ledger: Ledger, *, body: int, most: int) -> None:
@@ -35,7 +35,7 @@ class Sse:
         self.messages = Messages(self._transport)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one client until it leaves."""
+        """Serve one client until it disconnects."""
         if scope["method"] != "GET":
             await refused(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
         elif not self._free:
@@ -49,7 +49,7 @@ class Sse:
                 self._free += 1
 
     def end(self) -> None:
-        """End every stream, after what was sent on it."""
+        """End every stream after the messages that were sent on it."""
         for incoming in list(self._reading):
             incoming.end()
 
@@ -70,44 +70,44 @@ class Sse:
 
 
 class Messages:
-    """ASGI endpoint of the posts."""
+    """ASGI endpoint of the messages that clients post."""
 
     def __init__(self, transport: SseServerTransport) -> None:
         self._transport = transport
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one message."""
+        """Accept one message."""
         gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
-        with suppress(*gone):  # its stream has just ended, or its client has left
+        with suppress(*gone):  # its stream has just ended, or the client has disconnected
             await self._transport.handle_post_message(scope, receive, send)
 
 
 class Requests:
-    """The unanswered requests of one client, as far as the ledger has them; nobody waits for those of one that left."""
+    """The requests of one client that the ledger counts. The shutdown does not wait for a client that has left."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._open = 0
 
     def opened(self) -> None:
-        """One request more."""
+        """Count a request."""
         self._open += 1
         self._ledger.opened()
 
     async def settled(self) -> None:
-        """One request less; async for the SDK, as in the ledger."""
+        """Count a response; async for the SDK, as in the ledger."""
         if self._open:
             self._open -= 1
             await self._ledger.settled()
 
     async def ended(self) -> None:
-        """The client has left."""
+        """Stop counting the client's requests, because it has disconnected."""
         while self._open:
             await self.settled()
 
 
 class Wrapper:
-    """An SDK stream with something added."""
+    """The base of wrappers around the SDK's streams."""
 
     def __init__(self, stream: Any, requests: Requests) -> None:
         self._stream = stream
@@ -128,7 +128,7 @@ class Wrapper:
 
 
 class Counted(Wrapper):
-    """The read side: every request that comes in is open until it is answered or given up."""
+    """The read side: every request is counted until it is answered or cancelled."""
 
     def __init__(self, stream: Any, requests: Requests) -> None:
         super().__init__(stream, requests)
@@ -145,18 +145,18 @@ class Counted(Wrapper):
             raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message. Raises EndOfStream when the client has left, or the bridge ends."""
+        """Return the next message. Raises EndOfStream when the client has disconnected or the server shuts down."""
         try:
             with anyio.CancelScope() as self._waiting:
                 if not self._ended:
                     return self._count(await self._stream.receive())
         except anyio.EndOfStream:
-            await self._requests.ended()  # here, for the calls in flight may take their time to be cancelled
+            await self._requests.ended()  # at once: cancelling the calls in flight may take long
             raise
         raise anyio.EndOfStream
 
     def end(self) -> None:
-        """Let no more messages in, as if the client had left."""
+        """Accept no more messages, as if the client had disconnected."""
         self._ended = True
         if self._waiting is not None:
             self._waiting.cancel()
@@ -175,7 +175,7 @@ class Counted(Wrapper):
 
 
 class Settling(Wrapper):
-    """The write side: an answer settles its request."""
+    """The write side: a response ends the count of its request."""
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.xaibo.source.importing import INSTALL, importable, reported
+from mcp_bridge.runtime.python_import import add_to_path
+from mcp_bridge.xaibo.source.importing import INSTALL, report_errors
 
 PROVIDER = "ToolProviderProtocol"
 TEXT = "TextMessageHandlerProtocol"
@@ -30,15 +31,15 @@ def read_agent(path: Path, directory: Path) -> Any:
         problem = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {type(error).__name__}"
         raise SourceError(f"{path}: {problem}") from error
     for folder in (directory, path.parent):
-        importable(folder)
+        add_to_path(folder)
     try:
-        with reported("xaibo cannot be imported"):
+        with report_errors("xaibo cannot be imported"):
             from xaibo import AgentConfig
     except SourceError as error:
         if "is not installed" in str(error) or "cannot import name" in str(error):  # an empty folder is a namespace
             raise SourceError(f"{path}: an agent needs xaibo, which is not installed. {INSTALL}") from error
         raise
-    with reported(f"{path} cannot be read as an agent"):
+    with report_errors(f"{path} cannot be read as an agent"):
         try:
             config = AgentConfig.from_yaml(text)
         except Exception as error:

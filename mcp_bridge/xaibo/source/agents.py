@@ -16,7 +16,7 @@ from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.third_party import described
 from mcp_bridge.wire.values import from_bytes
 from mcp_bridge.xaibo.source import agent_config
-from mcp_bridge.xaibo.source.importing import reported
+from mcp_bridge.xaibo.source.importing import report_errors
 from mcp_bridge.xaibo.source.providers import make_redactor
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
@@ -56,7 +56,7 @@ def build_entries(config: Any, modules: dict[str, Any]) -> list[ToolEntry]:
         raise SourceError(
             f"agent '{config.id}' has no entry point that takes text: none of its modules has handle_text"
         )
-    with reported(f"agent '{config.id}' cannot be made"):
+    with report_errors(f"agent '{config.id}' cannot be made"):
         agent_config.make_agent(config, modules)
     return [_build_entry(config, modules, name, module_id) for name, module_id in points.items()]
 

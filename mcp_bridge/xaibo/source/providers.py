@@ -16,7 +16,7 @@ from anyio import to_thread
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.secrets import names_secret
-from mcp_bridge.xaibo.source.importing import reported
+from mcp_bridge.xaibo.source.importing import report_errors
 
 MAKE_TIMEOUT = 30.0
 """Seconds that making a provider may take."""
@@ -41,7 +41,7 @@ async def make_provider(target: Any, name: str, config: Mapping[str, Any]) -> An
     with anyio.move_on_after(MAKE_TIMEOUT):
         thing = await to_thread.run_sync(_make, target, name, config, abandon_on_cancel=True)
         if inspect.isawaitable(thing):
-            with _redact_errors(config), reported(f"provider '{name}' cannot be made"):
+            with _redact_errors(config), report_errors(f"provider '{name}' cannot be made"):
                 thing = await thing
         if not is_provider(thing):
             raise SourceError(
@@ -63,7 +63,7 @@ def _make(target: Any, name: str, config: Mapping[str, Any]) -> Any:
             f"provider '{name}' is not a provider but {_describe(target)}: it has no {' and '.join(_METHODS)}"
         )
     arguments = _build_arguments(target, name, config)
-    with _redact_errors(config), reported(f"provider '{name}' cannot be made"):
+    with _redact_errors(config), report_errors(f"provider '{name}' cannot be made"):
         return target(**arguments)
 
 

@@ -15,10 +15,11 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.runtime.event_loop import on_asyncio
+from mcp_bridge.runtime.python_import import add_to_path
 from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.agents import build_entries
-from mcp_bridge.xaibo.source.importing import importable, named, reported
+from mcp_bridge.xaibo.source.importing import import_reference, report_errors
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
 from mcp_bridge.xaibo.source.providers import is_provider, make_provider, make_redactor, unwrap_provider
 
@@ -87,10 +88,10 @@ class XaiboSource:
         if self._agent is not None:
             self._make_agent(self._agent)
         else:
-            importable(self._directory)
+            add_to_path(self._directory)
             target = self._provider
             if isinstance(target, str):
-                name, target = target, named(target, self._directory)
+                name, target = target, import_reference(target, self._directory)
             else:
                 name = (target if isinstance(target, type) else type(target)).__name__
             self._add_provider(name, await make_provider(target, name, self._config))
@@ -103,7 +104,7 @@ class XaiboSource:
         modules = agent_config.make_host(config)
         if wants_agent:
             try:
-                with reported(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
+                with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
                     agent_config.add_agent_modules(config, modules)
                 self._agents = build_entries(config, dict(modules))  # without the providers that are made below
             except SourceError as error:
@@ -120,7 +121,7 @@ class XaiboSource:
         for module_id in module_ids:
             own = next(module.config for module in config.modules if module.id == module_id)
             try:
-                with reported(f"provider '{module_id}' cannot be made"):
+                with report_errors(f"provider '{module_id}' cannot be made"):
                     modules.update(agent_config.build_module(config, module_id, modules))
             except SourceError as error:
                 text = make_redactor(own).text(str(error))

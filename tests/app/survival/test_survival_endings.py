@@ -98,7 +98,7 @@ def test_calls_that_do_not_end_in_time_are_cancelled_and_their_clients_told(way:
         assert "begun second" not in server.err
         ends_well(server)
         assert "ended for_ever" in server.err
-        assert server.err.count("not answered within 0.3 seconds") == 1
+        assert server.err.count("did not end within 0.3 seconds") == 1
 
 
 @ends((ONE, EOF), (HANDSHAKE_HTTP, "SIGTERM"))

@@ -18,7 +18,7 @@ LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": 
 STATELESS_HTTP = Way("http", stateless=True)
 ERAS = [STATELESS_HTTP, OTHER]
 TE = "Transfer-Encoding: chunked\r\n"
-QUIET = ("begun ", "Invalid HTTP request received.", "Could not find session for ID", "request without session_id")
+QUIET = ("begun ", "Could not find session for ID", "request without session_id")
 """What the log may say beside these requests."""
 
 

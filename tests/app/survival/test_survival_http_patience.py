@@ -241,6 +241,6 @@ def test_the_times_are_those_of_the_settings_and_10_and_60_seconds_without_them(
     for name, http in {"none": "{}", "some": "{receive_timeout: 3s, send_timeout: 2m}"}.items():
         (tmp_path / f"{name}.yaml").write_text(f"sources: [{{type: python, path: tools.py}}]\nhttp: {http}")
         _, _, options = serve_command._choose_http_options(load_target(tmp_path / f"{name}.yaml"), "settings", None)
-        made[name] = (options.patience.receive, options.patience.send)
+        made[name] = (options.timeouts.receive, options.timeouts.send)
     assert made == {"none": (10.0, 60.0), "some": (3.0, 120.0)}
-    assert (HttpOptions().patience.receive, HttpOptions().patience.send) == (10.0, 60.0)
+    assert (HttpOptions().timeouts.receive, HttpOptions().timeouts.send) == (10.0, 60.0)

@@ -91,12 +91,12 @@ def safe_pid() -> int:
 def test_a_pattern_that_fits_no_tool_is_a_problem_that_is_told(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, {"tools": ["pid", "riksy_*"]}) as server:
         assert int(server.text("pid")) != server.pid
-        server.says("isolation: no tool fits 'riksy_*'")
+        server.says("isolation: no tool matches 'riksy_*'")
 
 
 def test_a_source_that_ends_its_process_at_import_is_refused_alone(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, tools="import os\nos._exit(5)\n") as server:
-        server.says("the worker ended its process with exit code 5 before it had begun")
+        server.says("the worker ended its process with exit code 5 before its first offer")
         assert server.text("echo", text="served") == "served"
         assert "Traceback" not in server.err
 
@@ -120,11 +120,11 @@ def test_a_source_that_begins_to_crash_is_unavailable_until_it_is_mended(tmp_pat
         first = server.text("pid")
         (tmp_path / "own_tools.py").write_text("import os\nsecret = 'path-and-secret'\nos._exit(4)\n")
         assert code_of(server.result("die")) == "tool_crashed"
-        server.says("has no worker, tried again in 0.5 s")
+        server.says("no worker can be started (next attempt in 0.5 s)")
         result = server.result("pid")
         assert code_of(result) == "tool_unavailable"
         assert str(tmp_path) not in str(result)
-        server.says("tried again in 1 s")
+        server.says("next attempt in 1 s")
         (tmp_path / "own_tools.py").write_text(GOOD)
         assert eventually(lambda: code_of(server.result("pid")) is None)
         assert server.text("pid") != first

@@ -22,7 +22,7 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports.http.app import BODY, BridgeApp, HttpOptions
 from mcp_bridge.transports.http.guard import Access
-from mcp_bridge.transports.http.serve import Server, address, listen, serve
+from mcp_bridge.transports.http.serve import address, listen, serve
 from mcp_bridge.transports.http.sessions import SessionOptions
 
 PATIENCE = 60.0
@@ -106,7 +106,9 @@ def hosted_aside(tools: ToolRegistry, *, access: Access | None = None, body: int
 async def uvicorn_with(app: Any) -> AsyncIterator[str]:
     """The base URL of any ASGI app under uvicorn on a free port."""
     bound = listen("127.0.0.1", 0, token=None)
-    server = Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1)
+    )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, [bound])
         try:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tests.kits.survival.survival_kit import HANDSHAKE, PATIENCE, WAYS, HttpLive
 
 __all__ = ["HANDSHAKE", "PATIENCE", "WAYS", "HttpLive", "Live", "StdioLive", "Way", "bridge_of", "eventually"]
 TOOLS = Path(__file__).with_name("spawning_tools.py")
-SHORT = {"timeout": "10m", "drain": "2s", "tools": {"holds*": {"timeout": "1s"}, "runs_*": {"timeout": "1s"}}}
+SHORT = {"timeout": "10m", "drain": "2s"}
 
 
 def a_token() -> str:
@@ -36,18 +35,6 @@ def carrying(token: str) -> list[int]:
     return found
 
 
-def is_there(token: str) -> list[int]:
-    """Wait until a process carries this token."""
-    found: list[int] = eventually(lambda: carrying(token))
-    return found
-
-
-def a_tick_goes_by() -> None:
-    """Wait for another hundredth of a second: two processes of one cannot be told apart by time."""
-    began = time.monotonic()
-    eventually(lambda: time.monotonic() - began > 0.03)
-
-
 def is_gone(token: str) -> None:
     """Wait until no process carries it."""
     eventually(lambda: not carrying(token))
@@ -55,19 +42,14 @@ def is_gone(token: str) -> None:
 
 @contextlib.contextmanager
 def spawning(way: Way, folder: Path, *options: str, **settings: Any) -> Iterator[Any]:
-    """A server over the tools that start processes; calls time out after a second unless `limits` say otherwise."""
+    """A server over the tools that start processes."""
     given = {"limits": SHORT, **settings}
     with live(way, folder, TOOLS, given, options=options) as server:
         yield server
 
 
-def cancel(server: Any, number: int) -> None:
-    """Cancel a call over stdio."""
-    server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-
-
 def trio_of(server: Any) -> tuple[int, int, int]:
-    """The front, the keeper and the bridge."""
+    """The front, the reaper and the bridge."""
     return server.process.pid, psutil.Process(server.pid).ppid(), server.pid
 
 

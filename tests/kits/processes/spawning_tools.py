@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-import time
-
-import anyio
 
 from mcp_bridge import tool
 
@@ -28,10 +24,6 @@ def command(token: str, code: str = LONG) -> list[str]:
 
 def by_popen(token: str) -> None:
     subprocess.Popen(command(token))
-
-
-def by_shell(token: str) -> None:
-    subprocess.run(["sh", "-c", f"{sys.executable} -S -c '{LONG}' {token} & exit 0"], check=False)
 
 
 def by_setsid(token: str) -> None:
@@ -53,14 +45,6 @@ def by_double_fork(token: str) -> None:
     os.waitpid(child, 0)
 
 
-def by_spawn(token: str) -> None:
-    os.posix_spawn(sys.executable, command(token), dict(os.environ))
-
-
-def by_system(token: str) -> None:
-    os.system(f"{sys.executable} -S -c '{LONG}' {token} &")
-
-
 def deaf(token: str) -> None:
     subprocess.Popen(command(token, DEAF))
 
@@ -74,14 +58,9 @@ def stopped(token: str) -> None:
 
 
 WAYS = {
-    "popen": by_popen, "shell": by_shell, "setsid": by_setsid, "session": by_session, "double fork": by_double_fork,
-    "posix_spawn": by_spawn, "system": by_system, "deaf": deaf, "family": family, "stopped": stopped,
+    "popen": by_popen, "setsid": by_setsid, "session": by_session, "double fork": by_double_fork, "deaf": deaf,
+    "family": family, "stopped": stopped,
 }  # fmt: skip
-
-
-def said(words: str) -> None:
-    """Tell the test."""
-    os.write(2, f"{words}\n".encode())
 
 
 @tool
@@ -89,48 +68,3 @@ def starts(how: str, token: str) -> str:
     """Start a process and answer."""
     WAYS[how](token)
     return "started"
-
-
-@tool
-def holds(how: str, token: str) -> str:
-    """Start a process and never answer; in a thread."""
-    WAYS[how](token)
-    said(f"begun {token}")
-    time.sleep(5)  # a thread cannot be stopped, and this one should not keep the test
-    return "too late"
-
-
-@tool
-async def holds_the_call(how: str, token: str) -> str:
-    """Start a process and never answer; on the event loop."""
-    WAYS[how](token)
-    said(f"begun {token}")
-    await anyio.sleep_forever()
-    return "never"
-
-
-@tool
-async def awaits_process(token: str) -> str:
-    """Start a process as async code does, and wait for it."""
-    process = await asyncio.create_subprocess_exec(*command(token))
-    said(f"begun {token}")
-    return str(await process.wait())
-
-
-@tool
-def runs_process(token: str) -> str:
-    """Run a process and wait for it; the answer is how it has ended."""
-    said(f"begun {token}")
-    code = subprocess.run(command(token), check=False).returncode
-    said(f"freed {token} {code}")
-    return str(code)
-
-
-@tool
-def runs_again(token: str) -> str:
-    """Run a process again when it was ended, which a thread may do when nobody waits for it any more."""
-    said(f"begun {token}")
-    for number in range(3):
-        subprocess.run(command(f"{token}"), check=False)
-        said(f"again {token} {number}")
-    return "done"

@@ -15,7 +15,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge.transports.http.guard import Access
-from mcp_bridge.transports.http.serve import Server, address, listen
+from mcp_bridge.transports.http.serve import address, listen
 
 
 @dataclass
@@ -59,12 +59,12 @@ def hosting() -> Iterator[Hosting]:
         config = uvicorn.Config(
             host.asgi, lifespan="off", log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1
         )
-        with portal.wrap_async_context_manager(_running(Server(config), bound)):
+        with portal.wrap_async_context_manager(_running(uvicorn.Server(config), bound)):
             yield host
 
 
 @contextlib.asynccontextmanager
-async def _running(server: Server, bound: Any) -> AsyncIterator[None]:
+async def _running(server: uvicorn.Server, bound: Any) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, [bound])
         try:

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """uvicorn runs on asyncio, so HTTP does."""
+    """HTTP runs on asyncio alone."""
     return "asyncio"

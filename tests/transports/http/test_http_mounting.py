@@ -94,7 +94,7 @@ async def test_after_its_end_a_bridge_does_not_pretend_to_be_up() -> None:
 
 async def test_a_bridge_that_is_ending_takes_no_new_requests() -> None:
     async with hosted(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=PATIENCE) as http:
-        app.ending = True
+        app.begin_shutdown()
         refused = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
         assert (refused.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
         assert "shutting down" in refused.json()["error"]["message"]

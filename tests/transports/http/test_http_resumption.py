@@ -324,7 +324,7 @@ async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_t
             with anyio.fail_after(PATIENCE):
                 (primed,) = [event async for event in events(stream)]
         assert not await there.app.ledger.idle(0)
-        there.app.ending = True
+        there.app.begin_shutdown()
         async with talk.listen() as stream:
             assert stream.status_code == 503
         async with talk.listen(primed.id) as stream:

@@ -1,0 +1,372 @@
+"""HTTP/1.1 connections: httptools parses requests, an ASGI app answers them, and slow clients are cut off.
+
+An ASGI app never sees a connection whose request is not complete, so the server has to limit how long a client takes to
+send one, how long its head is, and how long it takes to read the response. Where another server runs the app, the
+limits of that server hold, or those of a proxy in front of it (nginx: client_header_timeout, client_body_timeout,
+send_timeout, large_client_header_buffers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import struct
+from collections import deque
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import unquote
+
+import httptools
+import orjson
+from mcp_types import INVALID_REQUEST
+from starlette.types import ASGIApp
+
+from mcp_bridge.transports.http.exchange import Exchange
+
+MAX_HEAD = 64 * 1024
+"""The most bytes of a request before its body, and between or after the parts of a chunked one."""
+MAX_HEADERS = 200
+"""The most header lines of a request."""
+MAX_BUFFERED = 64 * 1024
+"""Bytes of a body after which no more is read until the app has received them."""
+MIN_PROGRESS = 16 * 1024
+"""The fewest bytes that a slow client must read within the send timeout: one byte at a time holds a connection too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTimeouts:
+    """Seconds: `receive` from the first byte of a request to its last, `send` for a client that reads nothing."""
+
+    receive: float = 10.0
+    send: float = 60.0
+
+
+class ConnectionPool:
+    """The open connections of a server, and the tasks that answer their requests."""
+
+    def __init__(self, app: ASGIApp, timeouts: ClientTimeouts) -> None:
+        self.app = app
+        self.timeouts = timeouts
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._emptied: asyncio.Event | None = None
+
+    def open_connection(self) -> Connection:
+        """Return the protocol of a new connection."""
+        return Connection(self)
+
+    def start_exchange(self, exchange: Exchange) -> None:
+        """Have the app answer a request in a task of its own."""
+        task = asyncio.get_running_loop().create_task(exchange.run(self.app))
+        self.tasks.add(task)
+        task.add_done_callback(self._discard_task)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that is lost."""
+        self.connections.discard(connection)
+        self._notify_if_empty()
+
+    async def close(self, patience: float) -> None:
+        """Close idle connections, and the others after their responses; after `patience` seconds abort what is left."""
+        for connection in list(self.connections):
+            connection.close_when_answered()
+        self._emptied = asyncio.Event()
+        self._notify_if_empty()
+        try:
+            async with asyncio.timeout(patience):
+                await self._emptied.wait()
+        except TimeoutError:
+            for task in self.tasks:
+                task.cancel()
+            if self.tasks:
+                await asyncio.wait(self.tasks, timeout=patience)
+            for connection in list(self.connections):
+                connection.transport.abort()
+
+    def _discard_task(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        self._notify_if_empty()
+
+    def _notify_if_empty(self) -> None:
+        if self._emptied is not None and not self.connections and not self.tasks:
+            self._emptied.set()
+
+
+class Connection(asyncio.Protocol):
+    """One connection. It is closed when the client takes too long or sends too long a head.
+
+    One timer looks at the connection when a timeout could be over at the earliest. A request whose rest is missing is
+    answered with 408; a connection on which none has begun is closed without a response. Only the client's own time
+    counts, not the time in which the server reads nothing from it or the event loop is blocked.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self.pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._exchanges: deque[Exchange] = deque()  # the first is being answered, the others wait for that
+        self._latest: Exchange | None = None  # of the request that was begun last
+        self._addresses: dict[str, Any] = {}
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._overhead = 0  # bytes outside of bodies since the last body
+        self._has_progress = True  # whether the data being parsed has completed a head or belongs to a body
+        self._ignores_upgrade = False
+        self._rejection = HTTPStatus.BAD_REQUEST
+        self._request_begun = False
+        self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._unread = (math.inf, 0.0)  # the bytes left to send that were last counted as progress, and when
+        self._reset_parser()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first request."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.pool.connections.add(self)
+        for name, key in (("client", "peername"), ("server", "sockname")):
+            address = transport.get_extra_info(key)
+            self._addresses[name] = (str(address[0]), int(address[1])) if address else None
+        self._schedule_check()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the disconnection to the app."""
+        self._timer.cancel()
+        for exchange in self._exchanges:
+            exchange.disconnect()
+        self._writable.set()
+        self.pool.discard(self)
+
+    def close_when_answered(self) -> None:
+        """Close the connection, once all its requests are answered."""
+        if self._exchanges:
+            self._exchanges[-1].keep_alive = False
+        else:
+            self.transport.close()
+
+    # Flow control
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The client has read most of what was left."""
+        self._unread = (math.inf, self._loop.time())
+        self._writable.set()
+
+    async def drain(self) -> None:
+        """Wait until the client reads."""
+        await self._writable.wait()
+
+    # Parsing
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data of the client."""
+        self._has_progress = False
+        self._feed(data)
+        self._overhead = 0 if self._has_progress else self._overhead + len(data)
+        if self._overhead > MAX_HEAD:
+            self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def _reset_parser(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        # Without this, data after a request with `Connection: close` is an error before that request is answered.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def _feed(self, data: bytes) -> None:
+        self._data_size = len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._reject(self._rejection)
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Parse the request again without its request for an upgrade, which Java's client sends in each (h2c).
+
+        The parser takes what follows such a head for another protocol.
+        """
+        if not self._ignores_upgrade:  # CONNECT: what follows could be anything
+            if self._latest is not None:
+                self._latest.keep_alive = False
+            return
+        self._ignores_upgrade = False
+        if self._exchanges:  # many in one piece: each would be parsed again with all that follow
+            self._reject(self._rejection)
+            return
+        first = b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)
+        lines = [b": ".join(header) for header in self._headers if header[0] != b"upgrade"]
+        self._reset_parser()
+        self._feed(b"\r\n".join([first, *lines, b"", rest]))
+
+    def on_message_begin(self) -> None:
+        """httptools has the first byte of a request."""
+        self._url, self._headers = b"", []
+        self._request_begun = True
+        self._waiting_since = self._loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        """httptools has a part of the URL."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """httptools has a header."""
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Start the request. Raises ValueError, which ends the parsing, for a head too long or another HTTP version."""
+        self._has_progress = True
+        method, version = self._parser.get_method(), self._parser.get_http_version()
+        if self._parser.should_upgrade() and method != b"CONNECT":
+            self._ignores_upgrade = True
+            return
+        headers, self._headers = self._headers, []  # fields of a trailer are not headers (RFC 9110, 6.5.1)
+        # The size is only counted where it can be too large.
+        if len(headers) > MAX_HEADERS or (
+            self._overhead + self._data_size > MAX_HEAD and _measure_head(self._url, headers) > MAX_HEAD
+        ):
+            self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            raise ValueError("the head of the request is too long")
+        if version not in ("1.1", "1.0"):
+            self._rejection = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
+            raise ValueError("only HTTP/1 is supported")
+        exchange = Exchange(
+            self,
+            {**_parse_target(self._url), **self._addresses, "method": method.decode(), "headers": headers,
+             "http_version": version},
+            keep_alive=version == "1.1" and self._parser.should_keep_alive(),
+            expects_continue=any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers),
+        )  # fmt: skip
+        self._latest = exchange
+        self._exchanges.append(exchange)
+        if len(self._exchanges) == 1:
+            self.pool.start_exchange(exchange)
+        else:
+            self.transport.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        """httptools has a part of the body."""
+        self._has_progress = True
+        if self._latest is not None and self._latest.add_body(body) > MAX_BUFFERED:
+            self.transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """httptools has the last byte of a request."""
+        self._has_progress = True
+        if self._ignores_upgrade or self._latest is None:
+            return
+        self._request_begun = False
+        self._latest.end_body()
+        self._waiting_since = self._loop.time() if self._latest.response_complete else None
+
+    def finish_exchange(self) -> None:
+        """The first request is answered: the client has to send the next, or the rest of what was rejected early."""
+        self._exchanges.popleft()
+        if self._waiting_since is not None or not self._exchanges:
+            self._waiting_since = self._loop.time()
+        if self.transport.is_closing():
+            return
+        self.transport.resume_reading()
+        if self._exchanges:
+            self.pool.start_exchange(self._exchanges[0])
+
+    # Timeouts
+
+    def _schedule_check(self) -> None:
+        timeouts = self.pool.timeouts
+        self._due = min(self._compute_deadline(), self._loop.time() + min(timeouts.receive, timeouts.send))
+        self._timer = self._loop.call_at(self._due, self._check_timeouts)
+
+    def _compute_deadline(self) -> float:
+        """When the client's time is over, as things are."""
+        if self._waits_for_reader():
+            return self._unread[1] + self.pool.timeouts.send
+        if self._waiting_since is None or self.transport.is_closing():
+            return math.inf
+        return self._waiting_since + self.pool.timeouts.receive
+
+    def _check_timeouts(self) -> None:
+        now = self._loop.time()
+        late = max(0.0, now - self._due)  # the event loop was blocked, which is not the client's fault
+        if self._waiting_since is not None:
+            self._waiting_since = now if self._owes_response() else self._waiting_since + late
+        self._measure_progress(now, late)
+        if self._compute_deadline() > now:
+            self._schedule_check()
+        elif self._waits_for_reader():
+            self._reset()
+        elif not self._request_begun:
+            self.transport.abort()
+        else:
+            self._reject(HTTPStatus.REQUEST_TIMEOUT)
+            self._schedule_check()
+
+    def _owes_response(self) -> bool:
+        """Whether the client has to wait: an earlier request is not answered, or nothing is read."""
+        latest = self._latest
+        return not self.transport.is_reading() or not (latest is None or latest.response_complete or latest.more_body)
+
+    def _waits_for_reader(self) -> bool:
+        """Whether the client has to read something before anything else happens."""
+        closing = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
+        return closing or not self._writable.is_set()
+
+    def _measure_progress(self, now: float, late: float) -> None:
+        left, since = self._unread
+        size = self.transport.get_write_buffer_size()
+        if not self._waits_for_reader():
+            self._unread = (math.inf, now)
+        elif size <= left - MIN_PROGRESS:
+            self._unread = (size, now)
+        else:
+            self._unread = (left, since + late)
+
+    def _reset(self) -> None:
+        """Discard what the client does not read, also in the kernel, which would keep it for minutes."""
+        connected = self.transport.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def _reject(self, status: HTTPStatus) -> None:
+        """Respond, unless another response has begun, and close."""
+        if self.transport.is_closing():
+            return
+        latest = self._latest
+        if latest is None or not latest.response_started or (latest.response_complete and not latest.more_body):
+            self.transport.write(_format_rejection(status))
+        if latest is not None and not latest.response_complete:
+            latest.disconnect()
+        self._waiting_since = None
+        self.transport.close()
+
+
+def _parse_target(target: bytes) -> dict[str, Any]:
+    """Return the part of the ASGI scope that the request target decides."""
+    url = httptools.parse_url(target)
+    path = url.path.decode("ascii")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "scheme": "http",
+        "root_path": "",
+        "path": unquote(path) if "%" in path else path,
+        "raw_path": url.path,
+        "query_string": url.query or b"",
+    }
+
+
+def _measure_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    return len(url) + sum(len(name) + len(value) for name, value in headers)
+
+
+def _format_rejection(status: HTTPStatus) -> bytes:
+    error = {"code": INVALID_REQUEST, "message": f"{status.phrase}. The connection is closed."}
+    body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
