@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mcp_bridge.registry.plugins import SOURCES, source_type
-from mcp_bridge.settings import json_schema, model, sections
+from mcp_bridge.registry.plugins import SOURCES, load_source_type
+from mcp_bridge.settings import build_json_schema, model, sections
 from mcp_bridge.wire.outcomes import MISSING_CAPABILITY, TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the settings file with all known source types."""
-    return json_schema({name: source_type(name) for name in SOURCES})
+    return build_json_schema({name: load_source_type(name) for name in SOURCES})
 
 
 def errors_page() -> str:
@@ -48,8 +48,8 @@ def settings_page() -> str:
     parts += [_table(model.SourceSettings, "sources[].")]
     parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
     for name in SOURCES:
-        parts.append(f"### type: {name}\n\n{source_type(name).__doc__}\n")
-        parts.append(_table(source_type(name), "sources[]."))
+        parts.append(f"### type: {name}\n\n{load_source_type(name).__doc__}\n")
+        parts.append(_table(load_source_type(name), "sources[]."))
     limits = (("limits", sections.LimitSettings), ("limits.tools.*", sections.ToolLimitSettings))
     for key, part in (
         *limits,

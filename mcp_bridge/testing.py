@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import as_bridge
+from mcp_bridge.app.serve import to_bridge
 from mcp_bridge.registry.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
 
     `options` are those of the client, such as `mode="legacy"` for the handshake era, or a `message_handler`.
     """
-    from mcp_bridge.transports.memory import client
+    from mcp_bridge.transports.memory import make_client
 
-    bridge = as_bridge(tools)
+    bridge = to_bridge(tools)
     failed: list[Exception] = []
-    async with bridge.running(), anyio.create_task_group() as tasks:
-        await bridge.started()
+    async with bridge.run_sources(), anyio.create_task_group() as tasks:
+        await bridge.wait_until_started()
         await tasks.start(bridge.endpoint.run)
         try:
-            async with client(bridge.endpoint, **options) as connected:
+            async with make_client(bridge.endpoint, **options) as connected:
                 try:
                     yield connected
                 except Exception as error:  # show a failed assert as itself, not as an exception group

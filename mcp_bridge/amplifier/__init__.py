@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_bridge.runtime.lazy_import import lazily
+from mcp_bridge.runtime.lazy_import import make_lazy_getattr
 
 if TYPE_CHECKING:
     from mcp_bridge.amplifier.cancellation import CancellationState as CancellationState
@@ -100,7 +100,7 @@ _WHERE = {
 }
 
 __all__ = sorted(name for names in _WHERE.values() for name in names)  # noqa: PLE0605
-__getattr__ = lazily(__name__, _WHERE)
+__getattr__ = make_lazy_getattr(__name__, _WHERE)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from mcp_bridge.runtime.third_party import passes, settled
+from mcp_bridge.runtime.third_party import is_own_cancellation, resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -102,9 +102,9 @@ class CancellationToken:
         """Call every registered function; errors are logged."""
         for callback in list(self._callbacks):
             try:
-                await settled(callback())
+                await resolve_awaitable(callback())
             except BaseException as error:
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
                 logger.exception("a cancellation callback failed")
 

@@ -11,12 +11,12 @@ from uuid import uuid4
 import anyio
 
 from mcp_bridge.amplifier.cancellation import CancellationToken
-from mcp_bridge.amplifier.decisions import apply_decision
 from mcp_bridge.amplifier.errors import MountCollision
 from mcp_bridge.amplifier.events import CANCEL_REQUESTED
+from mcp_bridge.amplifier.hook_decisions import apply_decision
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.models import HookResult
-from mcp_bridge.runtime.third_party import passes, settled
+from mcp_bridge.runtime.third_party import is_own_cancellation, resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -162,9 +162,9 @@ class BaseCoordinator:
         found = []
         for name, callback in self.contributors(channel):
             try:
-                given = await settled(callback())
+                given = await resolve_awaitable(callback())
             except BaseException as error:
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
                 logger.exception("skipping the failed contribution of %r to %r", name, channel)
                 continue
@@ -190,9 +190,9 @@ class BaseCoordinator:
             cleanup = self._cleanups.pop()
             with anyio.move_on_after(timeout, shield=True) as scope:
                 try:
-                    await settled(cleanup())
+                    await resolve_awaitable(cleanup())
                 except BaseException as error:
-                    if passes(error):
+                    if is_own_cancellation(error):
                         raise
                     logger.exception("the cleanup of a module failed")
             if scope.cancelled_caught:
@@ -213,7 +213,7 @@ class BaseCoordinator:
             try:
                 await token.trigger_callbacks()
             except BaseException as error:  # amplifier-core's token raises some errors of callbacks
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
                 logger.exception("a cancellation callback failed")
 

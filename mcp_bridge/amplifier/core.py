@@ -22,13 +22,13 @@ from amplifier_core import module_sources
 from amplifier_core.loader import ModuleValidationError
 
 from mcp_bridge.amplifier.coordinator import CLEANUP_TIMEOUT, BaseCoordinator, MountPoints
-from mcp_bridge.amplifier.decisions import apply_decision, as_result, injections
 from mcp_bridge.amplifier.errors import ModuleNotFoundError
+from mcp_bridge.amplifier.hook_decisions import apply_decision, get_injections, parse_hook_result
 from mcp_bridge.amplifier.hooks import Handler, HookRegistry
-from mcp_bridge.amplifier.importing import is_foreign
-from mcp_bridge.amplifier.loader import ModuleLoader, imported
+from mcp_bridge.amplifier.loader import ModuleLoader, import_mount
 from mcp_bridge.amplifier.models import HookResult
-from mcp_bridge.runtime.third_party import settled
+from mcp_bridge.amplifier.module_import import is_foreign
+from mcp_bridge.runtime.third_party import resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -59,7 +59,7 @@ class CoreHooks(HookRegistry):
     on = register
 
     async def _relay(self, event: str, data: dict[str, Any]) -> Any:
-        return theirs(await self.emit(event, data))
+        return to_core_result(await self.emit(event, data))
 
 
 class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # type: ignore[misc]
@@ -109,11 +109,11 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
 
         Raises ValueError for an injected text longer than `session.injection_size_limit`.
         """
-        decided = as_result(result) or HookResult()
-        for injection in injections(decided):
+        decided = parse_hook_result(result) or HookResult()
+        for injection in get_injections(decided):
             self._count_injection(injection.content, hook_name)
         applied = await apply_decision(self, decided, event, hook_name)
-        return result if applied is decided else theirs(applied)
+        return result if applied is decided else to_core_result(applied)
 
     async def cleanup(self, timeout: float = CLEANUP_TIMEOUT) -> None:
         """Call every cleanup as the native coordinator does, and release the modules."""
@@ -180,27 +180,27 @@ class CoreLoader(ModuleLoader):
         self.core = amplifier_core.ModuleLoader(_ResolverAdapter(self, coordinator))
         coordinator.loader = self.core
 
-    async def find(
+    async def find_mount(
         self, module_id: str, hint: Any = None, coordinator: Any = None
     ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
         """Return a module's `mount`, and its `on_session_ready` or None. Raises as `load` does."""
         where = await self.locate(module_id, hint, coordinator)
         if isinstance(where, Path) and is_foreign(where):
             return partial(self._mount_foreign, module_id, hint), None
-        mount, ready = imported(where, module_id)
+        mount, ready = import_mount(where, module_id)
         loadable = inspect.iscoroutinefunction(mount) and _is_loadable(where, module_id)
         return (partial(self._mount_validated, module_id, hint, mount) if loadable else mount), ready
 
     @property
-    def waiting(self) -> int:
+    def pending_count(self) -> int:
         """The number of modules that wait for `session_ready`."""
-        return super().waiting + len(self.core.get_on_session_ready_queue())
+        return super().pending_count + len(self.core.get_on_session_ready_queue())
 
-    async def session_ready(self, coordinator: Any) -> list[str]:
+    async def run_session_ready(self, coordinator: Any) -> list[str]:
         """Call `on_session_ready` of every loaded module, including those that modules have loaded themselves."""
         self._ready += self.core.get_on_session_ready_queue()
         self.core.clear_on_session_ready_queue()
-        return await super().session_ready(coordinator)
+        return await super().run_session_ready(coordinator)
 
     async def _mount_foreign(self, module_id: str, hint: Any, coordinator: Any, config: dict[str, Any]) -> Any:
         mount = await self.core.load(module_id, config, source_hint=hint, coordinator=coordinator)
@@ -214,7 +214,7 @@ class CoreLoader(ModuleLoader):
             await self.core.load(module_id, deepcopy(config), source_hint=hint, coordinator=coordinator)
         except ModuleValidationError as error:
             logger.warning("mounting module %r, which fails the validation of amplifier-core: %s", module_id, error)
-        return await settled(mount(coordinator, config))
+        return await resolve_awaitable(mount(coordinator, config))
 
 
 class _ResolverAdapter:
@@ -239,7 +239,7 @@ class _ResolverAdapter:
         return SimpleNamespace(resolve=lambda: where)
 
 
-def theirs(result: HookResult) -> Any:
+def to_core_result(result: HookResult) -> Any:
     """Convert a decision to amplifier-core's class."""
     return amplifier_core.HookResult.model_validate(result.model_dump(exclude_unset=True))
 

@@ -22,17 +22,17 @@ from typing import Any, ClassVar
 import anyio
 
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.decisions import SILENCE, Decision, as_result
+from mcp_bridge.amplifier.hook_decisions import NO_DECISION, HookDecision, parse_hook_result
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.runtime.deadline import Deadline
-from mcp_bridge.runtime.third_party import copied, described, passes
+from mcp_bridge.runtime.third_party import copy_value, describe_error, is_own_cancellation
 
-__all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration", "unhurried"]
+__all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration", "pause_handler_clock"]
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
-TIMEOUT = 30.0
+HANDLER_TIMEOUT = 30.0
 """Seconds that a handler may take to decide."""
 _SLACK = 0.01
 """The share of its time that a handler may lose to those before it: a new deadline for each costs more than that."""
@@ -65,7 +65,9 @@ class HookRegistry:
     ORCHESTRATOR_COMPLETE: ClassVar = events.ORCHESTRATOR_COMPLETE
     USER_NOTIFICATION: ClassVar = events.USER_NOTIFICATION
 
-    def __init__(self, *, fail_closed: Collection[str] = (events.TOOL_PRE,), timeout: float | None = TIMEOUT) -> None:
+    def __init__(
+        self, *, fail_closed: Collection[str] = (events.TOOL_PRE,), timeout: float | None = HANDLER_TIMEOUT
+    ) -> None:
         self._fail_closed = frozenset(fail_closed)
         self._timeout = math.inf if timeout is None else timeout
         self._registered: dict[str, list[Registration]] = {}
@@ -106,11 +108,11 @@ class HookRegistry:
         chosen = self._registered if event is None else {event: self._registered.get(event, [])}
         return {name: [one.name for one in registered] for name, registered in chosen.items()}
 
-    def registrations(self) -> dict[str, list[Registration]]:
+    def list_registrations(self) -> dict[str, list[Registration]]:
         """Return the registered handlers by event, in the order they run."""
         return {event: list(registered) for event, registered in self._registered.items()}
 
-    def hears(self, event: str) -> bool:
+    def has_handlers(self, event: str) -> bool:
         """Whether an event has a handler."""
         return event in self._registered
 
@@ -120,12 +122,12 @@ class HookRegistry:
         A denial ends the event. Otherwise ask_user takes precedence over inject_context, modify and continue. `data` of
         the result is the data as modified. Raises only the cancellation of the caller.
         """
-        return (await self._run_handlers(event, data)).result()
+        return (await self._run_handlers(event, data)).build_result()
 
-    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
+    async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
         """Like `emit`, but return the shared `SILENCE` if no handler decides anything, which costs nothing."""
         decision = await self._run_handlers(event, data)
-        return decision.result() if decision.said else SILENCE
+        return decision.build_result() if decision.results else NO_DECISION
 
     async def emit_and_collect(
         self, event: str, data: dict[str, Any] | None = None, timeout: float | None = 1.0
@@ -151,8 +153,8 @@ class HookRegistry:
     def _add_defaults(self, data: dict[str, Any] | None) -> dict[str, Any]:
         return {**self._defaults, "timestamp": datetime.now(UTC).isoformat(), **(data or {})}
 
-    async def _run_handlers(self, event: str, data: dict[str, Any] | None) -> Decision:
-        decision = Decision(self._add_defaults(data))
+    async def _run_handlers(self, event: str, data: dict[str, Any] | None) -> HookDecision:
+        decision = HookDecision(self._add_defaults(data))
         registered = self._registered.get(event)
         if registered:
             pending = iter(registered)
@@ -160,7 +162,7 @@ class HookRegistry:
                 pass
         return decision
 
-    async def _run_until_timeout(self, pending: Iterator[Registration], event: str, decision: Decision) -> bool:
+    async def _run_until_timeout(self, pending: Iterator[Registration], event: str, decision: HookDecision) -> bool:
         """Run pending handlers until one times out; return whether the event is over.
 
         All share one cancel scope, which takes a third less time than one for each.
@@ -173,25 +175,25 @@ class HookRegistry:
                 if (now := time.monotonic()) - since > self._timeout * _SLACK:
                     scope.deadline, since = anyio.current_time() + self._timeout, now
                 decision.add(await self._run_handler(registration, event, decision.data, closed=closed))
-                if decision.denied is not None:
+                if decision.denial is not None:
                     return True
                 if scope.cancel_called:  # this handler still returned a decision, but no other can await in the scope
                     return False
             return True
         if registration is not None:
             decision.add(self._fail_handler(registration, event, "it timed out", closed=closed))
-        return decision.denied is not None
+        return decision.denial is not None
 
     async def _run_handler(
         self, registration: Registration, event: str, data: dict[str, Any], *, closed: bool
     ) -> HookResult | None:
         try:
-            answer = registration.handler(event, copied(data))
-            return as_result(await answer if inspect.isawaitable(answer) else answer)
+            answer = registration.handler(event, copy_value(data))
+            return parse_hook_result(await answer if inspect.isawaitable(answer) else answer)
         except BaseException as error:
-            if passes(error):
+            if is_own_cancellation(error):
                 raise
-            return self._fail_handler(registration, event, described(error), closed=closed)
+            return self._fail_handler(registration, event, describe_error(error), closed=closed)
 
     def _fail_handler(self, registration: Registration, event: str, problem: str, *, closed: bool) -> HookResult | None:
         if not closed:
@@ -239,7 +241,7 @@ class _HandlerClock:
 
 
 @contextmanager
-def unhurried() -> Iterator[None]:
+def pause_handler_clock() -> Iterator[None]:
     """Stop the clock of the running handler in the block, while it waits for the user."""
     clock = _CLOCK.get()
     if clock is None:

@@ -14,22 +14,22 @@ from typing import Any, Literal
 from mcp_bridge.amplifier.coordinator import ModuleCoordinator
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.hooks import HookRegistry
-from mcp_bridge.amplifier.importing import CORE, EXTRA, is_foreign, place_of
-from mcp_bridge.amplifier.loader import RESOLVER, ModuleLoader
+from mcp_bridge.amplifier.loader import RESOLVER_POINT, ModuleLoader
+from mcp_bridge.amplifier.module_import import CORE_EXTRA, CORE_PACKAGE, find_import_target, is_foreign
 from mcp_bridge.amplifier.module_sources import PackageSource
-from mcp_bridge.amplifier.plan import Plan
-from mcp_bridge.amplifier.session import Session
+from mcp_bridge.amplifier.mount_plan import MountPlan
+from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime.event_loop import on_asyncio
+from mcp_bridge.runtime.event_loop import is_on_asyncio
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Host = Literal["native", "core"]
-INSTALL = f"Run: pip install '{EXTRA}'"
+INSTALL_HINT = f"Run: pip install '{CORE_EXTRA}'"
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-async def chosen(wanted: Literal["auto"] | Host, plan: Plan, resolver: Any, folders: Sequence[Path]) -> Host:
+async def choose_host(wanted: Literal["auto"] | Host, plan: MountPlan, resolver: Any, folders: Sequence[Path]) -> Host:
     """Return the host for a plan; `auto` is amplifier-core if a module is written against it.
 
     Raises SourceError where that host is unavailable.
@@ -39,12 +39,14 @@ async def chosen(wanted: Literal["auto"] | Host, plan: Plan, resolver: Any, fold
     needing = [] if wanted == "core" else await _find_core_modules(plan, resolver, folders)
     if wanted == "auto" and not needing:
         return "native"
-    if not installed():
+    if not is_core_installed():
         if wanted == "core":
-            raise SourceError(f"host: the settings require amplifier-core, which is not installed. {INSTALL}")
-        logger.warning("%s: written against %s, which is not installed. %s", ", ".join(needing), CORE, INSTALL)
+            raise SourceError(f"host: the settings require amplifier-core, which is not installed. {INSTALL_HINT}")
+        logger.warning(
+            "%s: written against %s, which is not installed. %s", ", ".join(needing), CORE_PACKAGE, INSTALL_HINT
+        )
         return "native"
-    if not on_asyncio():
+    if not is_on_asyncio():
         requirer = ", ".join(needing) or "the settings"
         raise SourceError(
             f"host: amplifier-core, required by {requirer}, runs on asyncio only. "
@@ -53,14 +55,14 @@ async def chosen(wanted: Literal["auto"] | Host, plan: Plan, resolver: Any, fold
     return "core"
 
 
-def session_on(
+def create_session(
     host: Host,
     config: dict[str, Any],
     resolver: Any,
     folders: Sequence[Path],
     changed: Callable[[], None],
     **hooks: Any,
-) -> Session:
+) -> ModuleSession:
     """Build a session on a host; `hooks` are options of its hook registry."""
     if host == "core":
         from mcp_bridge.amplifier.core import CoreCoordinator, CoreHooks, CoreLoader
@@ -70,15 +72,15 @@ def session_on(
     else:
         coordinator = ModuleCoordinator(config=config, hooks=HookRegistry(**hooks), changed=changed)
         loader = ModuleLoader(coordinator, folders)
-    coordinator.mount(RESOLVER, resolver)
-    return Session(coordinator, loader)
+    coordinator.mount(RESOLVER_POINT, resolver)
+    return ModuleSession(coordinator, loader)
 
 
-def installed() -> bool:
+def is_core_installed() -> bool:
     """Whether amplifier-core is installed; it is not imported."""
-    if CORE in sys.modules:
-        return sys.modules[CORE] is not None
-    return importlib.util.find_spec(CORE) is not None
+    if CORE_PACKAGE in sys.modules:
+        return sys.modules[CORE_PACKAGE] is not None
+    return importlib.util.find_spec(CORE_PACKAGE) is not None
 
 
 def needs_core(where: Path | EntryPoint, module_id: str) -> bool:
@@ -94,11 +96,11 @@ def needs_core(where: Path | EntryPoint, module_id: str) -> bool:
     return is_foreign(path) or any(_has_core_import(file) for file in files)
 
 
-async def _find_core_modules(plan: Plan, resolver: Any, folders: Sequence[Path]) -> list[str]:
+async def _find_core_modules(plan: MountPlan, resolver: Any, folders: Sequence[Path]) -> list[str]:
     coordinator = ModuleCoordinator()
-    coordinator.mount(RESOLVER, resolver)
+    coordinator.mount(RESOLVER_POINT, resolver)
     loader, found = ModuleLoader(coordinator, folders), []
-    for spec in plan.everything():
+    for spec in plan.list_modules():
         try:
             where = await loader.locate(spec.module, spec.source, coordinator)
         except (ModuleNotFoundError, ModuleLoadError):
@@ -113,7 +115,7 @@ def _find_code(where: Path | EntryPoint, module_id: str) -> Path:
         return PackageSource(where.module.partition(".")[0]).resolve()
     if is_foreign(where):
         return where
-    place = place_of(where, module_id)
+    place = find_import_target(where, module_id)
     code = place.folder.joinpath(*place.name.split("."))
     return code if code.is_dir() else code.with_suffix(".py")
 
@@ -121,7 +123,7 @@ def _find_code(where: Path | EntryPoint, module_id: str) -> Path:
 def _has_core_import(file: Path) -> bool:
     try:
         text = file.read_bytes()
-        return CORE.encode() in text and _has_core_imports(ast.parse(text).body)
+        return CORE_PACKAGE.encode() in text and _has_core_imports(ast.parse(text).body)
     except (OSError, SyntaxError, ValueError, RecursionError):
         return False
 
@@ -136,7 +138,7 @@ def _is_core_import(statement: ast.stmt) -> bool:
         names = [alias.name for alias in statement.names]
     elif isinstance(statement, ast.ImportFrom) and not statement.level:
         names = [statement.module or ""]
-    return any(name.partition(".")[0] == CORE for name in names)
+    return any(name.partition(".")[0] == CORE_PACKAGE for name in names)
 
 
 def _get_nested_statements(statement: ast.stmt) -> list[ast.stmt]:

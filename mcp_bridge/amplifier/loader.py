@@ -16,13 +16,13 @@ import anyio
 
 from mcp_bridge.amplifier.coordinator import ModuleCoordinator
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
-from mcp_bridge.amplifier.importing import EXTRA, explained, import_from, is_foreign
-from mcp_bridge.amplifier.module_sources import GROUP
-from mcp_bridge.runtime.third_party import described, passes, settled
+from mcp_bridge.amplifier.module_import import CORE_EXTRA, import_module_at, is_foreign, wrap_load_errors
+from mcp_bridge.amplifier.module_sources import ENTRY_POINT_GROUP
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-RESOLVER = "module-source-resolver"
+RESOLVER_POINT = "module-source-resolver"
 _MOUNT_FAILED = "cannot be mounted: mount failed"
 
 
@@ -41,8 +41,8 @@ class ModuleLoader:
     def __init__(self, coordinator: ModuleCoordinator | None = None, search_paths: Sequence[str | Path] = ()) -> None:
         self.coordinator = coordinator
         self.search_paths = [Path(path) for path in search_paths]
-        self.patience: float | None = None
-        self.unready: list[str] = []
+        self.step_timeout: float | None = None
+        self.failed_modules: list[str] = []
         self._ready: list[tuple[str, Callable[[Any], Any]]] = []
 
     async def load(
@@ -60,8 +60,8 @@ class ModuleLoader:
         """
         target = coordinator if coordinator is not None else self.coordinator
         hint = source_hint if source_hint is not None else profile_source
-        mount, ready = await self.find(module_id, hint, target)
-        with explained(module_id, doing=_MOUNT_FAILED):
+        mount, ready = await self.find_mount(module_id, hint, target)
+        with wrap_load_errors(module_id, doing=_MOUNT_FAILED):
             answer = mount(target, dict(config or {}))
         answer = await self._limit_time(
             _wait_for_mount(answer, module_id), f"module '{module_id}' cannot be mounted: its mount"
@@ -70,25 +70,25 @@ class ModuleLoader:
             self._ready.append((module_id, ready))
         return answer
 
-    async def find(
+    async def find_mount(
         self, module_id: str, hint: Any = None, coordinator: Any = None
     ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
         """Return a module's `mount`, and its `on_session_ready` or None. Raises as `load` does."""
-        return imported(await self.locate(module_id, hint, coordinator), module_id)
+        return import_mount(await self.locate(module_id, hint, coordinator), module_id)
 
     async def locate(self, module_id: str, hint: Any = None, coordinator: Any = None) -> Path | EntryPoint:
         """Find a module without importing it. Raises as `load` does."""
         resolver = None
         if coordinator is not None:
             with suppress(ValueError):
-                resolver = coordinator.get(RESOLVER)
+                resolver = coordinator.get(RESOLVER_POINT)
         if resolver is None:
             if hint is not None:
                 logger.warning("no resolver is mounted: ignoring the source of module '%s'", module_id)
             return self._find_installed(module_id)
         try:
             path: Path = await self._limit_time(
-                resolved(resolver, module_id, hint), f"module '{module_id}': its resolver"
+                resolve_module_path(resolver, module_id, hint), f"module '{module_id}': its resolver"
             )
             return path
         except ModuleNotFoundError as error:
@@ -97,46 +97,46 @@ class ModuleLoader:
             return self._find_installed(module_id, error)
 
     @property
-    def waiting(self) -> int:
+    def pending_count(self) -> int:
         """The number of modules that wait for `session_ready`."""
         return len(self._ready)
 
-    async def session_ready(self, coordinator: Any) -> list[str]:
+    async def run_session_ready(self, coordinator: Any) -> list[str]:
         """Call `on_session_ready` of every loaded module, once all are mounted; return a line for each failure."""
         failed, ready = [], self._ready
-        self._ready, self.unready = [], []
+        self._ready, self.failed_modules = [], []
         for module_id, callback in ready:
             try:
-                await self._limit_time(settled(callback(coordinator)), "it")
+                await self._limit_time(resolve_awaitable(callback(coordinator)), "it")
             except BaseException as error:
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
                 logger.exception("on_session_ready of module %r failed", module_id)
-                problem = str(error) if isinstance(error, ModuleLoadError) else described(error)
+                problem = str(error) if isinstance(error, ModuleLoadError) else describe_error(error)
                 failed.append(f"{module_id}: on_session_ready failed: {problem}")
-                self.unready.append(module_id)
+                self.failed_modules.append(module_id)
         return failed
 
     async def _limit_time(self, step: Awaitable[Any], what: str) -> Any:
-        with anyio.move_on_after(self.patience):
+        with anyio.move_on_after(self.step_timeout):
             return await step
-        raise ModuleLoadError(f"{what} timed out after {self.patience:g} seconds (mount_timeout)")
+        raise ModuleLoadError(f"{what} timed out after {self.step_timeout:g} seconds (mount_timeout)")
 
     def _find_installed(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
-        found = {entry.name: entry for entry in reversed(entry_points(group=GROUP))}
+        found = {entry.name: entry for entry in reversed(entry_points(group=ENTRY_POINT_GROUP))}
         if module_id in found:
             return found[module_id]
-        path = self.search(module_id)
+        path = self.search_folders(module_id)
         if path is not None:
             return path
         known = f" Installed are: {', '.join(sorted(found))}." if found else ""
         reason = f" ({before})" if before is not None else ""
         raise ModuleNotFoundError(
-            f"module '{module_id}' is no entry point of the group {GROUP}{reason}.{known} "
+            f"module '{module_id}' is no entry point of the group {ENTRY_POINT_GROUP}{reason}.{known} "
             "Install it, or give its source"
         )
 
-    def search(self, module_id: str) -> Path | None:
+    def search_folders(self, module_id: str) -> Path | None:
         """Find a module in `search_paths`."""
         python = module_id.replace("-", "_")
         names = (f"amplifier-module-{module_id}", module_id, python, f"{python}.py")
@@ -147,21 +147,23 @@ class ModuleLoader:
 AmplifierModuleLoader = ModuleLoader
 
 
-async def resolved(resolver: Any, module_id: str, hint: Any) -> Path:
+async def resolve_module_path(resolver: Any, module_id: str, hint: Any) -> Path:
     """Return the path of a module from a sync or async resolver.
 
     Raises ModuleNotFoundError if the resolver does not know the module, ModuleLoadError for any other error.
     """
     try:
         resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
-        source = await settled(_call_resolver(resolve, module_id, hint))
-        return Path(await settled(source.resolve()) if hasattr(source, "resolve") else source)
+        source = await resolve_awaitable(_call_resolver(resolve, module_id, hint))
+        return Path(await resolve_awaitable(source.resolve()) if hasattr(source, "resolve") else source)
     except BaseException as error:
-        if passes(error) or isinstance(error, ModuleLoadError):
+        if is_own_cancellation(error) or isinstance(error, ModuleLoadError):
             raise
         if type(error).__name__ == ModuleNotFoundError.__name__:  # of any package, or Python's own
             raise ModuleNotFoundError(str(error)) from error
-        raise ModuleLoadError(f"module '{module_id}': its source cannot be resolved: {described(error)}") from error
+        raise ModuleLoadError(
+            f"module '{module_id}': its source cannot be resolved: {describe_error(error)}"
+        ) from error
 
 
 def _call_resolver(resolve: Callable[..., Any], module_id: str, hint: Any) -> Any:
@@ -175,18 +177,18 @@ def _call_resolver(resolve: Callable[..., Any], module_id: str, hint: Any) -> An
 
 async def _wait_for_mount(answer: Any, module_id: str) -> Any:
     try:
-        return await settled(answer)
+        return await resolve_awaitable(answer)
     except BaseException as error:
-        if passes(error):
+        if is_own_cancellation(error):
             raise
-        with explained(module_id, doing=_MOUNT_FAILED):  # not around the await: it redirects stdout
+        with wrap_load_errors(module_id, doing=_MOUNT_FAILED):  # not around the await: it redirects stdout
             raise
 
 
-def imported(where: Path | EntryPoint, module_id: str) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
+def import_mount(where: Path | EntryPoint, module_id: str) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
     """Import a module; return its `mount`, and its `on_session_ready` or None. Raises ModuleLoadError."""
     if isinstance(where, EntryPoint):
-        with explained(where.name):
+        with wrap_load_errors(where.name):
             module, loaded = importlib.import_module(where.module), where.load()
         mount = loaded if where.attr else getattr(loaded, "mount", None)
         ready = _get_ready(module) or _get_ready(inspect.getmodule(mount))
@@ -194,9 +196,9 @@ def imported(where: Path | EntryPoint, module_id: str) -> tuple[Callable[..., An
     if is_foreign(where):
         raise ModuleLoadError(
             f"module '{module_id}' is not written in Python, and only amplifier-core can run it. Set `host: core`, and "
-            f"run: pip install '{EXTRA}'"
+            f"run: pip install '{CORE_EXTRA}'"
         )
-    module, name = import_from(where, module_id)
+    module, name = import_module_at(where, module_id)
     return _check_mount(getattr(module, name, None), module_id, name), _get_ready(module)
 
 

@@ -22,7 +22,7 @@ __all__ = [
     "PackageSource",
 ]
 
-GROUP = "amplifier.modules"
+ENTRY_POINT_GROUP = "amplifier.modules"
 """The entry point group of modules."""
 
 
@@ -62,7 +62,7 @@ class PackageSource:
     def _find_entry_module(self) -> str:
         """Return the module that the distribution's entry point names."""
         try:
-            found = distribution(self.package).entry_points.select(group=GROUP)
+            found = distribution(self.package).entry_points.select(group=ENTRY_POINT_GROUP)
         except (PackageNotFoundError, ValueError):
             return ""
         return next((entry.module for entry in found), "")

@@ -16,9 +16,9 @@ from typing import Any
 from mcp_bridge.contracts.content import Content, Image, Text
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire import values
-from mcp_bridge.wire.blocks import from_block
-from mcp_bridge.wire.content import block
-from mcp_bridge.wire.versions import STATELESS
+from mcp_bridge.wire.content import render_block
+from mcp_bridge.wire.content_reader import from_block
+from mcp_bridge.wire.protocol_versions import STATELESS
 
 MAX_DEPTH = 100
 """Deeper data, such as data that contains itself, is truncated."""
@@ -65,7 +65,7 @@ def to_hook_data(result: ToolResult) -> dict[str, Any]:
         error = dict(result.error) if isinstance(result.error, Mapping) else {"message": result.error_text}
     data: dict[str, Any] = {"success": bool(result.success), "output": result.output, "error": error}
     if result.content is not None:
-        data["content"] = [block(item, STATELESS) for item in _as_blocks(result.content)]
+        data["content"] = [render_block(item, STATELESS) for item in _as_blocks(result.content)]
     return data
 
 

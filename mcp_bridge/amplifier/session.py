@@ -15,9 +15,9 @@ from mcp_bridge.amplifier.errors import MountCollision
 from mcp_bridge.amplifier.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_END, SESSION_START
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.loader import ModuleLoader
-from mcp_bridge.amplifier.plan import ModuleSpec, Plan
+from mcp_bridge.amplifier.mount_plan import MountPlan, PlannedModule
 from mcp_bridge.contracts.errors import BridgeError
-from mcp_bridge.runtime.third_party import described, passes
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -26,12 +26,12 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 class ModuleState:
     """A module of the plan; `problem` is empty if it is mounted."""
 
-    spec: ModuleSpec
+    spec: PlannedModule
     problem: str = ""
 
 
 @dataclass(slots=True)
-class Stats:
+class SessionStats:
     """The statistics in session:end: completed tool calls, and those with an error."""
 
     calls: int = 0
@@ -43,7 +43,7 @@ class Stats:
         self.errors += failed
 
 
-class Session:
+class ModuleSession:
     """The mounted modules of a plan. `problems` has a line for each module that is not mounted or mounts nothing.
 
     `missing` are the hook modules among them, without whose decisions no call may run; `states` has every module.
@@ -57,24 +57,24 @@ class Session:
         if coordinator.loader is None:
             coordinator.loader = self.loader
         self.problems: list[str] = []
-        self.missing: list[str] = []
+        self.missing_hooks: list[str] = []
         self.states: list[ModuleState] = []
-        self.stats = Stats()
-        self.shown: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
-        self.ready: Callable[[ModuleCoordinator], Awaitable[None]] | None = None
-        self.changed: Callable[[], None] = lambda: None
+        self.stats = SessionStats()
+        self.describe_config: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+        self.on_ready: Callable[[ModuleCoordinator], Awaitable[None]] | None = None
+        self.on_change: Callable[[], None] = lambda: None
         self._began = time.monotonic()
         self._owners: dict[tuple[str, str], str] = {}
 
-    async def begin(self, plan: Plan) -> None:
+    async def begin(self, plan: MountPlan) -> None:
         """Mount every module, make it ready, and emit session:start. Failures are added to `problems`."""
-        for spec in plan.everything():
+        for spec in plan.list_modules():
             await self._mount(spec)
         await self._make_ready()
-        if self.ready is not None:
-            await self.ready(self.coordinator)
-        self.changed()
-        await self.coordinator.hooks.emit(SESSION_START, {"config": self.shown(self.coordinator.config)})
+        if self.on_ready is not None:
+            await self.on_ready(self.coordinator)
+        self.on_change()
+        await self.coordinator.hooks.emit(SESSION_START, {"config": self.describe_config(self.coordinator.config)})
 
     async def end(self) -> None:
         """Emit session:end and clean up the modules, the last one first; each step has a time limit."""
@@ -83,14 +83,14 @@ class Session:
         with anyio.move_on_after(CLEANUP_TIMEOUT):
             await self.coordinator.hooks.emit(SESSION_END, {"stats": stats})
         await self.coordinator.cleanup()
-        self.changed()
+        self.on_change()
 
-    def tools(self) -> dict[str, Any]:
+    def get_tools(self) -> dict[str, Any]:
         """Return the mounted tools by their mount names."""
         mounted: dict[str, Any] = self.coordinator.get("tools")
         return dict(mounted)
 
-    def tool(self, key: str) -> Any:
+    def get_tool(self, key: str) -> Any:
         """Return the tool mounted under a name, or None."""
         return self.coordinator.get("tools", key)
 
@@ -100,23 +100,25 @@ class Session:
         return self.coordinator.hooks
 
     async def _make_ready(self) -> None:
-        failed = await self.loader.session_ready(self.coordinator)
+        failed = await self.loader.run_session_ready(self.coordinator)
         self.problems += failed
-        for module, line in zip(self.loader.unready, failed, strict=True):
+        for module, line in zip(self.loader.failed_modules, failed, strict=True):
             for state in self.states:
                 if state.spec.module == module and not state.problem:
                     state.problem = line.removeprefix(f"{module}: ")
-                    self.missing += [module] if state.spec.kind == "hooks" else []  # it may register its hooks there
+                    self.missing_hooks += (
+                        [module] if state.spec.kind == "hooks" else []
+                    )  # it may register its hooks there
             await self.coordinator.hooks.emit(MODULE_ON_SESSION_READY_FAILED, {"module_id": module, "error": line})
 
-    async def _mount(self, spec: ModuleSpec) -> None:
+    async def _mount(self, spec: PlannedModule) -> None:
         self.states.append(ModuleState(spec))
         before = self._take_snapshot()
         try:
             answer = await self.loader.load(spec.module, dict(spec.config), spec.source)
             used = self._accept_mount_result(spec, answer)
         except BaseException as error:
-            if passes(error):
+            if is_own_cancellation(error):
                 raise
             await self._record_failure(spec, error)
             return
@@ -127,8 +129,8 @@ class Session:
         if not used and self._take_snapshot() == before:
             self._add_problem(spec, "it mounted nothing. Check its configuration and the log")
 
-    async def _record_failure(self, spec: ModuleSpec, error: BaseException) -> None:
-        problem = str(error) if isinstance(error, BridgeError) else described(error)
+    async def _record_failure(self, spec: PlannedModule, error: BaseException) -> None:
+        problem = str(error) if isinstance(error, BridgeError) else describe_error(error)
         collision = error if isinstance(error, MountCollision) else error.__cause__
         if isinstance(collision, MountCollision):
             owner = self._owners.get((collision.point, collision.name), spec.module)
@@ -136,15 +138,15 @@ class Session:
         logger.error("module %r is not mounted: %s", spec.module, problem)
         self._add_problem(spec, problem)
         if spec.kind == "hooks":
-            self.missing.append(spec.module)
+            self.missing_hooks.append(spec.module)
         data = {"module_type": spec.kind, "module_id": spec.module, "error": problem}
         await self.coordinator.hooks.emit(MODULE_LOAD_FAILED, data)
 
-    def _add_problem(self, spec: ModuleSpec, problem: str) -> None:
+    def _add_problem(self, spec: PlannedModule, problem: str) -> None:
         self.problems.append(f"{spec.module}: {problem}")
         self.states[-1].problem = problem
 
-    def _accept_mount_result(self, spec: ModuleSpec, answer: Any) -> bool:
+    def _accept_mount_result(self, spec: PlannedModule, answer: Any) -> bool:
         """Mount a returned tool or provider, or register a returned cleanup; return whether it was one of these."""
         point = "tools" if is_tool(answer) else "providers" if is_provider(answer) else spec.kind
         if point in NAMED_POINTS and (is_tool(answer) or is_provider(answer)):
@@ -162,7 +164,7 @@ class Session:
         named = [{name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED_POINTS]
         single = [id(coordinator.get("orchestrator")), id(coordinator.get("context"))]
         handlers = coordinator.hooks.list_handlers()
-        return [named, single, handlers, self.loader.waiting, *coordinator.take_snapshot()]
+        return [named, single, handlers, self.loader.pending_count, *coordinator.take_snapshot()]
 
 
 def is_tool(answer: Any) -> bool:

@@ -12,7 +12,7 @@ import anyio
 from mcp_bridge.amplifier.coordinator import Completed, ModuleCoordinator
 from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall, Usage
 from mcp_bridge.amplifier.models import HookResult, ModelInfo, ProviderInfo, ToolResult
-from mcp_bridge.runtime.third_party import settled
+from mcp_bridge.runtime.third_party import resolve_awaitable
 
 
 class RecordedMethod:
@@ -29,7 +29,7 @@ class RecordedMethod:
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls.append((args, kwargs))
-        return await settled(self._function(*args, **kwargs))
+        return await resolve_awaitable(self._function(*args, **kwargs))
 
 
 class TestCoordinator(ModuleCoordinator):

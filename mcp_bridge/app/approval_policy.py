@@ -5,39 +5,41 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_bridge.amplifier.decisions import grants
-from mcp_bridge.approvals.audit import Audit
-from mcp_bridge.approvals.desk import Desk
-from mcp_bridge.approvals.policy import Policy, sockets_of, store_of
-from mcp_bridge.approvals.remembered import Remembered
+from mcp_bridge.amplifier.hook_decisions import is_grant
+from mcp_bridge.approvals.audit import AuditLog
+from mcp_bridge.approvals.grants import GrantStore
+from mcp_bridge.approvals.policy import ApprovalPolicy, get_socket_folder, get_store_file
+from mcp_bridge.approvals.server import ApprovalServer
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.registry.plugins import FILES, make_store
+from mcp_bridge.registry.plugins import FILE_STORES, make_store
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.stores.patient import PatientStore
+from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 
 if TYPE_CHECKING:
     from mcp_bridge.settings import Settings
 
 
-def policy_of(settings: Settings) -> Policy:
+def build_approval_policy(settings: Settings) -> ApprovalPolicy:
     """Build the policy. Raises ConfigError for a store that is unavailable, and if no option approves a call."""
     approvals = settings.approvals
-    if not any(map(grants, approvals.options)):
+    if not any(map(is_grant, approvals.options)):
         problem = "none of these options approves a call"
         hint = "Include one of: Allow once, Allow for this session, Allow always"
-        raise settings.located(ConfigError(problem, hint=hint), "approvals", "options")
+        raise settings.add_location(ConfigError(problem, hint=hint), "approvals", "options")
     redactor = Redactor(settings.secrets)
-    desk = Desk(sockets_folder(settings), name=settings.name, wait=approvals.wait or 0.0, redactor=redactor)
-    return Policy(
+    desk = ApprovalServer(
+        find_sockets_folder(settings), name=settings.name, wait=approvals.wait or 0.0, redactor=redactor
+    )
+    return ApprovalPolicy(
         options=approvals.options,
-        remembered=remembered(settings, patient=True),
-        desk=desk if approvals.local else None,
-        audit=Audit(_resolve(settings, approvals.audit)) if approvals.audit is not None else None,
+        grants=open_approval_store(settings, patient=True),
+        server=desk if approvals.local else None,
+        audit=AuditLog(_resolve(settings, approvals.audit)) if approvals.audit is not None else None,
     )
 
 
-def remembered(settings: Settings, *, patient: bool = False) -> Remembered | None:
+def open_approval_store(settings: Settings, *, patient: bool = False) -> GrantStore | None:
     """Open the store of lasting approvals, or return None if the settings remember none.
 
     With `patient`, failures of the store are logged, not raised. Raises ConfigError for a store that is unavailable.
@@ -46,27 +48,27 @@ def remembered(settings: Settings, *, patient: bool = False) -> Remembered | Non
     if not approvals.remember:
         return None
     if approvals.store is None and state.store != "memory":
-        store = store_in(settings, "state", state.store, approvals.path or state.path)
+        store = open_store(settings, "state", state.store, approvals.path or state.path)
     else:
-        store = store_in(settings, "approvals", approvals.store or "sqlite", approvals.path)
-    return Remembered(PatientStore(store) if patient else store, bridge=settings.name, expires=approvals.expires)
+        store = open_store(settings, "approvals", approvals.store or "sqlite", approvals.path)
+    return GrantStore(FaultTolerantStore(store) if patient else store, bridge=settings.name, expires=approvals.expires)
 
 
-def store_in(settings: Settings, section: str, name: str, path: str | None) -> Store:
+def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
     """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
     file = None
-    if name in FILES:
-        file = _resolve(settings, path) if path is not None else store_of(settings.path)
+    if name in FILE_STORES:
+        file = _resolve(settings, path) if path is not None else get_store_file(settings.path)
     try:
         return make_store(name, file, where=f"{section}.store")
     except ConfigError as error:
-        raise settings.located(error, section, "store") from None
+        raise settings.add_location(error, section, "store") from None
 
 
-def sockets_folder(settings: Settings) -> Path:
+def find_sockets_folder(settings: Settings) -> Path:
     """Return the folder of the sockets on which running bridges with these settings ask for approval."""
     folder = settings.approvals.sockets
-    return _resolve(settings, folder) if folder is not None else sockets_of(settings.path)
+    return _resolve(settings, folder) if folder is not None else get_socket_folder(settings.path)
 
 
 def _resolve(settings: Settings, path: str) -> Path:

@@ -18,14 +18,14 @@ from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.dialects.dialect import NONE, Dialect
+from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.schema.headers import header_complaints
-from mcp_bridge.schema.templates import template_complaints, uri_complaints
-from mcp_bridge.schema.validator import complaints
-from mcp_bridge.wire.values import words
+from mcp_bridge.schema.headers import check_headers
+from mcp_bridge.schema.uri_templates import check_template, check_uri
+from mcp_bridge.schema.validator import check_schema
+from mcp_bridge.wire.values import sanitize_text
 
 if TYPE_CHECKING:
     from mcp_bridge.server.endpoint import Endpoint
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attached:
+class AttachedSource:
     """A source, and the selection of its tools that is published, with their names."""
 
     source: ToolSource
@@ -54,12 +54,12 @@ class Bridge:
     def __init__(
         self,
         registry: ToolRegistry | None = None,
-        sources: Sequence[Attached] = (),
+        sources: Sequence[AttachedSource] = (),
         identity: Identity | None = None,
         state: State | None = None,
         *,
         drain: float = 10.0,
-        dialect: Dialect = NONE,
+        dialect: SchemaDialect = NO_DIALECT,
         background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
@@ -72,7 +72,7 @@ class Bridge:
         self._secrets: set[str] = set()
         self._redactor = Redactor()
         self._sources = tuple(sources)
-        self.hide(self.state.keys)
+        self.hide_secrets(self.state.keys)
         self._rejection: ConfigError | None = None
         self._running = {attached.source.name for attached in sources}
         self._pending = {attached.source.name for attached in sources}
@@ -95,11 +95,11 @@ class Bridge:
             dialect=self.dialect,
         )
 
-    def hide(self, secrets: Iterable[str]) -> None:
+    def hide_secrets(self, secrets: Iterable[str]) -> None:
         """Redact these values from now on: in messages to clients, in `problems` and in what sources write."""
         secrets = frozenset(secrets)
         self._secrets |= secrets
-        self._redactor.hide(secrets)
+        self._redactor.add_secrets(secrets)
         for attached in self._sources:
             if isinstance(attached.source, SecretSource):
                 attached.source.hide(secrets)
@@ -107,7 +107,7 @@ class Bridge:
             self.endpoint.hide(secrets)
 
     @contextlib.asynccontextmanager
-    async def running(self, *, serving: bool = True) -> AsyncIterator[None]:
+    async def run_sources(self, *, serving: bool = True) -> AsyncIterator[None]:
         """Run the sources during the block, and the background tasks if `serving`.
 
         The block begins before the sources have published; requests wait for `started`.
@@ -129,7 +129,7 @@ class Bridge:
         if errors:
             raise errors[0]
 
-    async def started(self) -> None:
+    async def wait_until_started(self) -> None:
         """Wait until each source has published or failed.
 
         Raises ConfigError if two tools have the same name, SourceError if every source has failed.
@@ -141,36 +141,39 @@ class Bridge:
         if lines and self.registry.is_empty and not self._running:
             raise SourceError("\n".join(lines))
 
-    async def _run_source(self, attached: Attached) -> None:
+    async def _run_source(self, attached: AttachedSource) -> None:
         # An error of a source removes its own tools and affects nothing else.
         name = attached.source.name
         try:
             await attached.source.run(lambda offer: self._publish(attached, offer))
         except Exception as error:
             logger.error("source %r ended: %s", name, error)
-            self.problems[name] = [*self.problems.get(name, []), *self._redactor.text(words(str(error))).splitlines()]
+            self.problems[name] = [
+                *self.problems.get(name, []),
+                *self._redactor.redact_text(sanitize_text(str(error))).splitlines(),
+            ]
             self.registry.publish(name, ())
         finally:
             self._running.discard(name)
             self._finish_start(name)
 
-    def _publish(self, attached: Attached, offer: Offer) -> None:
+    def _publish(self, attached: AttachedSource, offer: Offer) -> None:
         name, selection = attached.source.name, attached.selection
-        problems = [*offer.problems, *selection.unknown(offer.tools)]
-        tools = _select_valid(selection.of(offer.tools, name), _check_schemas, problems)
+        problems = [*offer.problems, *selection.find_unknown_aliases(offer.tools)]
+        tools = _select_valid(selection.select_tools(offer.tools, name), _check_schemas, problems)
         resources = _select_valid(offer.resources, _check_uri, problems)
         templates = _select_valid(offer.templates, _check_template, problems)
-        prompts = selection.of_prompts(offer.prompts)
+        prompts = selection.select_prompts(offer.prompts)
         try:
             self.registry.publish(name, tools, resources=resources, templates=templates, prompts=prompts)
         except DuplicateTool as error:
             problems.append(str(error))
             if not self._started.is_set():
                 self._rejection = ConfigError(str(error))
-        problems = [words(problem) for problem in problems]  # the text of a schema may have lone surrogates
+        problems = [sanitize_text(problem) for problem in problems]  # the text of a schema may have lone surrogates
         for problem in problems:
             logger.error("source %r: %s", name, problem)
-        self.problems[name] = [self._redactor.text(problem) for problem in problems]
+        self.problems[name] = [self._redactor.redact_text(problem) for problem in problems]
         self._finish_start(name)
 
     def _finish_start(self, name: str) -> None:
@@ -193,15 +196,15 @@ def _select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problem
 def _check_schemas(entry: ToolEntry) -> list[str]:
     # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
     sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    problems = [f"{side} schema {complaint}" for side, schema in sides for complaint in complaints(schema)]
-    problems = problems or [f"input schema {complaint}" for complaint in header_complaints(entry.input_schema)]
+    problems = [f"{side} schema {complaint}" for side, schema in sides for complaint in check_schema(schema)]
+    problems = problems or [f"input schema {complaint}" for complaint in check_headers(entry.input_schema)]
     return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
 
 
 def _check_uri(entry: ResourceEntry) -> list[str]:
-    return [f"resource '{entry.uri}' is not published: {complaint}" for complaint in uri_complaints(entry.uri)]
+    return [f"resource '{entry.uri}' is not published: {complaint}" for complaint in check_uri(entry.uri)]
 
 
 def _check_template(entry: ResourceTemplate) -> list[str]:
     head = f"resource template '{entry.uri_template}' is not published"
-    return [f"{head}: {complaint}" for complaint in template_complaints(entry.uri_template)]
+    return [f"{head}: {complaint}" for complaint in check_template(entry.uri_template)]

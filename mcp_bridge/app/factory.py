@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._version import __version__
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.extension import ApprovalSource, GoverningSource, ToolSource, WorkingDirSource
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.dialects.dialect import NONE, Dialect
+from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.pipeline.pipeline import Pipeline, ToolLimits
-from mcp_bridge.registry.plugins import FILES, make_store, source_type
+from mcp_bridge.registry.plugins import FILE_STORES, load_source_type, make_store
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
-from mcp_bridge.schema.extent import Extent
+from mcp_bridge.schema.size_limits import SizeLimits
 
 if TYPE_CHECKING:
     from mcp_bridge.settings import Settings, SourceSettings
@@ -28,16 +28,18 @@ UpdateListener = Callable[[str], None]
 """Receives the URI of a resource that has changed."""
 
 
-def from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
+def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge that serves a Python file or folder with default settings."""
     from mcp_bridge.sources.python import PythonSource
 
     registry = ToolRegistry(pipeline=Pipeline())
     source = PythonSource(path.stem, path=path, watch=watch)
-    return Bridge(registry, [Attached(source=source)], identity=Identity(ttl_ms=_choose_ttl(watch), private=private))
+    return Bridge(
+        registry, [AttachedSource(source=source)], identity=Identity(ttl_ms=_choose_ttl(watch), private=private)
+    )
 
 
-def from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
+def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
     """Build a bridge from settings. Raises ConfigError with file and line for invalid options of a source."""
     watch = watch or settings.reload
 
@@ -52,14 +54,14 @@ def from_settings(settings: Settings, *, watch: bool = False, private: bool = Fa
         _build_identity(settings, watch=watch, private=private),
         _build_state(settings),
         drain=settings.limits.drain,
-        dialect=dialect_of(settings),
+        dialect=build_dialect(settings),
         background=_connect_approvals(settings, sources),
     )
-    bridge.hide(settings.withheld)
+    bridge.hide_secrets(settings.hidden_from_clients)
     return bridge
 
 
-def _build_pipeline(settings: Settings, sources: Iterable[Attached]) -> Pipeline:
+def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pipeline:
     """Build the pipeline with the limits in the settings and the policies of the sources, in their order."""
     limits = settings.limits
     tool_limits = {
@@ -76,7 +78,7 @@ def _build_pipeline(settings: Settings, sources: Iterable[Attached]) -> Pipeline
         threads=limits.threads,
         concurrency=limits.concurrency,
         queue=limits.queue,
-        arguments=Extent(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
+        arguments=SizeLimits(size=limits.arguments, depth=limits.depth, nodes=limits.nodes),
         tools=tool_limits,
         expose_errors=settings.expose_errors,
     )
@@ -97,14 +99,14 @@ def _build_identity(settings: Settings, *, watch: bool, private: bool) -> Identi
     )
 
 
-def dialect_of(settings: Settings) -> Dialect:
+def build_dialect(settings: Settings) -> SchemaDialect:
     """Combine what the clients in the settings need with the other options of the dialect."""
     options = settings.dialect
     if options is None:
-        return NONE
+        return NO_DIALECT
     from mcp_bridge.dialects.table import PROFILES
 
-    dialect = NONE
+    dialect = NO_DIALECT
     for client in options.clients:
         dialect |= PROFILES[client].dialect
     return replace(dialect, **options.model_dump(exclude={"clients"}, exclude_none=True))
@@ -117,18 +119,18 @@ def _build_state(settings: Settings) -> State:
 
 
 def _open_store(settings: Settings) -> Store:
-    if settings.state.store in FILES:
-        from mcp_bridge.app.approval_policy import store_in
+    if settings.state.store in FILE_STORES:
+        from mcp_bridge.app.approval_policy import open_store
 
-        return store_in(settings, "state", settings.state.store, settings.state.path)
+        return open_store(settings, "state", settings.state.store, settings.state.path)
     try:
         return make_store(settings.state.store)
     except ConfigError as error:
-        raise settings.located(error, "state", "store") from None
+        raise settings.add_location(error, "state", "store") from None
 
 
 def _connect_approvals(
-    settings: Settings, sources: Iterable[Attached]
+    settings: Settings, sources: Iterable[AttachedSource]
 ) -> list[Callable[[], Coroutine[Any, Any, None]]]:
     """Set the approval policy of every source that asks for approval, and return its background tasks.
 
@@ -137,13 +139,13 @@ def _connect_approvals(
     askers = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
     if not any(asker is not None for asker in askers):
         return []
-    from mcp_bridge.app.approval_policy import policy_of
+    from mcp_bridge.app.approval_policy import build_approval_policy
 
-    policy = policy_of(settings)
+    policy = build_approval_policy(settings)
     for asker in askers:
         if asker is not None:
             asker.policy = policy
-    return [policy.desk.run] if policy.desk is not None else []
+    return [policy.server.run] if policy.server is not None else []
 
 
 def _choose_ttl(watch: bool) -> int:
@@ -151,8 +153,8 @@ def _choose_ttl(watch: bool) -> int:
     return 0 if watch else 60_000
 
 
-def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool) -> list[Attached]:
-    attached: dict[str, Attached] = {}
+def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool) -> list[AttachedSource]:
+    attached: dict[str, AttachedSource] = {}
     for source in settings.sources:
         built = _attach_source(source, settings, listener, watch=watch)
         name = built.source.name
@@ -163,14 +165,16 @@ def _attach_sources(settings: Settings, listener: UpdateListener, *, watch: bool
     return list(attached.values())
 
 
-def _attach_source(source: SourceSettings, settings: Settings, listener: UpdateListener, *, watch: bool) -> Attached:
-    from mcp_bridge.settings import options
+def _attach_source(
+    source: SourceSettings, settings: Settings, listener: UpdateListener, *, watch: bool
+) -> AttachedSource:
+    from mcp_bridge.settings import parse_options
 
     try:
-        model = source_type(source.type)
+        model = load_source_type(source.type)
     except ConfigError as error:
         raise _locate_error(source, error, "type") from None  # the cause may have what the text redacts
-    chosen = options(model, source)
+    chosen = parse_options(model, source)
     selection = Selection(
         include=source.include,
         exclude=source.exclude,
@@ -184,7 +188,7 @@ def _attach_source(source: SourceSettings, settings: Settings, listener: UpdateL
         built.work_in(settings.working_directory, roots=settings.uses_roots)
     if source.isolation is not None and source.isolation.mode == "process":
         built = _isolate(built, source, settings, listener, watch=watch)
-    return Attached(source=built, selection=selection)
+    return AttachedSource(source=built, selection=selection)
 
 
 def _isolate(
@@ -192,7 +196,7 @@ def _isolate(
 ) -> ToolSource:
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
     from mcp_bridge.isolation import sandbox
-    from mcp_bridge.isolation.order import Isolation, Limits, Order, Sandbox
+    from mcp_bridge.isolation.order import IsolationOptions, SandboxOptions, WorkerLimits, WorkerOrder
     from mcp_bridge.isolation.source import IsolatedSource
 
     options, directory = source.isolation, settings.directory
@@ -205,15 +209,15 @@ def _isolate(
         error = ConfigError(f"{options.sandbox} is not installed", hint=sandbox.HINT)
         raise _locate_error(source, error, "isolation", "sandbox")
     readable, writable = _resolve_all(directory, options.read), _resolve_all(directory, options.write)
-    restricted = Sandbox(network=options.network, read=readable, write=writable)
-    isolation = Isolation(
+    restricted = SandboxOptions(network=options.network, read=readable, write=writable)
+    isolation = IsolationOptions(
         tools=options.tools,
         workers=options.workers,
-        limits=Limits(memory=options.memory, cpu=options.cpu, files=options.files, file_size=options.file_size),
+        limits=WorkerLimits(memory=options.memory, cpu=options.cpu, files=options.files, file_size=options.file_size),
         env=options.env,
         sandbox=restricted if options.sandbox is not None else None,
     )
-    order = Order(
+    order = WorkerOrder(
         type=source.type,
         name=built.name,
         options=source.options,
@@ -233,4 +237,4 @@ def _locate_error(source: SourceSettings, error: ConfigError, *key: str) -> Conf
     """Return the error with the place of the source, or of one of its keys, in the settings file."""
     if source.origin is None:
         return error
-    return source.origin.document.error((*source.origin.where, *key), error.problem, error.hint)
+    return source.origin.document.make_error((*source.origin.where, *key), error.problem, error.hint)

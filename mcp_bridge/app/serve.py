@@ -14,14 +14,14 @@ from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.runtime.descriptors import Pipes, private, unread
-from mcp_bridge.runtime.event_loop import LoopFactory, lasting
-from mcp_bridge.transports.ends import Ending
+from mcp_bridge.runtime.event_loop import LoopFactory, make_loop_factory
+from mcp_bridge.runtime.stdio_descriptors import StdioPipes, detach_stdin, reserve_stdio
+from mcp_bridge.transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
 
-Announce = Callable[[str], None]
+AnnounceUrl = Callable[[str], None]
 
 
 def serve(
@@ -42,18 +42,18 @@ def serve(
     Raises:
         ConfigError: The address is not available.
     """
-    bridge = as_bridge(tools, token=token, state=state)
+    bridge = to_bridge(tools, token=token, state=state)
     if http is None:
-        with Ending() as ending, private() as pipes:
-            run(over_stdio, bridge, pipes, ending)
+        with ShutdownSignals() as ending, reserve_stdio() as pipes:
+            run_on_event_loop(serve_stdio, bridge, pipes, ending)
         return
+    from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import HttpOptions
-    from mcp_bridge.transports.http.guard import Access
 
     host, port = split_address(http)
-    options = HttpOptions(access=Access.to(host, token=token))
-    with Ending() as ending, unread():
-        run(over_http, bridge, host, port, options, _announce, ending)
+    options = HttpOptions(access=Access.for_host(host, token=token))
+    with ShutdownSignals() as ending, detach_stdin():
+        run_on_event_loop(serve_http, bridge, host, port, options, _announce, ending)
 
 
 def asgi_app(
@@ -73,14 +73,14 @@ def asgi_app(
         host: The host name that clients use; other values of the Host header are rejected.
         state: How calls that wait for answers of the user are stored.
     """
+    from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
-    from mcp_bridge.transports.http.guard import Access
 
-    bridge = as_bridge(tools, token=token, state=state)
-    return BridgeApp(bridge.endpoint, HttpOptions(access=Access.to(host, token=token)), around=bridge.running)
+    bridge = to_bridge(tools, token=token, state=state)
+    return BridgeApp(bridge.endpoint, HttpOptions(access=Access.for_host(host, token=token)), around=bridge.run_sources)
 
 
-async def over_stdio(bridge: Bridge, pipes: Pipes, ending: Ending | None = None) -> None:
+async def serve_stdio(bridge: Bridge, pipes: StdioPipes, ending: ShutdownSignals | None = None) -> None:
     """Serve one client over private pipes; `ending` handles the signals, if the caller has set it up.
 
     Raises ConfigError or SourceError if there is nothing to serve.
@@ -91,34 +91,34 @@ async def over_stdio(bridge: Bridge, pipes: Pipes, ending: Ending | None = None)
         await stdio.serve(bridge.endpoint, pipes, drain=bridge.drain, ending=ending)
 
 
-async def over_http(
+async def serve_http(
     bridge: Bridge,
     host: str,
     port: int,
     options: HttpOptions,
-    announce: Announce,
-    ending: Ending | None = None,
+    announce: AnnounceUrl,
+    ending: ShutdownSignals | None = None,
 ) -> None:
     """Serve over HTTP; `announce` receives the base URL once the server accepts connections.
 
     Raises ConfigError or SourceError if there is nothing to serve.
     """
-    from mcp_bridge.transports.http import serve as http_server
+    from mcp_bridge.transports.http import server as http_server
     from mcp_bridge.transports.http.app import BridgeApp
 
     bound = http_server.listen(host, port, token=options.access.token)
-    async with _run_cancellable(bridge, ending, lambda: announce(http_server.address(bound))):
+    async with _run_cancellable(bridge, ending, lambda: announce(http_server.format_address(bound))):
         await http_server.serve(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
 
 
 @contextlib.asynccontextmanager
 async def _run_cancellable(
-    bridge: Bridge, ending: Ending | None, ready: Callable[[], None] = lambda: None
+    bridge: Bridge, ending: ShutdownSignals | None, ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[None]:
     """Run the sources and call `ready` once they have started; a failed start cancels the block and is raised."""
     with (
         anyio.CancelScope() as scope,
-        ending.starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
+        ending.handle_while_starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
     ):
         async with _run_bridge(bridge, ready):
             yield
@@ -130,13 +130,13 @@ async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterato
 
     async def wait_for_start(scope: anyio.CancelScope) -> None:
         try:
-            await bridge.started()
+            await bridge.wait_until_started()
             ready()
         except BridgeError as error:
             errors.append(error)
             scope.cancel()
 
-    async with bridge.running(), anyio.create_task_group() as tasks:
+    async with bridge.run_sources(), anyio.create_task_group() as tasks:
         tasks.start_soon(wait_for_start, tasks.cancel_scope)
         yield
         tasks.cancel_scope.cancel()
@@ -144,19 +144,21 @@ async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterato
         raise errors[0]
 
 
-def run(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
+def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
     """Run on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another one."""
-    return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or lasting()})
+    return anyio.run(
+        main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or make_loop_factory()}
+    )
 
 
-def as_bridge(tools: ToolRegistry | Bridge, *, token: str | None = None, state: State | None = None) -> Bridge:
+def to_bridge(tools: ToolRegistry | Bridge, *, token: str | None = None, state: State | None = None) -> Bridge:
     """Return a bridge for a registry, or the bridge itself. With a token, clients must not share cached lists."""
     if isinstance(tools, Bridge):
         bridge = tools
     else:
         bridge = Bridge(tools, identity=Identity(private=token is not None), state=state)
     if token is not None:
-        bridge.hide([token])
+        bridge.hide_secrets([token])
     return bridge
 
 

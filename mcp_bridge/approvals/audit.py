@@ -13,25 +13,25 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from mcp_bridge.approvals.decisions import Decision, Subject
+from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
-PATIENCE = 5.0
+WRITE_TIMEOUT = 5.0
 """Seconds that writing a line may take."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-class Audit:
+class AuditLog:
     """An append-only file that only its owner can read. A line that cannot be written is logged, and delays no call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def note(self, subject: Subject, decision: Decision) -> None:
+    async def append_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> None:
         """Append one decision, even while the call is being cancelled."""
         line = json.dumps(_build_record(subject, decision)).encode() + b"\n"
-        with anyio.move_on_after(PATIENCE, shield=True) as scope:
+        with anyio.move_on_after(WRITE_TIMEOUT, shield=True) as scope:
             try:
                 await to_thread.run_sync(self._append, line, abandon_on_cancel=True)
             except OSError as error:
@@ -51,7 +51,7 @@ class Audit:
             os.close(descriptor)
 
 
-def _build_record(subject: Subject, decision: Decision) -> dict[str, Any]:
+def _build_record(subject: ApprovalSubject, decision: ApprovalDecision) -> dict[str, Any]:
     record: dict[str, Any] = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "tool": subject.tool,
@@ -62,4 +62,4 @@ def _build_record(subject: Subject, decision: Decision) -> dict[str, Any]:
         "how": decision.how,
         "seconds": None if decision.seconds is None else round(decision.seconds, 3),
     }
-    return record | ({"hurried": True} if decision.hurried else {})
+    return record | ({"hurried": True} if decision.is_hurried else {})

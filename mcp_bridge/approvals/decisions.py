@@ -12,12 +12,12 @@ Scope = Literal["once", "session", "always", "deny"]
 """Whether a call may run: once, whenever this session makes it, always, or never."""
 How = Literal["elicitation", "terminal", "remembered", "default", "timeout"]
 """Who decided: the user at the client, a user at a terminal, an earlier decision, or the default."""
-HURRIED = 0.5
+MIN_READING_TIME = 0.5
 """Seconds in which no user can read a question: a faster decline may come from the client itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class ApprovalDecision:
     """One decision. `seconds` is how long it took, None if unknown.
 
     `again` marks one that another run of the same call has already applied.
@@ -26,22 +26,22 @@ class Decision:
     scope: Scope
     how: How
     seconds: float | None = None
-    again: bool = False
+    is_repeated: bool = False
 
     @property
-    def allowed(self) -> bool:
+    def is_allowed(self) -> bool:
         """Whether the call may run."""
         return self.scope != "deny"
 
     @property
-    def hurried(self) -> bool:
+    def is_hurried(self) -> bool:
         """Whether a user is said to have declined faster than they could read."""
         by_user = self.how in {"elicitation", "terminal"}
-        return by_user and not self.allowed and self.seconds is not None and self.seconds < HURRIED
+        return by_user and not self.is_allowed and self.seconds is not None and self.seconds < MIN_READING_TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ApprovalSubject:
     """What a decision is about: a tool, its arguments, the question and the principal.
 
     `arguments` is the SHA-256 of the arguments' canonical JSON. `bound` is the hash of everything that a remembered
@@ -55,7 +55,7 @@ class Subject:
     session: str = ""
 
     @classmethod
-    def of(
+    def build(
         cls,
         tool: str,
         arguments: Any,
@@ -65,14 +65,14 @@ class Subject:
         principal: str = "",
         session: str = "",
         about: Any = None,
-    ) -> Subject:
+    ) -> ApprovalSubject:
         """Build the subject of a question. `tool` is the name of a tool, or of what `kind` says."""
-        hashed = digest(arguments)
-        bound = digest([kind, tool, hashed, question, principal, digest(about)])
+        hashed = hash_json(arguments)
+        bound = hash_json([kind, tool, hashed, question, principal, hash_json(about)])
         return cls(tool=tool, arguments=hashed, bound=bound, principal=principal, session=session)
 
 
-def digest(value: Any) -> str:
+def hash_json(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON. Values that are not JSON count by their `repr`."""
     text = json.dumps(_convert_keys(value), sort_keys=True, separators=(",", ":"), default=repr)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -8,36 +8,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge.approvals.audit import Audit
-from mcp_bridge.approvals.desk import Desk
-from mcp_bridge.approvals.remembered import Remembered
+from mcp_bridge.approvals.audit import AuditLog
+from mcp_bridge.approvals.grants import GrantStore
+from mcp_bridge.approvals.server import ApprovalServer
 
-RUNTIME = Path("/run/user")
+RUNTIME_FOLDER = Path("/run/user")
 """Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class ApprovalPolicy:
     """Who decides about a call: a remembered decision, then the user at the client, then a terminal, then the default.
 
     `options` are the choices of a user where a hook names none. What is None is not used.
     """
 
     options: Sequence[str] = ("Allow", "Deny")
-    remembered: Remembered | None = None
-    desk: Desk | None = None
-    audit: Audit | None = None
+    grants: GrantStore | None = None
+    server: ApprovalServer | None = None
+    audit: AuditLog | None = None
 
 
-def sockets_of(settings: Path) -> Path:
+def get_socket_folder(settings: Path) -> Path:
     """Return the folder with the sockets of all servers that run with a settings file."""
-    runtime = RUNTIME / str(os.getuid()) if hasattr(os, "getuid") else None
+    runtime = RUNTIME_FOLDER / str(os.getuid()) if hasattr(os, "getuid") else None
     if runtime is not None and os.access(runtime, os.W_OK | os.X_OK) and runtime.stat().st_uid == os.getuid():
         return runtime / "mcp-bridge" / _hash_path(settings)
     return _get_state_folder() / "sockets" / _hash_path(settings)
 
 
-def store_of(settings: Path) -> Path:
+def get_store_file(settings: Path) -> Path:
     """Return the file of the default store for a settings file."""
     return _get_state_folder() / f"{_hash_path(settings)}.sqlite3"
 

@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
-from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.schema.callables import called
-from mcp_bridge.schema.infer import Signature
-from mcp_bridge.schema.text import Bind, choices
+from mcp_bridge.contracts.handlers import is_async
+from mcp_bridge.schema.callables import get_callable_name
+from mcp_bridge.schema.inference import Signature
+from mcp_bridge.schema.text_arguments import Bind, list_choices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,12 +25,14 @@ class Decorator(Protocol):
         ...
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def get_function_name(function: Callable[..., Any]) -> str:
     """Return the function's name, or that of its class if it has none."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def typed_handler(function: Callable[..., Any], signature: Signature, bind: Bind | None = None) -> Callable[..., Any]:
+def make_typed_handler(
+    function: Callable[..., Any], signature: Signature, bind: Bind | None = None
+) -> Callable[..., Any]:
     """Make a handler, which takes one mapping, of a function with typed parameters; async if the function is.
 
     It takes a context only if the function does: this is how the pipeline knows which calls may ask the user something.
@@ -60,7 +62,7 @@ def typed_handler(function: Callable[..., Any], signature: Signature, bind: Bind
     return run_with_context
 
 
-def offered(
+def collect_completions(
     function: Callable[..., Any],
     signature: Signature,
     names: Collection[str],
@@ -71,17 +73,23 @@ def offered(
     Raises TypeError for completions of other arguments, and for text instead of a list.
     """
     if given is not None and not isinstance(given, Mapping):
-        raise TypeError(f"{called(function)}: completions are {given!r}. Pass lists by name, as {{'unit': ['C', 'F']}}")
+        raise TypeError(
+            f"{get_callable_name(function)}: completions are {given!r}. Pass lists by name, as {{'unit': ['C', 'F']}}"
+        )
     for name, values in (given or {}).items():
         if isinstance(values, str):
-            raise TypeError(f"{called(function)}: completions for '{name}' are text, {values!r}. Pass a list of texts")
+            raise TypeError(
+                f"{get_callable_name(function)}: completions for '{name}' are text, {values!r}. Pass a list of texts"
+            )
         if name not in names:
-            raise TypeError(f"{called(function)}: completions are given for '{name}', which is not an argument")
-    listed = {name: values for name, values in choices(signature.input_schema).items() if name in names}
+            raise TypeError(
+                f"{get_callable_name(function)}: completions are given for '{name}', which is not an argument"
+            )
+    listed = {name: values for name, values in list_choices(signature.input_schema).items() if name in names}
     return {**listed, **(given or {})}
 
 
-def marked(function: Callable[..., Any], attribute: str, entry: Any) -> Callable[..., Any]:
+def attach_entry(function: Callable[..., Any], attribute: str, entry: Any) -> Callable[..., Any]:
     """Return a wrapper with the entry as an attribute; a function can be decorated several times."""
     if inspect.iscoroutinefunction(function):
 

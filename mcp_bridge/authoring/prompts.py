@@ -6,12 +6,19 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, offered, typed_handler
+from mcp_bridge.authoring.functions import (
+    Decorator,
+    F,
+    attach_entry,
+    collect_completions,
+    get_function_name,
+    make_typed_handler,
+)
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import called
-from mcp_bridge.schema.infer import Signature, infer
+from mcp_bridge.schema.callables import get_callable_name
+from mcp_bridge.schema.inference import Signature, infer_signature
 
 
 @overload
@@ -49,32 +56,32 @@ def prompt(
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
-        signature = infer(function, text=True)
+        signature = infer_signature(function, text=True)
         arguments = signature.input_schema["properties"]
         entry = PromptEntry(
-            given or name_of(function),
-            typed_handler(function, signature),
+            given or get_function_name(function),
+            make_typed_handler(function, signature),
             description or signature.description,
-            _arguments(function, signature),
+            _make_arguments(function, signature),
             title=title,
             icons=list(icons or ()),
             meta=dict(meta or {}),
-            completions=offered(function, signature, arguments, completions),
+            completions=collect_completions(function, signature, arguments, completions),
         )
         if registry is not None:
             registry.prompts.add(entry)
-        return marked(function, "prompt_entry", entry)
+        return attach_entry(function, "prompt_entry", entry)
 
     if callable(name):
         return decorate(name)
     return functools.partial(decorate, given=name)
 
 
-def _arguments(function: Callable[..., Any], signature: Signature) -> tuple[PromptArgument, ...]:
+def _make_arguments(function: Callable[..., Any], signature: Signature) -> tuple[PromptArgument, ...]:
     schema = signature.input_schema
     if schema.get("additionalProperties") is not False:
         raise TypeError(
-            f"{called(function)}: a prompt declares all its arguments, so the function cannot have **kwargs"
+            f"{get_callable_name(function)}: a prompt declares all its arguments, so the function cannot have **kwargs"
         )
     required = schema.get("required", ())
     return tuple(

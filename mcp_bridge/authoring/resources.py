@@ -6,13 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from mcp_bridge.authoring.functions import Decorator, marked, name_of, offered, typed_handler
+from mcp_bridge.authoring.functions import (
+    Decorator,
+    attach_entry,
+    collect_completions,
+    get_function_name,
+    make_typed_handler,
+)
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import called
-from mcp_bridge.schema.infer import Signature, infer
-from mcp_bridge.schema.templates import Variable, template_complaints, template_variables, uri_complaints
+from mcp_bridge.schema.callables import get_callable_name
+from mcp_bridge.schema.inference import Signature, infer_signature
+from mcp_bridge.schema.uri_templates import TemplateVariable, check_template, check_uri, parse_template_variables
 
 
 def resource(
@@ -40,15 +46,15 @@ def resource(
     invalid URI, for a template that URIs cannot be matched against, and for a URI that is taken in `registry`, and
     TypeError if parameters and variables differ.
     """
-    variables = _variables(uri)
+    variables = _parse_variables(uri)
     if variables and size is not None:
         raise TypeError(f"'{uri}': the resources of a template have no common size. Omit size=")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        inferred = _entry(uri, variables, function, completions)
+        inferred = _build_resource_entry(uri, variables, function, completions)
         entry = replace(
             inferred,
-            name=name or name_of(function),
+            name=name or get_function_name(function),
             description=description or inferred.description,
             mime_type=mime_type,
             title=title,
@@ -59,48 +65,51 @@ def resource(
         if isinstance(entry, ResourceEntry):
             entry.size = size
         if registry is not None:
-            _add(registry, entry)
-        return marked(function, "resource_entry", entry)
+            _add_to_registry(registry, entry)
+        return attach_entry(function, "resource_entry", entry)
 
     return cast("Decorator", decorate)
 
 
-def _add(registry: ToolRegistry, entry: ResourceEntry | ResourceTemplate) -> None:
+def _add_to_registry(registry: ToolRegistry, entry: ResourceEntry | ResourceTemplate) -> None:
     if isinstance(entry, ResourceEntry):
         registry.resources.add(entry)
     else:
         registry.templates.add(entry)
 
 
-def _entry(
-    uri: str, variables: Sequence[Variable], function: Callable[..., Any], completions: Mapping[str, Completions] | None
+def _build_resource_entry(
+    uri: str,
+    variables: Sequence[TemplateVariable],
+    function: Callable[..., Any],
+    completions: Mapping[str, Completions] | None,
 ) -> ResourceEntry | ResourceTemplate:
-    signature, names = infer(function, text=True), [variable.name for variable in variables]
-    _compare(uri, names, function, signature)
-    _compare_lists(variables, function, signature)
-    offered_values = offered(function, signature, names, completions)
+    signature, names = infer_signature(function, text=True), [variable.name for variable in variables]
+    _check_names(uri, names, function, signature)
+    _check_lists(variables, function, signature)
+    offered_values = collect_completions(function, signature, names, completions)
     if variables:
-        handler = typed_handler(function, signature)
+        handler = make_typed_handler(function, signature)
         return ResourceTemplate(uri, handler, description=signature.description, completions=offered_values)
     without_uri = replace(
         signature, bind=lambda _: signature.bind({})
     )  # it receives its own URI, which the function need not
-    return ResourceEntry(uri, typed_handler(function, without_uri), description=signature.description)
+    return ResourceEntry(uri, make_typed_handler(function, without_uri), description=signature.description)
 
 
-def _variables(uri: Any) -> tuple[Variable, ...]:
+def _parse_variables(uri: Any) -> tuple[TemplateVariable, ...]:
     """Return the variables of a template, or none for a URI. Raises ValueError for anything else."""
     if not isinstance(uri, str):
         raise TypeError("@resource needs a URI: @resource('notes://today') or @resource('users://{id}')")
-    problems = template_complaints(uri) if "{" in uri else uri_complaints(uri)
+    problems = check_template(uri) if "{" in uri else check_uri(uri)
     if not problems and uri.count("{") != uri.count("}"):  # it could be matched, but is surely a mistake
         problems = ["its braces are not balanced. Write a variable as {name}"]
     if problems:
         raise ValueError(f"@resource('{uri}'): {problems[0]}")
-    return template_variables(uri)
+    return parse_template_variables(uri)
 
 
-def _compare(uri: str, variables: Sequence[str], function: Callable[..., Any], signature: Signature) -> None:
+def _check_names(uri: str, variables: Sequence[str], function: Callable[..., Any], signature: Signature) -> None:
     """Raise TypeError unless variables and parameters have the same names."""
     schema = signature.input_schema
     unknown = [name for name in variables if name not in schema["properties"]]
@@ -109,25 +118,25 @@ def _compare(uri: str, variables: Sequence[str], function: Callable[..., Any], s
     if schema.get("additionalProperties") is False:
         problems += [f"variable '{name}' is not a parameter" for name in unknown]
     if problems:
-        raise TypeError(f"{called(function)}: {', '.join(problems)}: '{uri}'. Give both the same names")
+        raise TypeError(f"{get_callable_name(function)}: {', '.join(problems)}: '{uri}'. Give both the same names")
 
 
-def _compare_lists(variables: Sequence[Variable], function: Callable[..., Any], signature: Signature) -> None:
+def _check_lists(variables: Sequence[TemplateVariable], function: Callable[..., Any], signature: Signature) -> None:
     """Raise TypeError if a variable is a list and its parameter does not accept one."""
     schema = signature.input_schema
     for variable in variables:
         part = schema["properties"].get(variable.name, {})
-        if variable.explode and not _takes_list(part, schema.get("$defs", {})):
+        if variable.explode and not _can_be_list(part, schema.get("$defs", {})):
             raise TypeError(
-                f"{called(function)}: variable '{variable.name}' in '{variable.expression}' is a list. "
+                f"{get_callable_name(function)}: variable '{variable.name}' in '{variable.expression}' is a list. "
                 f"Annotate the parameter as list[str], or omit the *"
             )
 
 
-def _takes_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+def _can_be_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
     """Whether a list can match the schema of a parameter."""
     if "$ref" in schema:
-        return _takes_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
+        return _can_be_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
     if "anyOf" in schema:
-        return any(_takes_list(part, definitions) for part in schema["anyOf"])
+        return any(_can_be_list(part, definitions) for part in schema["anyOf"])
     return bool(schema.get("type", "array") == "array")

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, overload
 
-from mcp_bridge.authoring.functions import Decorator, F, marked, name_of, typed_handler
+from mcp_bridge.authoring.functions import Decorator, F, attach_entry, get_function_name, make_typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.callables import called, is_context, read_annotation, read_signature
-from mcp_bridge.schema.headers import header_complaints
-from mcp_bridge.schema.infer import Signature, infer
-from mcp_bridge.schema.text import Bind
+from mcp_bridge.schema.callables import get_callable_name, is_context, read_annotation, read_signature
+from mcp_bridge.schema.headers import check_headers
+from mcp_bridge.schema.inference import Signature, infer_signature
+from mcp_bridge.schema.text_arguments import Bind
 
 _SCALARS = str | int | float | bool
 
@@ -60,36 +60,36 @@ def tool(
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
-        entry = _entry(function, given, description, input_schema, output_schema)
+        entry = _build_tool_entry(function, given, description, input_schema, output_schema)
         entry.tags, entry.title = list(tags or ()), title
         entry.annotations, entry.icons, entry.meta = dict(annotations or {}), list(icons or ()), dict(meta or {})
         if registry is not None:
             registry.register(entry)
-        return marked(function, "tool_entry", entry)
+        return attach_entry(function, "tool_entry", entry)
 
     if callable(name):
         return decorate(name)
     return functools.partial(decorate, given=name)
 
 
-def _entry(
+def _build_tool_entry(
     function: Callable[..., Any],
     name: str,
     description: str,
     input_schema: dict[str, Any] | None,
     output_schema: dict[str, Any] | None,
 ) -> ToolEntry:
-    known_as = name or name_of(function)
-    if input_schema is not None or (name and takes_one_dict(function)):
+    known_as = name or get_function_name(function)
+    if input_schema is not None or (name and has_one_dict_parameter(function)):
         text = description or function.__doc__ or ""
         return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
-    signature = infer(function)
-    for problem in header_complaints(signature.input_schema):
-        raise TypeError(f"{called(function)}: {problem}")
+    signature = infer_signature(function)
+    for problem in check_headers(signature.input_schema):
+        raise TypeError(f"{get_callable_name(function)}: {problem}")
     return ToolEntry(
         known_as,
         description or signature.description,
-        typed_handler(function, signature, _bind_scalars(function, signature)),
+        make_typed_handler(function, signature, _bind_scalars(function, signature)),
         signature.input_schema,
         signature.output_schema if output_schema is None else output_schema,
     )
@@ -108,7 +108,7 @@ def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | 
     for item in read_signature(function).parameters.values():
         if item.name not in schema["properties"]:
             continue
-        scalar = _scalar_type(read_annotation(function, item))
+        scalar = _get_scalar_type(read_annotation(function, item))
         has_plain_default = item.default is item.empty or isinstance(item.default, _SCALARS | None)
         if scalar is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
             return None
@@ -125,7 +125,7 @@ def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | 
     return bind
 
 
-def _scalar_type(annotation: Any) -> Any:
+def _get_scalar_type(annotation: Any) -> Any:
     """Return the type of an annotation `X` or `X | None` if it is a JSON scalar, else None."""
     if get_origin(annotation) in (Union, UnionType):
         parts = [part for part in get_args(annotation) if part is not NoneType]
@@ -133,7 +133,7 @@ def _scalar_type(annotation: Any) -> Any:
     return annotation if annotation in get_args(_SCALARS) else None
 
 
-def takes_one_dict(function: Callable[..., Any]) -> bool:
+def has_one_dict_parameter(function: Callable[..., Any]) -> bool:
     """Whether a function has the form of the tool_use API: one parameter for the data, untyped or a dict."""
     try:
         parameters = list(inspect.signature(function).parameters.values())

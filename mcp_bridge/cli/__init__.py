@@ -11,9 +11,9 @@ def main() -> None:
 
     try:
         guard = start_supervisor(sys.argv[1:])  # before anything heavy is imported: the guard has none of it
-        from mcp_bridge.cli.app import run
+        from mcp_bridge.cli.app import run_command_line
 
-        run(guard)
+        run_command_line(guard)
     except KeyboardInterrupt:
         from mcp_bridge.cli.exits import INTERRUPTED
 

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import group_options, options
-from mcp_bridge.cli.exits import Exit, LastExitHandler, errors_for_people, leave
+from mcp_bridge.cli.exits import ExitCode, LastExitHandler, exit_process, report_errors
 from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def accept_common_options(
     """Accept the options of every command."""
 
 
-def run(guard: Supervisor | None = None) -> None:
+def run_command_line(guard: Supervisor | None = None) -> None:
     """Run the command line and exit with its code; `guard` is the process guard that is already running.
 
     Characters that the terminal's encoding lacks are escaped.
@@ -190,10 +190,10 @@ def run(guard: Supervisor | None = None) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     last_handler = LastExitHandler()
-    code: int | str | None = Exit.OK
+    code: int | str | None = ExitCode.OK
     try:
-        with errors_for_people():
+        with report_errors():
             app(obj=guard)
     except SystemExit as end:
         code = end.code
-    leave(int(code or Exit.OK), last_handler)
+    exit_process(int(code or ExitCode.OK), last_handler)

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import anyio
 
-from mcp_bridge.app.approval_policy import remembered, sockets_folder
-from mcp_bridge.approvals import sockets
-from mcp_bridge.approvals.approver import Asked, News, Visits
-from mcp_bridge.approvals.decisions import HURRIED, Scope
-from mcp_bridge.approvals.remembered import Grant, Remembered
+from mcp_bridge.app.approval_policy import find_sockets_folder, open_approval_store
+from mcp_bridge.approvals import connection
+from mcp_bridge.approvals.client import ApprovalClient, QuestionUpdate, TerminalQuestion
+from mcp_bridge.approvals.decisions import MIN_READING_TIME, Scope
+from mcp_bridge.approvals.grants import Grant, GrantStore
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.group_options import AnswerOptions, GrantListOptions, RevokeOptions
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.thread_pool import from_any_thread
+from mcp_bridge.runtime.thread_pool import make_call_soon
 from mcp_bridge.settings import Settings, load
 
 ANSWERS: dict[str, Scope] = {
@@ -47,20 +47,20 @@ _OUTCOMES = {
 def answer_bridges(options: AnswerOptions) -> None:
     """Answer the requests of the bridges that use these settings, until Ctrl-C or end of input. Raises ConfigError."""
     settings = _load_settings(options.file)
-    if not sockets.are_there():
+    if not connection.has_unix_sockets():
         problem = "approvals in a terminal need Unix sockets, which this system lacks"
         raise ConfigError(problem, hint="Use a client that supports elicitation")
     if not settings.approvals.local:
         raise ConfigError("approvals in a terminal are switched off", where="approvals.local", hint="Set it to true")
     report(f"Waiting for approval requests about the calls of {settings.path}. Press Ctrl-C to stop.")
     with suppress(KeyboardInterrupt):
-        anyio.run(_answer_requests, sockets_folder(settings))
+        anyio.run(_answer_requests, find_sockets_folder(settings))
 
 
 async def _answer_requests(folder: Path) -> None:
     terminal = ApprovalTerminal(folder)
     sender, lines = anyio.create_memory_object_stream[str](1000)
-    run_soon = from_any_thread()
+    run_soon = make_call_soon()
 
     def push(line: str) -> None:
         with suppress(anyio.WouldBlock):
@@ -104,14 +104,14 @@ class ApprovalTerminal:
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self.visits = Visits(folder, self.receive, lambda name: report(f"connected to {name}"))
+        self.visits = ApprovalClient(folder, self.receive, lambda name: report(f"connected to {name}"))
         self._clock = clock
-        self._pending: dict[int, Asked] = {}
+        self._pending: dict[int, TerminalQuestion] = {}
         self._shown: tuple[int, float] | None = None
 
-    def receive(self, event: Asked | News) -> None:
+    def receive(self, event: TerminalQuestion | QuestionUpdate) -> None:
         """Handle a new request, or the outcome of one."""
-        if isinstance(event, Asked):
+        if isinstance(event, TerminalQuestion):
             self._pending[event.number] = event
         elif event.how == "unfit":
             report(f"[{event.number}] this answer is not possible here")
@@ -134,14 +134,14 @@ class ApprovalTerminal:
             report(self._explain_missing(given_number))
         elif scope != "deny" and scope not in self._pending[number].scopes:
             report(f"[{number}] this answer is not possible here; {_list_choices(self._pending[number])}")
-        elif not await self.visits.answer(number, scope):
-            self.receive(News(number, "lost"))
+        elif not await self.visits.answer_question(number, scope):
+            self.receive(QuestionUpdate(number, "lost"))
 
     def _find_number(self, given: str) -> int | None:
         """Return the request that an answer is for, or None if there is none."""
         if given:
             return int(given) if given.isdecimal() and int(given) in self._pending else None
-        if self._shown is None or self._clock() - self._shown[1] < HURRIED:
+        if self._shown is None or self._clock() - self._shown[1] < MIN_READING_TIME:
             return None
         return self._shown[0]
 
@@ -166,7 +166,7 @@ class ApprovalTerminal:
         report(f"  arguments: {first.arguments}\n  {_list_choices(first)}")
 
 
-def _list_choices(request: Asked) -> str:
+def _list_choices(request: TerminalQuestion) -> str:
     return ", ".join([*(_CHOICES[scope] for scope in request.scopes if scope in _CHOICES), "n = no"])
 
 
@@ -199,7 +199,7 @@ def revoke_grants(options: RevokeOptions) -> None:
     anyio.run(_revoke, store, grants)
     report(f"{format_count(len(grants), 'approval')} revoked")
     if not grants and not revoke_all:
-        raise SystemExit(Exit.NOT_FOUND)
+        raise SystemExit(ExitCode.NOT_FOUND)
 
 
 def _load_settings(file: Path | None) -> Settings:
@@ -212,20 +212,20 @@ def _load_settings(file: Path | None) -> Settings:
     return settings
 
 
-def _open_store(settings: Settings) -> Remembered:
+def _open_store(settings: Settings) -> GrantStore:
     """Open the store of approvals. Raises ConfigError if only the bridge itself can see it."""
     if settings.approvals.store == "memory":
         hint = "They are lost when the bridge stops. To list them, use approvals.store: sqlite"
         raise ConfigError("approvals are stored in the memory of the bridge", where="approvals.store", hint=hint)
-    store = remembered(settings)
+    store = open_approval_store(settings)
     if store is None:
         raise ConfigError("these settings remember no approvals", where="approvals.remember", hint="Set it to true")
     return store
 
 
-async def _list_grants(store: Remembered) -> list[Grant]:
+async def _list_grants(store: GrantStore) -> list[Grant]:
     try:
-        return await store.list()
+        return await store.list_grants()
     except TypeError as error:
         hint = "Implement `async keys(prefix)`"
         raise ConfigError(f"this store cannot list its keys: {error}", where="approvals.store", hint=hint) from error
@@ -233,10 +233,10 @@ async def _list_grants(store: Remembered) -> list[Grant]:
         raise ConfigError(str(error), where="approvals.path") from error
 
 
-async def _revoke(store: Remembered, grants: list[Grant]) -> None:
+async def _revoke(store: GrantStore, grants: list[Grant]) -> None:
     try:
         for grant in grants:
-            await store.revoke(grant.id)
+            await store.revoke_grant(grant.id)
     except OSError as error:
         raise ConfigError(str(error), where="approvals.path") from error
 

@@ -14,18 +14,18 @@ import anyio
 
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.exits import INTERRUPTED, Exit
+from mcp_bridge.cli.exits import INTERRUPTED, ExitCode
 from mcp_bridge.cli.options import CallOptions
 from mcp_bridge.cli.output import escape, report
 from mcp_bridge.cli.target import load_target
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.levels import Level, check_level
+from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.runtime.descriptors import private
-from mcp_bridge.transports.ends import on_signals
-from mcp_bridge.wire.content import block
-from mcp_bridge.wire.values import plain, text_of
+from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.transports.shutdown import handle_signals
+from mcp_bridge.wire.content import render_block
+from mcp_bridge.wire.values import to_plain, to_text
 
 _HINT = "Use key=value pairs, or --arguments with one JSON object"
 
@@ -60,7 +60,7 @@ class TerminalContext(CallContext):
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Report the message at every level. Raises ValueError for an unknown level."""
         check_level(level)
-        report(escape(f"{level}: {text_of(plain(data))}"))
+        report(escape(f"{level}: {to_text(to_plain(data))}"))
 
     def close(self) -> None:
         """Remove the bar."""
@@ -77,7 +77,7 @@ def call_tool(options: CallOptions) -> None:
     if pairs and arguments is not None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
     data = _parse_json(arguments) if arguments is not None else None
-    with private():  # stdout is for the result alone
+    with reserve_stdio():  # stdout is for the result alone
         result = anyio.run(_run_call, load_target(options.file).bridge, options.name, pairs, data)
     if result is None:
         raise KeyboardInterrupt
@@ -87,13 +87,13 @@ def call_tool(options: CallOptions) -> None:
         report(result.error_text)
     else:
         _print_result(result)
-    raise SystemExit(Exit.FAILED if result.is_error else Exit.OK)
+    raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
 
 
 async def _run_call(bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any) -> ToolResult | None:
     """Return the result, or None if a signal came first. Raises ToolNotFound."""
-    async with bridge.running():
-        await bridge.started()
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         entry = bridge.registry.get(name)
         if entry is None:  # dispatch raises an error that suggests similar names
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
@@ -107,7 +107,7 @@ async def _dispatch_interruptibly(bridge: Bridge, call: ToolCall) -> ToolResult 
     result: ToolResult | None = None
     with contextlib.closing(TerminalContext()) as ctx:
         async with anyio.create_task_group() as tasks:
-            await tasks.start(on_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
+            await tasks.start(handle_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
             result = await bridge.registry.dispatch(call, ctx)
             tasks.cancel_scope.cancel()
     return result
@@ -148,7 +148,7 @@ def _parse_pair(pair: str, properties: Any) -> tuple[str, Any]:
 def _describe_result(result: ToolResult) -> dict[str, Any]:
     row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
     if result.content is not None:
-        row["content"] = [block(item, "") for item in result.content]
+        row["content"] = [render_block(item, "") for item in result.content]
     if result.is_error:
         row |= {"error": result.error_text, "code": result.code}
     return row | {"duration_ms": result.duration_ms}
@@ -157,7 +157,7 @@ def _describe_result(result: ToolResult) -> dict[str, Any]:
 def _print_result(result: ToolResult) -> None:
     if result.content is not None:
         for item in result.content:
-            wire = block(item, "")
+            wire = render_block(item, "")
             print(wire["text"] if wire["type"] == "text" else json.dumps(wire))
     elif result.output is not None:
-        print(text_of(result.output))
+        print(to_text(result.output))

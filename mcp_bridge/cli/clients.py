@@ -10,9 +10,9 @@ from pathlib import Path
 
 from mcp_bridge.cli.options import ClientsOptions
 from mcp_bridge.cli.output import format_count, report, write_json
-from mcp_bridge.clients.client import Client, Installed, Machine, Place
-from mcp_bridge.clients.locating import found, here, path_of
-from mcp_bridge.clients.reading import is_bridge, of_place, served
+from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine
+from mcp_bridge.clients.locations import detect_machine, is_client_installed, resolve_place_path
+from mcp_bridge.clients.servers import get_served_settings, is_bridge_entry, read_servers
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -21,10 +21,10 @@ from mcp_bridge.contracts.errors import ConfigError
 class ClientFile:
     """A settings file of a client: the servers in it, or the error that it cannot be read."""
 
-    place: Place
+    place: ConfigPlace
     path: Path
     exists: bool
-    servers: Sequence[Installed] = ()
+    servers: Sequence[InstalledServer] = ()
     error: ConfigError | None = None
 
     @property
@@ -60,9 +60,13 @@ def suggest_clients(word: str) -> Sequence[str]:
 
 def list_clients(options: ClientsOptions) -> None:
     """List the clients that are installed or have a file, on stderr; all of them with --json, on stdout."""
-    machine = here()
+    machine = detect_machine()
     rows = [
-        (client, found(client, machine), [read_client_file(client, place, machine) for place in client.places])
+        (
+            client,
+            is_client_installed(client, machine),
+            [read_client_file(client, place, machine) for place in client.places],
+        )
         for client in CLIENTS.values()
     ]
     if options.as_json:
@@ -80,12 +84,12 @@ def list_clients(options: ClientsOptions) -> None:
         report(f"not found: {', '.join(missing)}")
 
 
-def read_client_file(client: Client, place: Place, machine: Machine) -> ClientFile:
+def read_client_file(client: Client, place: ConfigPlace, machine: Machine) -> ClientFile:
     """Read the servers in one of a client's files."""
-    path = path_of(place, machine)
+    path = resolve_place_path(place, machine)
     exists = os.path.isfile(path) or os.path.islink(path)
     try:
-        return ClientFile(place=place, path=path, exists=exists, servers=of_place(client, place, machine))
+        return ClientFile(place=place, path=path, exists=exists, servers=read_servers(client, place, machine))
     except ConfigError as error:
         return ClientFile(place=place, path=path, exists=True, error=error)
 
@@ -97,8 +101,9 @@ def _describe_files(client: Client, files: Sequence[ClientFile]) -> Iterator[str
         if file.problem is not None:
             yield f"  PROBLEM: {file.problem}"
         for server in file.servers:
-            if is_bridge(client, server.value):
-                yield f"  bridge '{server.name}' serves {served(client, server.value) or 'no explicit file'}"
+            if is_bridge_entry(client, server.value):
+                file = get_served_settings(client, server.value) or "no explicit file"
+                yield f"  bridge '{server.name}' serves {file}"
 
 
 def _describe_client(client: Client, is_installed: bool, files: Sequence[ClientFile]) -> dict[str, object]:
@@ -113,9 +118,9 @@ def _describe_client(client: Client, is_installed: bool, files: Sequence[ClientF
                 "exists": file.exists,
                 "servers": [server.name for server in file.servers],
                 "bridges": [
-                    {"name": server.name, "serves": served(client, server.value)}
+                    {"name": server.name, "serves": get_served_settings(client, server.value)}
                     for server in file.servers
-                    if is_bridge(client, server.value)
+                    if is_bridge_entry(client, server.value)
                 ],
                 "problem": file.problem,
             }

@@ -14,7 +14,7 @@ from mcp_bridge.cli.output import report
 from mcp_bridge.contracts.errors import BridgeError, ConfigError, ToolNotFound
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit codes of the command."""
 
     OK = 0
@@ -26,29 +26,29 @@ class Exit(IntEnum):
     """No tool has that name."""
 
 
-ENDING = 0.25
+THREAD_GRACE = 0.25
 """Seconds to wait for threads that are about to end."""
-CRASHES = "amplifier_core"
+CRASHING_PACKAGE = "amplifier_core"
 """A package whose threads crash the interpreter during finalization (amplifier-core 1.0 to 2.0)."""
 INTERRUPTED = 130
 """The exit code that shells use for Ctrl-C."""
 
 
 @contextlib.contextmanager
-def errors_for_people() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Report the package's own errors on stderr and exit with their code; other exceptions are bugs and propagate."""
     try:
         yield
     except BridgeError as error:
         report(f"mcp-bridge: {error}")
-        raise SystemExit(code_of(error)) from None
+        raise SystemExit(get_exit_code(error)) from None
 
 
-def code_of(error: BridgeError) -> Exit:
+def get_exit_code(error: BridgeError) -> ExitCode:
     """Return the exit code of an error."""
     if isinstance(error, ConfigError):
-        return Exit.USAGE
-    return Exit.NOT_FOUND if isinstance(error, ToolNotFound) else Exit.FAILED
+        return ExitCode.USAGE
+    return ExitCode.NOT_FOUND if isinstance(error, ToolNotFound) else ExitCode.FAILED
 
 
 class LastExitHandler:
@@ -67,13 +67,13 @@ class LastExitHandler:
             os._exit(self.code)
 
 
-def leave(code: int, last_handler: LastExitHandler) -> None:
+def exit_process(code: int, last_handler: LastExitHandler) -> None:
     """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
-    _close_the_log()
+    _close_log()
     _flush_streams()
-    if threads_left():
+    if has_running_threads():
         os._exit(code)
-    if CRASHES in sys.modules:
+    if CRASHING_PACKAGE in sys.modules:
         last_handler.code = code
     raise SystemExit(code)
 
@@ -90,11 +90,11 @@ def _flush_streams() -> None:
             setattr(sys, name, None)
 
 
-def threads_left() -> bool:
+def has_running_threads() -> bool:
     """Whether threads are running that the interpreter would wait for; threads about to end do not count."""
     import threading
 
-    until = time.monotonic() + ENDING
+    until = time.monotonic() + THREAD_GRACE
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.main_thread():
             thread.join(max(0.0, until - time.monotonic()))
@@ -103,7 +103,7 @@ def threads_left() -> bool:
     return False
 
 
-def _close_the_log() -> None:
+def _close_log() -> None:
     import logging
 
     logging.shutdown()

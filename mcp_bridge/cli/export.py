@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.group_options import (
     BundleOptions,
     ClientFileOptions,
@@ -25,9 +25,9 @@ from mcp_bridge.cli.group_options import (
 from mcp_bridge.cli.install import build_entry
 from mcp_bridge.cli.output import format_count, report, report_problems
 from mcp_bridge.cli.target import ServedFile, find_file, load_target, run_until_started
-from mcp_bridge.clients.client import Entry
-from mcp_bridge.clients.client_file import INSPECTOR, client_file, link, linkable
-from mcp_bridge.clients.locating import here
+from mcp_bridge.clients.client import ServerEntry
+from mcp_bridge.clients.exports import INSPECTOR, build_client_file, build_install_link, list_linkable_clients
+from mcp_bridge.clients.locations import detect_machine
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.export import Export
 from mcp_bridge.packaging.bundle import build_bundle
@@ -36,8 +36,8 @@ from mcp_bridge.packaging.manifest import Description, PublishedEntries, choose_
 from mcp_bridge.packaging.project import Additions, Project, collect_project
 from mcp_bridge.packaging.release import read_wheel
 from mcp_bridge.packaging.server_json import build_server_json, choose_publication
-from mcp_bridge.runtime.descriptors import private
-from mcp_bridge.wire.names import client_name
+from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.wire.client_names import to_client_name
 
 if TYPE_CHECKING:
     import typer
@@ -53,7 +53,7 @@ def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
     """
     logs.configure_logging(options.log_level)
     file = find_file(options.file)
-    with private():  # stdout is for the export alone
+    with reserve_stdio():  # stdout is for the export alone
         bridge = load_target(file).bridge
         anyio.run(run_until_started, bridge)
         export = Export(bridge.registry, str(context.info_name), strict=options.strict, only=options.only or ())
@@ -104,7 +104,7 @@ def export_client_file(options: ClientFileOptions) -> None:
         hint = "`mcp-bridge install` adds the server to an existing file"
         raise ConfigError("the file exists, and its content would be lost", path=str(output), hint=hint)
     entry, served = build_entry(options.file, options.name)
-    _deliver(client_file(options.client, entry, here()), output)
+    _deliver(build_client_file(options.client, entry, detect_machine()), output)
     _report_entry_notes(entry, served)
     if options.client == INSPECTOR and entry.secrets:
         report("The Inspector passes on no variables by itself: add -e NAME=VALUE for each")
@@ -114,9 +114,9 @@ def export_links(options: LinkOptions) -> None:
     """Write the links that install this server, one line for each client. Raises ConfigError."""
     entry, served = build_entry(options.file, options.name)
     lines = []
-    for client in linkable():
+    for client in list_linkable_clients():
         try:
-            lines.append(f"{client}\t{link(client, entry)}")
+            lines.append(f"{client}\t{build_install_link(client, entry)}")
         except ConfigError as error:
             report(f"{client}: {error}")
     _deliver("\n".join(lines), options.output, sources=[served.path])
@@ -141,27 +141,27 @@ def _to_additions(options: BundleOptions | DockerfileOptions) -> Additions:
 
 def _collect_entries(file: Path) -> PublishedEntries:
     """Start the sources and list what they publish. Exits with 1 if there are problems."""
-    with private():  # what tools print must not reach stdout
+    with reserve_stdio():  # what tools print must not reach stdout
         bridge = load_target(file).bridge
         anyio.run(run_until_started, bridge)
         if any(bridge.problems.values()):
             report_problems(bridge.problems)
             report("Nothing was written. Fix these problems first.")
-            raise SystemExit(Exit.FAILED)
-        tools = sorted((client_name(entry.name), entry.description) for entry in bridge.registry.search())
+            raise SystemExit(ExitCode.FAILED)
+        tools = sorted((to_client_name(entry.name), entry.description) for entry in bridge.registry.search())
         return PublishedEntries(tools=tools, has_prompts=len(bridge.registry.prompts) > 0)
 
 
 def _find_secret_values(project: Project) -> Sequence[str]:
     """Find values that no file may contain: those of secret variables, and URLs with passwords."""
-    names = {variable.name: variable.secret for variable in project.variables}
+    names = {variable.name: variable.is_secret for variable in project.variables}
     if project.token_env is not None:
         names[project.token_env] = True
     values = {os.environ.get(name, ""): is_secret for name, is_secret in names.items()}
     return [value for value, is_secret in values.items() if is_secret or _PASSWORD_URL.search(value)]
 
 
-def _report_entry_notes(entry: Entry, served: ServedFile) -> None:
+def _report_entry_notes(entry: ServerEntry, served: ServedFile) -> None:
     if entry.secrets:
         report(f"Set these variables where the client starts the server: {', '.join(entry.secrets)}")
     _report_all(served.notes)

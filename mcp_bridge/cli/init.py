@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from mcp_bridge._version import DISTRIBUTION
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import InitOptions
 from mcp_bridge.cli.output import format_count, report
 from mcp_bridge.contracts.errors import ConfigError
@@ -44,7 +44,7 @@ def create_project(options: InitOptions) -> None:
     if existing:
         report(f"mcp-bridge: {folder}: {', '.join(existing)} already {'exists' if len(existing) == 1 else 'exist'}")
         report("Nothing was written. Choose another folder, or move the files away.")
-        raise SystemExit(Exit.FAILED)
+        raise SystemExit(ExitCode.FAILED)
     try:
         _write_all(folder, contents)
     except OSError as error:

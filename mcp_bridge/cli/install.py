@@ -16,19 +16,25 @@ from typing import Any, TypeVar
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.cli.clients import find_client
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import InstallOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.target import ServedFile, check_file, find_file
-from mcp_bridge.clients import installing
-from mcp_bridge.clients.client import Client, Entry, Machine, Place
-from mcp_bridge.clients.installing import Done, Plan
-from mcp_bridge.clients.journal import Journal
-from mcp_bridge.clients.locating import found, here, path_of, place_of, within
-from mcp_bridge.clients.masking import difference
-from mcp_bridge.clients.shaping import reference, refers, shaped
+from mcp_bridge.clients import installation
+from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge.clients.entries import build_entry_value, can_reference_variables, format_reference
+from mcp_bridge.clients.entry_display import render_entry_diff
+from mcp_bridge.clients.installation import InstallationPlan, InstallationResult
+from mcp_bridge.clients.journal import InstallationJournal
+from mcp_bridge.clients.locations import (
+    detect_machine,
+    find_place,
+    is_client_installed,
+    resolve_place_path,
+    resolve_server_keys,
+)
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Changed, Unsafe
+from mcp_bridge.documents.edit import FileChanged, UnsafeEdit
 
 T = TypeVar("T")
 
@@ -53,8 +59,8 @@ class Installation:
     """An entry, the file of the client that it is for, and the options."""
 
     client: Client
-    place: Place
-    entry: Entry
+    place: ConfigPlace
+    entry: ServerEntry
     served: ServedFile
     machine: Machine
     options: InstallOptions
@@ -62,7 +68,7 @@ class Installation:
     @property
     def path(self) -> Path:
         """The client's file."""
-        return path_of(self.place, self.machine)
+        return resolve_place_path(self.place, self.machine)
 
     @property
     def location(self) -> str:
@@ -81,19 +87,21 @@ class Installation:
 
     def format_snippet(self) -> str:
         """Format the entry as the user would paste it into the file."""
-        value = shaped(self.client, self.place, self.entry)
-        from mcp_bridge.clients.client_file import snippet
+        value = build_entry_value(self.client, self.place, self.entry)
+        from mcp_bridge.clients.exports import format_snippet
 
-        return snippet(self.place, self.entry, value, self.machine)
+        return format_snippet(self.place, self.entry, value, self.machine)
 
 
 def install_server(options: InstallOptions) -> None:
     """Install a server in a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
     client = find_client(options.client)
     _check_combination(options)
-    place = place_of(client, options.scope)
+    place = find_place(client, options.scope)
     entry, served = build_entry(options.file, options.name)
-    task = Installation(client=client, place=place, entry=entry, served=served, machine=here(), options=options)
+    task = Installation(
+        client=client, place=place, entry=entry, served=served, machine=detect_machine(), options=options
+    )
     if options.link:
         _show_link(task)
     elif options.only_print:
@@ -102,7 +110,7 @@ def install_server(options: InstallOptions) -> None:
         _install(task)
 
 
-def build_entry(file: Path | None, name: str | None) -> tuple[Entry, ServedFile]:
+def build_entry(file: Path | None, name: str | None) -> tuple[ServerEntry, ServedFile]:
     """Build the entry that serves a file under the given name, or the name in its settings.
 
     Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
@@ -113,7 +121,7 @@ def build_entry(file: Path | None, name: str | None) -> tuple[Entry, ServedFile]
     served = check_file(find_file(file))
     command, *arguments = find_program()
     args = (*arguments, "serve", str(served.path))
-    return Entry(name=name or served.name, command=command, args=args, secrets=served.secrets), served
+    return ServerEntry(name=name or served.name, command=command, args=args, secrets=served.secrets), served
 
 
 def find_program() -> Sequence[str]:
@@ -138,11 +146,11 @@ def _check_combination(options: InstallOptions) -> None:
         raise ConfigError(f"cannot be used with {' and '.join(used[1:])}", where=used[0], hint="Choose one.")
 
 
-def open_journal() -> Journal:
+def open_journal() -> InstallationJournal:
     """Return this user's journal of installations."""
     from platformdirs import user_state_path
 
-    return Journal(user_state_path("mcp-bridge", appauthor=False))
+    return InstallationJournal(user_state_path("mcp-bridge", appauthor=False))
 
 
 def retry_if_changed(attempt: Callable[[], T]) -> T:
@@ -150,19 +158,19 @@ def retry_if_changed(attempt: Callable[[], T]) -> T:
     for _ in range(ATTEMPTS - 1):
         try:
             return attempt()
-        except Changed:
+        except FileChanged:
             time.sleep(random.uniform(*PAUSE))  # noqa: S311 - random, so that two programs do not collide again
     return attempt()
 
 
 def _install(task: Installation) -> None:
-    journal, attempted = open_journal(), list[Plan]()
+    journal, attempted = open_journal(), list[InstallationPlan]()
     try:
         if task.options.dry_run:
             _show_plan(task, _make_plan(task, journal))
             return
         plan, done = retry_if_changed(lambda: _attempt_install(task, journal, attempted))
-    except Unsafe as error:
+    except UnsafeEdit as error:
         _report_unsafe(task, error)
     notes, action = [*_list_notes(task, plan, done)], _ACTIONS[plan.action][0]
     if task.options.as_json:
@@ -173,25 +181,29 @@ def _install(task: Installation) -> None:
         report(f"  {note}")
 
 
-def _make_plan(task: Installation, journal: Journal) -> Plan:
+def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:
     force, edit_file = task.options.force, task.options.edit_file
-    return installing.planned(
+    return installation.prepare_installation(
         task.client, task.place, task.entry, task.machine, journal, force=force, edit_file=edit_file
     )
 
 
-def _attempt_install(task: Installation, journal: Journal, attempted: list[Plan]) -> tuple[Plan, Done]:
+def _attempt_install(
+    task: Installation, journal: InstallationJournal, attempted: list[InstallationPlan]
+) -> tuple[InstallationPlan, InstallationResult]:
     """Install once. If an earlier attempt wrote the entry before it failed, only record that."""
     plan, settings = _make_plan(task, journal), str(task.served.path)
     if plan.action == "none" and attempted:
-        return attempted[0], Done(unnoted=installing.noted(attempted[0], task.machine, journal, settings))
+        return attempted[0], InstallationResult(
+            journal_problem=installation.record_installation(attempted[0], task.machine, journal, settings)
+        )
     attempted.append(plan)
-    return plan, installing.carry_out(plan, task.machine, journal, settings=settings)
+    return plan, installation.apply_installation(plan, task.machine, journal, settings=settings)
 
 
-def _show_plan(task: Installation, plan: Plan) -> None:
-    keys, texts = within(plan.place, task.machine), (plan.file.content, plan.edit.text)
-    diff = difference(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
+def _show_plan(task: Installation, plan: InstallationPlan) -> None:
+    keys, texts = resolve_server_keys(plan.place, task.machine), (plan.file.content, plan.edit.text)
+    diff = render_entry_diff(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
     action = _ACTIONS[plan.action][1]
     if task.options.as_json:
         write_json(_describe_plan(task, plan, action) | {"difference": diff})
@@ -205,9 +217,12 @@ def _show_plan(task: Installation, plan: Plan) -> None:
 
 
 def _show_link(task: Installation) -> None:
-    from mcp_bridge.clients.client_file import link
+    from mcp_bridge.clients.exports import build_install_link
 
-    url, notes = link(task.client.name, task.entry), [*_list_secret_notes(task.client, task.entry.secrets)]
+    url, notes = (
+        build_install_link(task.client.name, task.entry),
+        [*_list_secret_notes(task.client, task.entry.secrets)],
+    )
     if task.options.as_json:
         write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
         return
@@ -219,7 +234,7 @@ def _show_link(task: Installation) -> None:
 def _show_snippet(task: Installation) -> None:
     notes, snippet = [*_list_secret_notes(task.client, task.entry.secrets)], task.format_snippet()
     if task.options.as_json:
-        value = dict(shaped(task.client, task.place, task.entry))
+        value = dict(build_entry_value(task.client, task.place, task.entry))
         write_json(task.json_base | {"notes": notes, "entry": value, "snippet": snippet})
         return
     report(f"for {task.location}:")
@@ -228,7 +243,7 @@ def _show_snippet(task: Installation) -> None:
         report(note)
 
 
-def _report_unsafe(task: Installation, error: Unsafe) -> None:
+def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:
     """Report why the file is left alone, and what to paste into it if it is or can become a file; exit with 1."""
     can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
     snippet = task.format_snippet() if can_paste else None
@@ -239,36 +254,38 @@ def _report_unsafe(task: Installation, error: Unsafe) -> None:
         if snippet is not None:
             report(f"Add this to {task.path} yourself:")
             print(snippet, end="")
-    raise SystemExit(Exit.FAILED)
+    raise SystemExit(ExitCode.FAILED)
 
 
-def _describe_plan(task: Installation, plan: Plan, action: str) -> dict[str, Any]:
+def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> dict[str, Any]:
     return task.json_base | {
         "path": str(plan.file.path),
         "name": plan.entry.name,
         "action": action,
-        "entry": dict(shaped(plan.client, plan.place, plan.entry)),  # without keys that the user has added
+        "entry": dict(build_entry_value(plan.client, plan.place, plan.entry)),  # without keys that the user has added
         "command": list(plan.command) if plan.command is not None else None,
         "secrets": list(plan.entry.secrets),
     }
 
 
-def _list_notes(task: Installation, plan: Plan, done: Done) -> Iterator[str]:
+def _list_notes(task: Installation, plan: InstallationPlan, done: InstallationResult) -> Iterator[str]:
     if done.backup is not None:
         yield f"backup: {done.backup}"
-    if done.unnoted is not None:
-        yield f"the installation could not be recorded, so uninstall cannot restore the layout: {done.unnoted}"
-    if not found(task.client, task.machine):
+    if done.journal_problem is not None:
+        yield f"the installation could not be recorded, so uninstall cannot restore the layout: {done.journal_problem}"
+    if not is_client_installed(task.client, task.machine):
         yield f"{task.client.title} was not found on this machine"
     yield from task.served.notes
     yield from _list_secret_notes(task.client, plan.entry.secrets)
     if task.place.scope == "project":
         yield "the entry has absolute paths of this machine: other users of the project need their own"
-    if plan.action != "none" and task.client.after:
-        yield task.client.after
+    if plan.action != "none" and task.client.next_steps:
+        yield task.client.next_steps
 
 
 def _list_secret_notes(client: Client, names: Sequence[str]) -> Iterator[str]:
     if names:
-        references = [reference(client, name) or name for name in names] if refers(client) else names
-        yield f"variables it needs: {', '.join(references)}. {client.secrets}"
+        references = (
+            [format_reference(client, name) or name for name in names] if can_reference_variables(client) else names
+        )
+        yield f"variables it needs: {', '.join(references)}. {client.secrets_advice}"

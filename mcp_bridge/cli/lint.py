@@ -12,18 +12,18 @@ import anyio
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.clients import suggest_clients
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import LintOptions
 from mcp_bridge.cli.output import format_count, report, report_problems, write_json
 from mcp_bridge.cli.target import check_file, find_file, load_target, run_until_started
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.dialects.linting import Finding, lint
+from mcp_bridge.dialects.linting import LintFinding, lint
 from mcp_bridge.dialects.profile import Profile
-from mcp_bridge.dialects.rewriting import applied
+from mcp_bridge.dialects.rewriting import rewrite_tool
 from mcp_bridge.dialects.table import PROFILES
-from mcp_bridge.runtime.descriptors import private
+from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.wire.protocol_versions import HANDSHAKE
 from mcp_bridge.wire.tools import to_wire
-from mcp_bridge.wire.versions import HANDSHAKE
 
 ALL_CLIENTS = "all"
 _NAME_LIMIT = 200
@@ -37,7 +37,7 @@ def lint_tools(options: LintOptions) -> None:
     """
     logs.configure_logging(options.log_level)
     profiles = _choose_profiles(options.client)
-    with private():  # stdout is for the result alone
+    with reserve_stdio():  # stdout is for the result alone
         bridge = load_target(options.file).bridge
         anyio.run(run_until_started, bridge)
     tools = _list_wire_tools(bridge)
@@ -56,13 +56,16 @@ def lint_tools(options: LintOptions) -> None:
     else:
         summary = f"{format_count(len(tools), 'tool')}, {_summarize(findings, profiles)}"
         _report_findings(findings, problems, summary)
-    raise SystemExit(Exit.OK if ok else Exit.FAILED)
+    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
 def _list_wire_tools(bridge: Bridge) -> list[dict[str, Any]]:
     """List the tools as clients of the handshake versions get them."""
     wire = [to_wire(entry.to_tool_definition()) for entry in bridge.registry.list()]
-    return [(applied(tool, bridge.dialect) if bridge.dialect.changes else tool).listing(HANDSHAKE) for tool in wire]
+    return [
+        (rewrite_tool(tool, bridge.dialect) if bridge.dialect.is_active else tool).render_listing(HANDSHAKE)
+        for tool in wire
+    ]
 
 
 def _choose_profiles(client: str) -> Sequence[Profile]:
@@ -77,7 +80,7 @@ def _choose_profiles(client: str) -> Sequence[Profile]:
     return [PROFILES[client.lower()]]
 
 
-def _report_findings(findings: Iterable[Finding], problems: Mapping[str, Sequence[str]], summary: str) -> None:
+def _report_findings(findings: Iterable[LintFinding], problems: Mapping[str, Sequence[str]], summary: str) -> None:
     report_problems(problems)
     for name, of_client in groupby(findings, key=lambda finding: finding.client):
         report(f"{PROFILES[name].title} ({name})")
@@ -94,7 +97,7 @@ def _shorten(name: str) -> str:
     return name if len(name) <= _NAME_LIMIT else f"{name[:_NAME_LIMIT]}..."
 
 
-def _summarize(findings: Sequence[Finding], profiles: Sequence[Profile]) -> str:
+def _summarize(findings: Sequence[LintFinding], profiles: Sequence[Profile]) -> str:
     rejecting = {finding.client for finding in findings if finding.level == "error"}
     degrading = {finding.client for finding in findings if finding.level == "warning"} - rejecting
     parts = [f"{format_count(len(profiles), 'client')} checked"]

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import ListOptions, SchemaOptions, ValidateOptions
 from mcp_bridge.cli.output import escape, format_entry_counts, report, report_problems, show_table, write_json
 from mcp_bridge.cli.target import load_target, run_until_started
@@ -18,7 +18,7 @@ from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.wire.names import client_name
+from mcp_bridge.wire.client_names import to_client_name
 
 
 def list_entries(options: ListOptions) -> None:
@@ -42,7 +42,7 @@ def list_entries(options: ListOptions) -> None:
 
 
 def _describe_tool(entry: ToolEntry) -> dict[str, Any]:
-    row = {"kind": "tool", **entry.to_dict(), "client_name": client_name(entry.name), "source": entry.owner}
+    row = {"kind": "tool", **entry.to_dict(), "client_name": to_client_name(entry.name), "source": entry.owner}
     extras = {"title": entry.title, "annotations": entry.annotations, "icons": entry.icons, "meta": entry.meta}
     return row | {key: value for key, value in extras.items() if value}
 
@@ -89,12 +89,12 @@ def validate_target(options: ValidateOptions) -> None:
     else:
         report_problems(bridge.problems)
         report(f"{format_entry_counts(bridge.registry)}{', no problems' if ok else '; see the problems above'}")
-    raise SystemExit(Exit.OK if ok else Exit.FAILED)
+    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
 def print_settings_schema(options: SchemaOptions) -> None:
     """Print the JSON Schema of the settings file."""
-    from mcp_bridge.registry.plugins import SOURCES, source_type
-    from mcp_bridge.settings import json_schema
+    from mcp_bridge.registry.plugins import SOURCES, load_source_type
+    from mcp_bridge.settings import build_json_schema
 
-    write_json(json_schema({name: source_type(name) for name in SOURCES}))
+    write_json(build_json_schema({name: load_source_type(name) for name in SOURCES}))

@@ -31,7 +31,7 @@ class OneLineFormatter(logging.Formatter):
 
     def hide_secrets(self, secrets: Iterable[str]) -> None:
         """Redact these values from now on."""
-        self._redactor.hide(secrets)
+        self._redactor.add_secrets(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record, with its exception below."""
@@ -56,14 +56,14 @@ class OneLineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Format the line of a record."""
-        return escape(self._redactor.text(super().formatMessage(record)))
+        return escape(self._redactor.redact_text(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:
         """Format a traceback, whose last lines may be text from third-party code."""
         return self._indent(super().formatException(ei))
 
     def _indent(self, text: str) -> str:
-        return "\n".join(f"  {escape(line)}" for line in self._redactor.text(text).splitlines())
+        return "\n".join(f"  {escape(line)}" for line in self._redactor.redact_text(text).splitlines())
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
@@ -93,7 +93,7 @@ def configure_logging(level: str, file: Path | None = None) -> None:
     logging.getLogger("asyncio").addFilter(_is_not_interrupt)
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
-    uncaught_errors.catch()
+    uncaught_errors.install_hooks()
 
 
 def _open_log_file(file: Path) -> logging.Handler:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleNotFoundError
-from mcp_bridge.amplifier.validation.checklist import Findings, named
-from mcp_bridge.amplifier.validation.structure import look, subject_of
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.amplifier.validation.checklist import ItemFindings, list_ids
+from mcp_bridge.amplifier.validation.structure import check_structure, find_module
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.group_options import ModuleOptions
 from mcp_bridge.cli.module_probe import ModuleExamination
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
@@ -34,20 +34,20 @@ def check_module(options: ModuleOptions) -> None:
         raise ConfigError(f"found {options.timeout:g}", where="--timeout", hint=hint)
     config = _parse_config(options.config)
     try:
-        subject = subject_of(options.module, Path.cwd())
+        subject = find_module(options.module, Path.cwd())
     except ModuleNotFoundError as error:
         hint = "Pass its folder or file, or install it"
         raise ConfigError(str(error), where="MODULE", hint=hint) from error
-    findings = Findings()
+    findings = ItemFindings()
     examination = ModuleExamination(subject, options.type, config, options.timeout, findings)
-    if look(subject, findings):
+    if check_structure(subject, findings):
         examination.run()
-    result = Redactor(_list_secrets(config)).value(_describe_check(options.module, examination, findings))
+    result = Redactor(_list_secrets(config)).redact_value(_describe_check(options.module, examination, findings))
     if options.as_json:
         write_json(result)
     else:
         _report_result(result)
-    raise SystemExit(Exit.OK if result["ok"] else Exit.FAILED)
+    raise SystemExit(ExitCode.OK if result["ok"] else ExitCode.FAILED)
 
 
 def _parse_config(text: str) -> dict[str, Any]:
@@ -74,16 +74,16 @@ def _list_secrets(value: Any, *, is_secret: bool = False) -> list[str]:
     return [value] if is_secret and isinstance(value, str) else []
 
 
-def _describe_check(module: str, examination: ModuleExamination, findings: Findings) -> dict[str, Any]:
-    rows = findings.told(examination.kind)
-    failed = named(rows, "failed")
+def _describe_check(module: str, examination: ModuleExamination, findings: ItemFindings) -> dict[str, Any]:
+    rows = findings.build_findings(examination.kind)
+    failed = list_ids(rows, "failed")
     return {
         "module": module,
         "type": examination.kind,
         "type_from": examination.kind_source,
         "ok": not failed,
         "failed": failed,
-        "warned": named(rows, "warned"),
+        "warned": list_ids(rows, "warned"),
         "items": [finding.to_dict() for finding in rows],
     }
 

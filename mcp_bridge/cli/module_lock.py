@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.amplifier.plan import read
-from mcp_bridge.amplifier.source.git import is_git, parsed
-from mcp_bridge.amplifier.source.lock_file import Locked, LockFile, Locking, Outcome, Wanted
+from mcp_bridge.amplifier.mount_plan import read_plan
+from mcp_bridge.amplifier.source.git import is_git_source, parse_address
+from mcp_bridge.amplifier.source.lock_file import LockedModule, LockFile, LockOutcome, ModuleLocker, RequestedModule
 from mcp_bridge.amplifier.source.options import AmplifierOptions
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.group_options import LockOptions
 from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.cli.target import SETTINGS_SUFFIXES, find_file, is_settings
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
-from mcp_bridge.documents.document import combined
-from mcp_bridge.registry.plugins import source_type
-from mcp_bridge.settings import Settings, SourceSettings, load, options
+from mcp_bridge.documents.document import join_errors
+from mcp_bridge.registry.plugins import load_source_type
+from mcp_bridge.settings import Settings, SourceSettings, load, parse_options
 
 
 def lock_modules(command: LockOptions) -> None:
@@ -32,47 +32,47 @@ def lock_modules(command: LockOptions) -> None:
         raise ConfigError("modules from git are listed in settings", path=str(file), hint=hint)
     settings = load(file, os.environ)
     wanted = _find_git_modules(settings)
-    lock_file = LockFile.of(settings.directory)
+    lock_file = LockFile.read(settings.directory)
     report_progress = _ignore if command.as_json else report
-    outcome = Locking(lock_file, file.name, update=command.update, report=report_progress).run(wanted)
+    outcome = ModuleLocker(lock_file, file.name, update=command.update, report=report_progress).lock(wanted)
     if command.as_json:
         rows = [_describe_module(module) for module in outcome.locked]
-        removed, failed = outcome.removed, outcome.failed
+        removed, failed = outcome.removed, outcome.errors
         write_json({"lock": str(lock_file.path), "modules": rows, "removed": removed, "errors": failed})
     else:
         _report_outcome(outcome, lock_file.path)
-    raise SystemExit(Exit.FAILED if outcome.failed else Exit.OK)
+    raise SystemExit(ExitCode.FAILED if outcome.errors else ExitCode.OK)
 
 
 def _ignore(text: str) -> None:
     pass
 
 
-def _find_git_modules(settings: Settings) -> list[Wanted]:
+def _find_git_modules(settings: Settings) -> list[RequestedModule]:
     """Find the modules from git in all plans. Raises ConfigError with the line of each that is not allowed."""
     wanted, errors = [], []
     for source in settings.sources:
-        model = source_type(source.type)
+        model = load_source_type(source.type)
         if not (isinstance(model, type) and issubclass(model, AmplifierOptions)):
             continue
-        amplifier = options(model, source)
+        amplifier = parse_options(model, source)
         for place, uri in _list_git_sources(amplifier):
             try:
-                address = parsed(uri)
-                address.check(amplifier.git)
+                address = parse_address(uri)
+                address.require_allowed(amplifier.git)
             except BridgeError as error:
                 errors.append(_locate_error(source, place, str(error)))
             else:
-                wanted.append(Wanted(address, amplifier.folder(settings.directory)))
+                wanted.append(RequestedModule(address, amplifier.get_checkouts_folder(settings.directory)))
     if errors:
-        raise combined(errors)
+        raise join_errors(errors)
     return wanted
 
 
 def _list_git_sources(amplifier: AmplifierOptions) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    plan, _ = read(amplifier.plan)
-    for spec in plan.everything():
-        if is_git(spec.source):
+    plan, _ = read_plan(amplifier.plan)
+    for spec in plan.list_modules():
+        if is_git_source(spec.source):
             yield (*spec.place, "source"), spec.source
 
 
@@ -81,13 +81,13 @@ def _locate_error(source: SourceSettings, place: tuple[str | int, ...], problem:
     if source.origin is None:
         return ConfigError(problem)
     where = source.origin.where
-    return source.origin.document.error((*where, "plan", *place) if where else place, problem)
+    return source.origin.document.make_error((*where, "plan", *place) if where else place, problem)
 
 
-def _report_outcome(outcome: Outcome, path: Path) -> None:
-    for problem in outcome.failed:
+def _report_outcome(outcome: LockOutcome, path: Path) -> None:
+    for problem in outcome.errors:
         report(f"mcp-bridge: {problem}")
-    if outcome.failed:
+    if outcome.errors:
         report("Nothing was locked. Fix these problems and retry.")
         return
     for module in outcome.locked:
@@ -97,13 +97,17 @@ def _report_outcome(outcome: Outcome, path: Path) -> None:
     report(f"{path.name}: {format_count(len(outcome.locked), 'module')} from git")
 
 
-def _describe_change(module: Locked) -> str:
-    if not module.was:
+def _describe_change(module: LockedModule) -> str:
+    if not module.previous_commit:
         return "locked"
-    return "kept" if module.was == module.entry.commit else "updated"
+    return "kept" if module.previous_commit == module.entry.commit else "updated"
 
 
-def _describe_module(module: Locked) -> dict[str, Any]:
+def _describe_module(module: LockedModule) -> dict[str, Any]:
     entry = module.entry
     row = {"uri": module.uri, "state": _describe_change(module), "commit": entry.commit, "hash": entry.hash}
-    return row | {"was": module.was or None, "folder": str(module.folder), "installed": list(entry.installed)}
+    return row | {
+        "was": module.previous_commit or None,
+        "folder": str(module.folder),
+        "installed": list(entry.installed),
+    }

@@ -13,10 +13,10 @@ import threading
 from types import TracebackType
 from typing import IO, Any, Self
 
-from mcp_bridge.amplifier.validation.checklist import Findings
-from mcp_bridge.amplifier.validation.structure import Subject
+from mcp_bridge.amplifier.validation.checklist import ItemFindings
+from mcp_bridge.amplifier.validation.structure import ExaminedModule
 from mcp_bridge.contracts.errors import BridgeError
-from mcp_bridge.isolation import system
+from mcp_bridge.isolation import worker_system
 
 START_TIMEOUT = 60.0
 """Seconds until a process must have started."""
@@ -49,7 +49,7 @@ class Probe:
         self._stderr_tail = ""
         self._is_garbled = False
         self._process = subprocess.Popen(  # noqa: S603 - our own command
-            system.kept(COMMAND),
+            worker_system.wrap_command(COMMAND),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -109,18 +109,22 @@ class Probe:
     def end(self) -> None:
         """End the process now: its keeper does that, or if that takes too long the whole group is killed."""
         if self._process.poll() is None:
-            system.end(self._process.pid)
+            worker_system.terminate_worker(self._process.pid)
             if sys.platform != "win32":
                 self._process.send_signal(signal.SIGCONT)  # the module may have stopped the keeper
             self._wait(KILL_TIMEOUT)
-        system.kill(self._process.pid)
+        worker_system.kill_group(self._process.pid)
         self._process.wait()
 
     def describe_end(self) -> str:
         """Describe how the process ended, with the end of its stderr."""
         self._readers[1].join(GRACE)
         stderr = self._stderr_tail.strip()
-        end = GARBLED if self._is_garbled else f"it {system.ended(self._process.poll(), sandboxed=False)}"
+        end = (
+            GARBLED
+            if self._is_garbled
+            else f"it {worker_system.describe_status(self._process.poll(), sandboxed=False)}"
+        )
         return f"{end}. Its stderr: {stderr}" if stderr else end
 
     def _wait(self, timeout: float) -> None:
@@ -143,7 +147,9 @@ class ModuleExamination:
     `kind` is the type of the module once it is known, and `kind_source` where that is declared.
     """
 
-    def __init__(self, subject: Subject, kind: str | None, config: Json, timeout: float, findings: Findings) -> None:
+    def __init__(
+        self, subject: ExaminedModule, kind: str | None, config: Json, timeout: float, findings: ItemFindings
+    ) -> None:
         self._subject = subject
         self._config = config
         self._timeout = timeout
@@ -160,7 +166,7 @@ class ModuleExamination:
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 if self._run_process(folder):
                     break
-        if not self._findings.failed("stdout"):
+        if not self._findings.has_failed("stdout"):
             self._findings.add("stdout", "passed")
 
     def _run_process(self, folder: str) -> bool:

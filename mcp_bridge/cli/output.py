@@ -25,9 +25,9 @@ def report_problems(problems: Mapping[str, Iterable[str]]) -> None:
 
 def write_json(value: Any) -> None:
     """Write a value to stdout as JSON."""
-    from mcp_bridge.wire.values import plain
+    from mcp_bridge.wire.values import to_plain
 
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    print(json.dumps(to_plain(value), indent=2, ensure_ascii=False))
 
 
 def show_table(

@@ -6,18 +6,18 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from mcp_bridge.app.serve import over_http, over_stdio, run, split_address
+from mcp_bridge.app.serve import run_on_event_loop, serve_http, serve_stdio, split_address
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.options import ServeOptions
 from mcp_bridge.cli.output import format_entry_counts, report
 from mcp_bridge.cli.target import BridgeTarget, load_target
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.registry.plugins import FILES, make_store
-from mcp_bridge.runtime.descriptors import private, unread
+from mcp_bridge.registry.plugins import FILE_STORES, make_store
 from mcp_bridge.runtime.process_tree import end_descendants
-from mcp_bridge.runtime.stderr_relay import relayed
+from mcp_bridge.runtime.stderr_relay import relay_stderr
+from mcp_bridge.runtime.stdio_descriptors import detach_stdin, reserve_stdio
 from mcp_bridge.runtime.supervisor import GRACE, Supervisor
-from mcp_bridge.transports.ends import Ending
+from mcp_bridge.transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
     import typer
@@ -38,15 +38,15 @@ def serve_target(options: ServeOptions, context: typer.Context) -> None:
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
     supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
-    with Ending(lasting=True, guard=guard) as ending, relayed(), supervised:
+    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised:
         if options.http is None:
-            with private() as pipes:  # before any tool is imported: what tools print must not reach the client
+            with reserve_stdio() as pipes:  # before any tool is imported: what tools print must not reach the client
                 target = _load(options)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
-                run(over_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
+                run_on_event_loop(serve_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
         else:
-            with unread():
+            with detach_stdin():
                 target = _load(options)
                 _serve_http(target, options.http, options.token_env, ending)
 
@@ -55,28 +55,30 @@ def _load(options: ServeOptions) -> BridgeTarget:
     return load_target(options.file, watch=options.reload, token_env=options.token_env)
 
 
-def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: Ending) -> None:
+def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: ShutdownSignals) -> None:
     host, port, options = _choose_http_options(target, http, token_env)
 
     def announce(url: str) -> None:
         counts = format_entry_counts(target.bridge.registry)
         report(f"Serving {counts} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
 
-    run(over_http, target.bridge, host, port, options, announce, ending, loop_factory=target.loop_factory)
+    run_on_event_loop(
+        serve_http, target.bridge, host, port, options, announce, ending, loop_factory=target.loop_factory
+    )
 
 
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
     """Options of the command take precedence over the settings, and these over the defaults."""
+    from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.connection import ClientTimeouts
-    from mcp_bridge.transports.http.guard import Access
 
     if target.settings is None:
         host, port = DEFAULT_ADDRESS if http == SETTINGS_ADDRESS else _parse_address(http)
-        return host, port, HttpOptions(access=Access.to(host, token=_read_token(token_env)))
+        return host, port, HttpOptions(access=Access.for_host(host, token=_read_token(token_env)))
     settings = target.settings.http
     host, port = (settings.host, settings.port) if http == SETTINGS_ADDRESS else _parse_address(http)
-    access = Access.to(
+    access = Access.for_host(
         host,
         hosts=settings.allowed_hosts,
         origins=settings.allowed_origins,
@@ -88,15 +90,15 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
 
 
 def _build_session_options(settings: Settings) -> SessionOptions:
-    from mcp_bridge.transports.http.sessions import Resuming, SessionOptions
+    from mcp_bridge.transports.http.sessions import ResumeOptions, SessionOptions
 
     http = settings.http
     resuming = None
     if http.resumable:
         # Events get a store of their own, or they would push other state out of a bounded one. A file would outlive
         # the sessions, which end with this process.
-        kind = "memory" if settings.state.store in FILES else settings.state.store
-        resuming = Resuming(events=http.events, retry=http.retry, store=make_store(kind))
+        kind = "memory" if settings.state.store in FILE_STORES else settings.state.store
+        resuming = ResumeOptions(events=http.events, retry=http.retry, store=make_store(kind))
     return SessionOptions(sessions=http.sessions, idle=http.idle, resuming=resuming)
 
 

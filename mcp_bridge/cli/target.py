@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.event_loop import LoopFactory, lasting
+from mcp_bridge.runtime.event_loop import LoopFactory, make_loop_factory
 
 if TYPE_CHECKING:
     from mcp_bridge.app.bridge import Bridge
@@ -68,12 +68,12 @@ def check_servable(path: Path) -> None:
 
 def load_target(path: Path | None, *, watch: bool = False, token_env: str | None = None) -> BridgeTarget:
     """Make the bridge of a file. Raises ConfigError for settings that cannot be used."""
-    from mcp_bridge.app.factory import from_file, from_settings
+    from mcp_bridge.app.factory import build_from_file, build_from_settings
 
     path = find_file(path)
     if not is_settings(path):
         check_servable(path)
-        bridge = from_file(path, watch=watch, private=token_env is not None)
+        bridge = build_from_file(path, watch=watch, private=token_env is not None)
         _hide_token(bridge, token_env)
         return BridgeTarget(path=path, bridge=bridge)
     from mcp_bridge.settings import load
@@ -81,22 +81,22 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
     settings = load(path, os.environ)
     logs.hide_secrets(settings.secrets)
     token_env = token_env or settings.http.token_env
-    bridge = from_settings(settings, watch=watch, private=token_env is not None)
+    bridge = build_from_settings(settings, watch=watch, private=token_env is not None)
     _hide_token(bridge, token_env)
     return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=_choose_loop_factory(settings))
 
 
 async def run_until_started(bridge: Bridge) -> None:
     """Run the sources until each has published its entries. Raises ConfigError and SourceError as serving would."""
-    async with bridge.running(serving=False):
-        await bridge.started()
+    async with bridge.run_sources(serving=False):
+        await bridge.wait_until_started()
 
 
 def _choose_loop_factory(settings: Settings) -> LoopFactory:
     try:
-        return lasting(settings.event_loop)
+        return make_loop_factory(settings.event_loop)
     except ConfigError as error:
-        raise settings.located(error, "event_loop") from error
+        raise settings.add_location(error, "event_loop") from error
 
 
 def _hide_token(bridge: Bridge, name: str | None) -> None:
@@ -104,7 +104,7 @@ def _hide_token(bridge: Bridge, name: str | None) -> None:
     token = os.environ.get(name, "") if name is not None else ""
     if token:
         logs.hide_secrets([token])
-        bridge.hide([token])
+        bridge.hide_secrets([token])
 
 
 def check_file(path: Path) -> ServedFile:
@@ -119,11 +119,11 @@ def check_file(path: Path) -> ServedFile:
 
 
 def _check_settings(path: Path) -> ServedFile:
-    from mcp_bridge.settings import parse, read
-    from mcp_bridge.settings.environment import variables
+    from mcp_bridge.settings import parse, read_document
+    from mcp_bridge.settings.environment import list_variables
 
-    document = read(path)
-    secrets = [variable.name for variable in variables(document) if variable.default is None]
+    document = read_document(path)
+    secrets = [variable.name for variable in list_variables(document) if variable.default is None]
     unset = [name for name in secrets if name not in os.environ]
     if not unset:
         parse(document, os.environ)

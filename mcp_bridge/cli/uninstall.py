@@ -8,28 +8,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.cli.clients import find_client
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.install import open_journal, retry_if_changed
 from mcp_bridge.cli.options import UninstallOptions
 from mcp_bridge.cli.output import report, write_json
-from mcp_bridge.clients import removing
-from mcp_bridge.clients.client import Client, Installed, Machine
-from mcp_bridge.clients.journal import Journal, Record
-from mcp_bridge.clients.locating import here, within
-from mcp_bridge.clients.masking import difference
-from mcp_bridge.clients.removing import Gone, Removal
+from mcp_bridge.clients import removal
+from mcp_bridge.clients.client import Client, InstalledServer, Machine
+from mcp_bridge.clients.entry_display import render_entry_diff
+from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
+from mcp_bridge.clients.locations import detect_machine, resolve_server_keys
+from mcp_bridge.clients.removal import RemovalPlan, RemovalResult
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Unsafe
+from mcp_bridge.documents.edit import UnsafeEdit
 
 
 def uninstall_server(options: UninstallOptions) -> None:
     """Remove servers from a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
-    remover = _Remover(client=find_client(options.client), machine=here(), journal=open_journal(), options=options)
+    remover = _Remover(
+        client=find_client(options.client), machine=detect_machine(), journal=open_journal(), options=options
+    )
     rows = remover.remove_all()
     if options.as_json:
         write_json({"client": remover.client.name, "removed": rows})
     if any("problem" in row for row in rows):
-        raise SystemExit(Exit.FAILED)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +40,15 @@ class _Remover:
 
     client: Client
     machine: Machine
-    journal: Journal
+    journal: InstallationJournal
     options: UninstallOptions
 
     def remove_all(self) -> list[dict[str, Any]]:
         selection = self.client, self.machine, self.journal
         name, scope = self.options.name, self.options.scope
-        gone = removing.vanished(*selection, name=name, scope=scope)
+        gone = removal.find_vanished_records(*selection, name=name, scope=scope)
         try:
-            servers = removing.chosen(*selection, name=name, scope=scope, force=self.options.force)
+            servers = removal.select_servers(*selection, name=name, scope=scope, force=self.options.force)
         except ConfigError:
             if not gone:
                 raise
@@ -57,44 +59,44 @@ class _Remover:
         if not self.options.as_json:
             report(text)
 
-    def _forget(self, record: Record) -> dict[str, Any]:
+    def _forget(self, record: InstallationRecord) -> dict[str, Any]:
         """Forget a server that the user or another program has removed from the file."""
         action = "would forget" if self.options.dry_run else "forgotten"
         if not self.options.dry_run:
-            removing.forget(record, self.journal, file_exists=os.path.exists(record.path))
+            removal.remove_record(record, self.journal, file_exists=os.path.exists(record.path))
         self._report(f"{action}: '{record.name}' is no longer in {self.client.title} ({record.scope}), {record.path}")
         return {"name": record.name, "scope": record.scope, "path": record.path, "action": action}
 
-    def _remove(self, server: Installed) -> dict[str, Any]:
+    def _remove(self, server: InstalledServer) -> dict[str, Any]:
         row: dict[str, Any] = {"name": server.name, "scope": server.place.scope, "path": str(server.path)}
         location = f"'{server.name}' from {self.client.title} ({server.place.scope}), {server.path}"
         try:
             if self.options.dry_run:
                 return row | {"action": "would remove"} | self._show_plan(self._make_plan(server), location)
             gone = retry_if_changed(lambda: self._carry_out(server))
-        except Unsafe as error:
+        except UnsafeEdit as error:
             self._report(f"mcp-bridge: {error}\nRemove '{server.name}' from {server.path} yourself.")
             return row | {"action": "left alone", "problem": str(error)}
         self._report(f"removed: {location}")
-        if gone.note is not None:
-            self._report(f"  by editing the file, because the client's own command failed: {gone.note}")
+        if gone.command_problem is not None:
+            self._report(f"  by editing the file, because the client's own command failed: {gone.command_problem}")
         if gone.backup is not None:
             self._report(f"  backup: {gone.backup}")
-        if self.client.after_removal:
-            self._report(f"  {self.client.after_removal}")
-        return row | {"action": "removed", "backup": gone.backup, "note": gone.note}
+        if self.client.removal_steps:
+            self._report(f"  {self.client.removal_steps}")
+        return row | {"action": "removed", "backup": gone.backup, "note": gone.command_problem}
 
-    def _make_plan(self, server: Installed) -> Removal:
+    def _make_plan(self, server: InstalledServer) -> RemovalPlan:
         edit_file = self.options.edit_file
-        return removing.planned(self.client, server, self.machine, self.journal, edit_file=edit_file)
+        return removal.prepare_removal(self.client, server, self.machine, self.journal, edit_file=edit_file)
 
-    def _carry_out(self, server: Installed) -> Gone:
-        return removing.carry_out(self._make_plan(server), self.machine, self.journal)
+    def _carry_out(self, server: InstalledServer) -> RemovalResult:
+        return removal.apply_removal(self._make_plan(server), self.machine, self.journal)
 
-    def _show_plan(self, removal: Removal, location: str) -> dict[str, Any]:
+    def _show_plan(self, removal: RemovalPlan, location: str) -> dict[str, Any]:
         server = removal.server
-        keys, texts = within(server.place, self.machine), (removal.file.content, removal.text or "")
-        diff = difference(removal.client, server.place, removal.file.path, keys, server.name, texts)
+        keys, texts = resolve_server_keys(server.place, self.machine), (removal.file.content, removal.text or "")
+        diff = render_entry_diff(removal.client, server.place, removal.file.path, keys, server.name, texts)
         self._report(f"would remove: {location}")
         if not self.options.as_json:
             print(diff if removal.command is None else f"{shlex.join(removal.command)}\n", end="")

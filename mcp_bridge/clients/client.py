@@ -25,7 +25,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ConfigPlace:
     """One file of a client, and where its servers are in it."""
 
     scope: Scope
@@ -43,19 +43,19 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class ReferenceSyntax:
     """How an entry refers to an environment variable of the client."""
 
-    write: str
+    template: str
     """A reference; `{name}` is the variable."""
-    read: str
+    pattern: str
     """A pattern of references, with the groups `name` and, where there can be one, `default`."""
     unset: Literal["kept", "empty"] = "kept"
     """What the client makes of a reference to a variable that is not set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCommand:
+class ClientCommand:
     """A client's own command line. `{name}`, `{scope}` and `{command}` are replaced by one argument, `{args}` and
     `{secrets}` by several."""
 
@@ -71,21 +71,21 @@ class OwnCommand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class LaunchEnvironment:
     """The environment that a client gives to the servers it starts."""
 
-    desktop: bool = False
+    is_desktop: bool = False
     """The desktop starts it, with a bare PATH and nothing of the user's shell."""
-    inherits: Sequence[str] | None = None
+    inherited_variables: Sequence[str] | None = None
     """The variables that it passes on; None: all of its own."""
-    keeps_secrets: bool = False
+    has_own_secrets: bool = False
     """It adds variables from a file or a keyring, which the bridge does not read."""
     folder: Literal["project", "home", "root"] = "project"
-    patience: float = 60.0
+    timeout: float = 60.0
     """Seconds that it waits for the first response."""
-    patience_key: str | None = None
+    timeout_key: str | None = None
     """The key of an entry that overrides it."""
-    patience_unit: float = 1.0
+    timeout_unit: float = 1.0
     """The unit of that key, in seconds."""
 
 
@@ -95,33 +95,33 @@ class Client:
 
     name: str
     title: str
-    places: Sequence[Place]
+    places: Sequence[ConfigPlace]
     """The first one is the default."""
     shape: Mapping[str, Any]
     """An entry with placeholders: `{name}`, `{command}`, `{args}`, `{argv}` (the command and its arguments), `{env}`
     (each secret with its reference) and `{secrets}` (their names). The last two are left out where they are empty."""
-    dialect: Dialect | None = None
-    own: OwnCommand | None = None
+    reference_syntax: ReferenceSyntax | None = None
+    own_command: ClientCommand | None = None
     programs: Sequence[str] = ()
     """Programs on the PATH that show that it is installed."""
-    traces: Mapping[System, Sequence[str]] = field(default_factory=dict)
+    install_traces: Mapping[System, Sequence[str]] = field(default_factory=dict)
     """Paths that show so, written as those of a Place."""
     link: str | None = None
     """An address that installs a server when it is opened: `{name}`, `{full}` (JSON with the name), `{base64}` (JSON
     without), or `{command}`, `{args}` (an `&arg=` each) and `{secrets}` (an `&env=` each)."""
     link_programs: Sequence[str] = ()
     """The only commands that it accepts from a link; none: any."""
-    surroundings: Surroundings = field(default_factory=Surroundings)
-    after: str = ""
+    launch_environment: LaunchEnvironment = field(default_factory=LaunchEnvironment)
+    next_steps: str = ""
     """What the user has to do before the client sees a change."""
-    after_removal: str = ""
+    removal_steps: str = ""
     """The same for a server that was removed; empty: nothing."""
-    secrets: str = ""
+    secrets_advice: str = ""
     """What the user has to do so that the client finds the variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ServerEntry:
     """A server to be installed, in no client's form yet."""
 
     name: str
@@ -133,24 +133,24 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class InstalledServer:
     """A server in a client's file."""
 
     client: str
-    place: Place
+    place: ConfigPlace
     path: Path
     name: str
     value: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class ServerLaunch:
     """What a client starts for an entry: the command, its environment and its folder."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
     folder: Path
-    patience: float
+    timeout: float
     """Seconds that the client waits for the first response."""
     unresolved: Sequence[str] = field(default=())
     """Variables that the entry refers to and that are not set."""

@@ -21,7 +21,7 @@ _CONTAINER_KEYS = ("inside", "held", "root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class InstallationRecord:
     """An entry that was installed."""
 
     client: str
@@ -41,15 +41,15 @@ class Record:
     """The time in ISO 8601."""
 
 
-class Journal:
+class InstallationJournal:
     """The records in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def remember(self, record: Record) -> None:
+    def store_record(self, record: InstallationRecord) -> None:
         """Write the record, over one of the same entry. Raises ConfigError where it cannot be written."""
-        path = self._path(_key(record))
+        path = self._get_path(_get_key(record))
         try:
             text = json.dumps({"version": _VERSION, **asdict(record)}, indent=2, sort_keys=True)
             self._write_file(path, f"{text}\n".encode())
@@ -58,25 +58,27 @@ class Journal:
         except (TypeError, ValueError, RecursionError):
             raise ConfigError("the record is not JSON data", path=str(path)) from None
 
-    def find(self, client: str, scope: str, path: str | Path, within: Sequence[str], name: str) -> Record | None:
+    def find_record(
+        self, client: str, scope: str, path: str | Path, within: Sequence[str], name: str
+    ) -> InstallationRecord | None:
         """Return the record of an entry; None where there is none that can be read."""
         key = [client, scope, str(path), *within, name]
-        found = _read_record(self._path(key))
-        return found if found is not None and _key(found) == key else None
+        found = _read_record(self._get_path(key))
+        return found if found is not None and _get_key(found) == key else None
 
-    def forget(self, record: Record) -> None:
+    def remove_record(self, record: InstallationRecord) -> None:
         """Remove the record of this entry, if there is one. Raises ConfigError where it cannot be removed."""
-        path = self._path(_key(record))
+        path = self._get_path(_get_key(record))
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise ConfigError(f"cannot be removed: {error.strerror or error}", path=str(path)) from None
 
-    def all(self) -> Sequence[Record]:
+    def list_records(self) -> Sequence[InstallationRecord]:
         """List the records that can be read, by client, file and name."""
-        return sorted(filter(None, map(_read_record, self._list_files())), key=_key)
+        return sorted(filter(None, map(_read_record, self._list_files())), key=_get_key)
 
-    def _path(self, key: Sequence[str]) -> Path:
+    def _get_path(self, key: Sequence[str]) -> Path:
         return self._folder / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
 
     def _list_files(self) -> Iterator[Path]:
@@ -97,12 +99,12 @@ class Journal:
             raise
 
 
-def heirs(journal: Journal, leaving: Record) -> Iterator[Record]:
+def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationRecord) -> Iterator[InstallationRecord]:
     """Pass on what a removed entry would have undone: the changed records of the other entries in its file.
 
     A container, or the file itself, may have been made for the first of several entries; the last one removes it.
     """
-    for record in journal.all():
+    for record in journal.list_records():
         if record.path != leaving.path or record == leaving:
             continue
         undo: dict[str, Any] = dict(record.undo)
@@ -110,12 +112,12 @@ def heirs(journal: Journal, leaving: Record) -> Iterator[Record]:
             undo["made"] = True
         mine, theirs = record.undo.get("edit"), leaving.undo.get("edit")
         if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-            undo["edit"] = inherited(mine, record.within, theirs, leaving.within)
+            undo["edit"] = merge_undo(mine, record.within, theirs, leaving.within)
         if undo != record.undo:
             yield replace(record, undo=undo)
 
 
-def inherited(mine: Undo, within: Sequence[str], theirs: Undo, their_within: Sequence[str]) -> Undo:
+def merge_undo(mine: Undo, within: Sequence[str], theirs: Undo, their_within: Sequence[str]) -> Undo:
     """The undo of an entry that stays, with what a leaving one's undo says of the containers that both are in."""
     found, they_found = len(within) - _count_created(mine), len(their_within) - _count_created(theirs)
     if not 0 <= they_found <= found or list(within[:found]) != list(their_within[:found]):
@@ -132,12 +134,12 @@ def _count_created(undo: Undo) -> int:
     return created if isinstance(created, int) else 0
 
 
-def _key(record: Record) -> list[str]:
+def _get_key(record: InstallationRecord) -> list[str]:
     """What identifies a record."""
     return [record.client, record.scope, record.path, *record.within, record.name]
 
 
-def _read_record(path: Path) -> Record | None:
+def _read_record(path: Path) -> InstallationRecord | None:
     """The record in a file; None for a file that is none or cannot be read."""
     try:
         data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= MAX_BYTES else None
@@ -146,9 +148,9 @@ def _read_record(path: Path) -> Record | None:
     if not isinstance(data, dict) or data.get("version") != _VERSION:
         return None
     kinds = {"within": list, "value": dict, "undo": dict}
-    names = [field.name for field in fields(Record)]
+    names = [field.name for field in fields(InstallationRecord)]
     if not all(isinstance(data.get(name), kinds.get(name, str)) for name in names):
         return None
     if not all(isinstance(key, str) for key in data["within"]):
         return None
-    return Record(**{name: data[name] for name in names} | {"within": tuple(data["within"])})
+    return InstallationRecord(**{name: data[name] for name in names} | {"within": tuple(data["within"])})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_bridge.clients.client import Client, Place, Surroundings
-from mcp_bridge.clients.table_parts import CONFIG, ROAMING, SAFE, SUPPORT, everywhere, of_app
+from mcp_bridge.clients.client import Client, ConfigPlace, LaunchEnvironment
+from mcp_bridge.clients.table_parts import CONFIG, ROAMING, SDK_VARIABLES, SUPPORT, make_app_paths, make_paths
 
 _DESKTOP_FILE = "Claude/claude_desktop_config.json"
 _PLAIN = (
@@ -15,11 +15,11 @@ CLAUDE_DESKTOP = Client(
     name="claude-desktop",
     title="Claude Desktop",
     places=(
-        Place(
+        ConfigPlace(
             scope="user",
             format="json",
             paths={
-                **of_app(_DESKTOP_FILE),
+                **make_app_paths(_DESKTOP_FILE),
                 # Since February 2026 Windows has it as a package, which sees this folder in place of Roaming.
                 "win32": (
                     f"{{LOCALAPPDATA:-~/AppData/Local}}/Packages/Claude_*/LocalCache/Roaming/{_DESKTOP_FILE}",
@@ -30,16 +30,16 @@ CLAUDE_DESKTOP = Client(
         ),
     ),
     shape={"command": "{command}", "args": "{args}"},
-    traces={
+    install_traces={
         "darwin": ("/Applications/Claude.app", f"{SUPPORT}/Claude"),
         "linux": (f"{CONFIG}/Claude",),
         "win32": (f"{ROAMING}/Claude", "{LOCALAPPDATA:-~/AppData/Local}/Packages/Claude_*/LocalCache"),
     },
-    surroundings=Surroundings(desktop=True, inherits=SAFE, folder="root"),
-    after="Quit Claude Desktop completely (macOS: Cmd+Q; Windows: Quit in the tray's menu; closing its window is not "
-    "enough) and start it again.",
-    after_removal="It is still there until Claude Desktop has been quit completely and started again.",
-    secrets=_PLAIN.format(title="Claude Desktop")
+    launch_environment=LaunchEnvironment(is_desktop=True, inherited_variables=SDK_VARIABLES, folder="root"),
+    next_steps="Quit Claude Desktop completely (macOS: Cmd+Q; Windows: Quit in the tray's menu; closing its window is "
+    "not enough) and start it again.",
+    removal_steps="It is still there until Claude Desktop has been quit completely and started again.",
+    secrets_advice=_PLAIN.format(title="Claude Desktop")
     + "Make a bundle instead (mcp-bridge export mcpb): Claude Desktop asks for the values and keeps them.",
 )
 
@@ -47,7 +47,7 @@ GOOSE = Client(
     name="goose",
     title="Goose",
     places=(
-        Place(
+        ConfigPlace(
             scope="user",
             format="yaml",
             paths={
@@ -69,17 +69,17 @@ GOOSE = Client(
         "timeout": 300,
     },
     programs=("goose",),
-    traces={
+    install_traces={
         "darwin": ("/Applications/Goose.app", "~/.config/goose"),
         "linux": (f"{CONFIG}/goose",),
         "win32": (f"{ROAMING}/Block/goose",),
     },
     link="goose://extension?cmd={command}{args}{secrets}&id={name}&name={name}&description=Served%20by%20mcp-bridge",
     link_programs=("cu", "docker", "jbang", "npx", "uvx"),  # ui/desktop/src/components/settings/extensions/deeplink.ts
-    surroundings=Surroundings(keeps_secrets=True, patience=300.0, patience_key="timeout"),
-    after="Start a new session; Goose Desktop has to be restarted.",
-    after_removal="It is still there until a new session is started, and Goose Desktop restarted.",
-    secrets="Goose looks for them in its environment, then in its keyring: `goose configure`, the extension's "
+    launch_environment=LaunchEnvironment(has_own_secrets=True, timeout=300.0, timeout_key="timeout"),
+    next_steps="Start a new session; Goose Desktop has to be restarted.",
+    removal_steps="It is still there until a new session is started, and Goose Desktop restarted.",
+    secrets_advice="Goose looks for them in its environment, then in its keyring: `goose configure`, the extension's "
     "environment variables, puts them there.",
 )
 
@@ -87,20 +87,20 @@ LM_STUDIO = Client(
     name="lm-studio",
     title="LM Studio",
     places=(
-        Place(
+        ConfigPlace(
             scope="user",
             format="jsonc",
             # Its documentation has the first; on some Macs it was seen in the second (lmstudio-bug-tracker 1371).
-            paths=everywhere("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json"),
+            paths=make_paths("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json"),
             within=("mcpServers",),
         ),
     ),
     shape={"command": "{command}", "args": "{args}"},
     programs=("lms",),
-    traces=everywhere("~/.lmstudio", "~/.cache/lm-studio"),
+    install_traces=make_paths("~/.lmstudio", "~/.cache/lm-studio"),
     link="lmstudio://add_mcp?name={name}&config={base64}",
-    surroundings=Surroundings(desktop=True, folder="home"),
-    after="LM Studio loads it when the file is saved; otherwise restart it.",
-    secrets=_PLAIN.format(title="LM Studio")
+    launch_environment=LaunchEnvironment(is_desktop=True, folder="home"),
+    next_steps="LM Studio loads it when the file is saved; otherwise restart it.",
+    secrets_advice=_PLAIN.format(title="LM Studio")
     + "Set the variables for all programs of your desktop, or give them a default in the settings.",
 )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mcp_bridge.clients.client import Client, Dialect, Place, Surroundings
+from mcp_bridge.clients.client import Client, ConfigPlace, LaunchEnvironment, ReferenceSyntax
 from mcp_bridge.clients.table_parts import (
     CONFIG,
-    NAME,
-    OF_EDITORS,
+    EDITOR_REFERENCES,
+    NAME_PATTERN,
     ROAMING,
-    SAFE,
+    SDK_VARIABLES,
     SUPPORT,
-    everywhere,
-    of_app,
+    make_app_paths,
+    make_paths,
 )
 
 _STDIO = {"command": "{command}", "args": "{args}", "env": "{env}"}
@@ -23,63 +23,63 @@ VSCODE = Client(
     name="vscode",
     title="VS Code",
     places=(
-        Place(scope="user", format="jsonc", paths=of_app("Code/User/mcp.json"), within=("servers",)),
-        Place(scope="project", format="jsonc", paths=everywhere(".vscode/mcp.json"), within=("servers",)),
+        ConfigPlace(scope="user", format="jsonc", paths=make_app_paths("Code/User/mcp.json"), within=("servers",)),
+        ConfigPlace(scope="project", format="jsonc", paths=make_paths(".vscode/mcp.json"), within=("servers",)),
     ),
     shape=_TYPED,
     # An input would be asked for and kept by VS Code, but is a second entry, which the last server that needs it
     # would have to take along; a variable is one edit.
-    dialect=OF_EDITORS,
+    reference_syntax=EDITOR_REFERENCES,
     # `code --add-mcp` hands the server to a window and returns before the file is written: nothing to check then.
     programs=("code",),
-    traces=of_app("Code/User"),
+    install_traces=make_app_paths("Code/User"),
     link="vscode:mcp/install?{full}",
-    after="VS Code asks whether you trust the server when it first starts it; `MCP: List Servers` starts it.",
-    secrets=_SHELL.format(title="VS Code"),
+    next_steps="VS Code asks whether you trust the server when it first starts it; `MCP: List Servers` starts it.",
+    secrets_advice=_SHELL.format(title="VS Code"),
 )
 
 CURSOR = Client(
     name="cursor",
     title="Cursor",
     places=(
-        Place(scope="user", format="jsonc", paths=everywhere("~/.cursor/mcp.json"), within=("mcpServers",)),
-        Place(scope="project", format="jsonc", paths=everywhere(".cursor/mcp.json"), within=("mcpServers",)),
+        ConfigPlace(scope="user", format="jsonc", paths=make_paths("~/.cursor/mcp.json"), within=("mcpServers",)),
+        ConfigPlace(scope="project", format="jsonc", paths=make_paths(".cursor/mcp.json"), within=("mcpServers",)),
     ),
     shape=_STDIO,
-    dialect=OF_EDITORS,
+    reference_syntax=EDITOR_REFERENCES,
     programs=("cursor",),
-    traces={**everywhere("~/.cursor"), "darwin": ("/Applications/Cursor.app", "~/.cursor")},
+    install_traces={**make_paths("~/.cursor"), "darwin": ("/Applications/Cursor.app", "~/.cursor")},
     link="cursor://anysphere.cursor-deeplink/mcp/install?name={name}&config={base64}",
-    after="Switch it on under Settings, MCP, if Cursor has not done so by itself.",
-    secrets=_SHELL.format(title="Cursor"),
+    next_steps="Switch it on under Settings, MCP, if Cursor has not done so by itself.",
+    secrets_advice=_SHELL.format(title="Cursor"),
 )
 
 WINDSURF = Client(
     name="windsurf",
     title="Windsurf",
     places=(
-        Place(
+        ConfigPlace(
             scope="user",
             format="jsonc",
-            paths=everywhere("~/.codeium/windsurf/mcp_config.json"),
+            paths=make_paths("~/.codeium/windsurf/mcp_config.json"),
             within=("mcpServers",),
         ),
     ),
     shape=_STDIO,
-    dialect=OF_EDITORS,
+    reference_syntax=EDITOR_REFERENCES,
     programs=("windsurf",),
-    traces=everywhere("~/.codeium/windsurf"),
-    surroundings=Surroundings(folder="home"),
-    after="Press Refresh in Cascade's MCP settings, or restart Windsurf.",
-    after_removal="Press Refresh in Cascade's MCP settings, or restart Windsurf.",
-    secrets=_SHELL.format(title="Windsurf"),
+    install_traces=make_paths("~/.codeium/windsurf"),
+    launch_environment=LaunchEnvironment(folder="home"),
+    next_steps="Press Refresh in Cascade's MCP settings, or restart Windsurf.",
+    removal_steps="Press Refresh in Cascade's MCP settings, or restart Windsurf.",
+    secrets_advice=_SHELL.format(title="Windsurf"),
 )
 
 ZED = Client(
     name="zed",
     title="Zed",
     places=(
-        Place(
+        ConfigPlace(
             scope="user",
             format="jsonc",
             paths={
@@ -89,17 +89,19 @@ ZED = Client(
             },
             within=("context_servers",),
         ),
-        Place(scope="project", format="jsonc", paths=everywhere(".zed/settings.json"), within=("context_servers",)),
+        ConfigPlace(
+            scope="project", format="jsonc", paths=make_paths(".zed/settings.json"), within=("context_servers",)
+        ),
     ),
     shape={"command": "{command}", "args": "{args}"},
     programs=("zed", "zeditor"),
-    traces={
+    install_traces={
         "darwin": ("/Applications/Zed.app", "~/.config/zed"),
         "linux": (f"{CONFIG}/zed", "~/.var/app/dev.zed.Zed"),
         "win32": (f"{ROAMING}/Zed",),
     },
-    after="Zed starts it at once; its dot in the Agent Panel's settings turns green.",
-    secrets="Zed has no way to refer to a variable, but hands on those of your login shell: export them in its "
+    next_steps="Zed starts it at once; its dot in the Agent Panel's settings turns green.",
+    secrets_advice="Zed has no way to refer to a variable, but hands on those of your login shell: export them in its "
     "profile, then restart Zed.",
 )
 
@@ -107,7 +109,7 @@ CLINE = Client(
     name="cline",
     title="Cline",
     places=(
-        Place(
+        ConfigPlace(
             scope="user",
             format="json",
             # Since 3.8x in a folder that editor and command line share; before, in the editor's storage.
@@ -129,36 +131,40 @@ CLINE = Client(
         ),
     ),
     shape=_STDIO,
-    dialect=Dialect(write="${env:{name}}", read=rf"\$\{{env:{NAME}\}}"),  # as editors, since 3.43 (pull 8079)
+    reference_syntax=ReferenceSyntax(
+        template="${env:{name}}", pattern=rf"\$\{{env:{NAME_PATTERN}\}}"
+    ),  # as editors, since 3.43 (pull 8079)
     programs=("cline",),
-    traces={
+    install_traces={
         "darwin": ("~/.cline/data", f"{SUPPORT}/Code/User/globalStorage/saoudrizwan.claude-dev"),
         "linux": ("~/.cline/data", f"{CONFIG}/Code/User/globalStorage/saoudrizwan.claude-dev"),
         "win32": ("~/.cline/data", f"{ROAMING}/Code/User/globalStorage/saoudrizwan.claude-dev"),
     },
-    surroundings=Surroundings(inherits=SAFE, folder="home", patience_key="timeout"),
-    after="Cline starts it when the file is saved; the MCP Servers panel shows it.",
-    secrets="Cline takes them from the editor that it runs in: export them in your shell's profile, then restart it.",
+    launch_environment=LaunchEnvironment(inherited_variables=SDK_VARIABLES, folder="home", timeout_key="timeout"),
+    next_steps="Cline starts it when the file is saved; the MCP Servers panel shows it.",
+    secrets_advice="Cline reads them from its editor's environment. Export them in your shell's profile and restart it.",
 )
 
 CONTINUE = Client(
     name="continue",
     title="Continue",
     places=(
-        Place(
+        ConfigPlace(
             scope="user",
             format="yaml",
-            paths=everywhere("{CONTINUE_GLOBAL_DIR:-~/.continue}/config.yaml"),
+            paths=make_paths("{CONTINUE_GLOBAL_DIR:-~/.continue}/config.yaml"),
             within=("mcpServers",),
             listed=True,
             opening="name: Local Config\nversion: 1.0.0\nschema: v1\n",  # without these Continue refuses the file
         ),
     ),
     shape={"name": "{name}", **_STDIO},
-    dialect=Dialect(write="${{ secrets.{name} }}", read=rf"\$\{{\{{\s*secrets\.{NAME}\s*\}}\}}"),
+    reference_syntax=ReferenceSyntax(
+        template="${{ secrets.{name} }}", pattern=rf"\$\{{\{{\s*secrets\.{NAME_PATTERN}\s*\}}\}}"
+    ),
     programs=("cn",),
-    traces=everywhere("{CONTINUE_GLOBAL_DIR:-~/.continue}"),
-    surroundings=Surroundings(keeps_secrets=True),
-    after="Continue reloads its configuration when the file is saved; tools are for its agent mode alone.",
-    secrets="Write each as NAME=value into ~/.continue/.env: Continue reads its secrets there.",
+    install_traces=make_paths("{CONTINUE_GLOBAL_DIR:-~/.continue}"),
+    launch_environment=LaunchEnvironment(has_own_secrets=True),
+    next_steps="Continue reloads its configuration when the file is saved; tools are for its agent mode alone.",
+    secrets_advice="Write each as NAME=value into ~/.continue/.env: Continue reads its secrets there.",
 )

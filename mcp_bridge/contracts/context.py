@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from mcp_bridge.contracts.errors import MissingCapability
-from mcp_bridge.contracts.levels import Level, check_level
+from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
@@ -77,8 +77,8 @@ class CallContext:
         "_calls",
         "_capabilities",
         "_paused",
-        "agreed",
         "answers",
+        "approved_call",
         "caller",
         "check",
         "holds",
@@ -120,7 +120,7 @@ class CallContext:
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self.check: Callable[[ToolCall], None] | None = None
-        self.agreed: ToolCall | None = None
+        self.approved_call: ToolCall | None = None
         self._asked = 0
         self._calls = 0
         self._paused: list[Hold] = []
@@ -196,10 +196,10 @@ class CallContext:
             {_CAPABILITIES.get(type(question), "elicitation"): {} for question in questions.values()}
         )
 
-    async def attended(self) -> None:
+    async def wait_for_request(self) -> None:
         """Wait until a request of the client is open. Between two requests, another instance may continue the call."""
 
-    def when_left(self, callback: Callable[[], None]) -> None:
+    def on_session_end(self, callback: Callable[[], None]) -> None:
         """Call this in the event loop when the client of this session has left, if the server can know that."""
 
     async def close_stream(self) -> None:
@@ -220,18 +220,18 @@ class CallContext:
             ToolCall(id=self.request_id, name=name, arguments={} if arguments is None else arguments), self
         )
 
-    def nested(self) -> CallContext:
+    def create_nested(self) -> CallContext:
         """Return the context of a call that this one makes."""
         self._calls += 1
         return NestedContext(self)
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether a handler has begun, this call's or one that it called. Its effects must not happen twice."""
         return self.started or self._calls > 0
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def release_holds(self) -> Iterator[None]:
         """Return what the call holds while a user is asked. It is taken back after the last of several questions."""
         if not self._asked:
             self._paused = list(self.holds)
@@ -300,18 +300,18 @@ class NestedContext(CallContext):
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask several questions at once; the calls around this one pause too."""
-        with self.paused():
+        with self.release_holds():
             return await self._outer.put(questions)
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def release_holds(self) -> Iterator[None]:
         """Return what this call and those around it hold."""
-        with self._outer.paused(), super().paused():
+        with self._outer.release_holds(), super().release_holds():
             yield
 
-    def when_left(self, callback: Callable[[], None]) -> None:
+    def on_session_end(self, callback: Callable[[], None]) -> None:
         """Call this in the event loop when the client has left."""
-        self._outer.when_left(callback)
+        self._outer.on_session_end(callback)
 
     async def close_stream(self) -> None:
         """Close the stream of this call if its client can resume it later."""

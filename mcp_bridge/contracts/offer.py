@@ -24,6 +24,6 @@ class Offer:
     problems: Sequence[str] = ()
 
     @property
-    def everything(self) -> Sequence[ToolEntry | ResourceEntry | ResourceTemplate | PromptEntry]:
+    def entries(self) -> Sequence[ToolEntry | ResourceEntry | ResourceTemplate | PromptEntry]:
         """All entries of every kind."""
         return [*self.tools, *self.resources, *self.templates, *self.prompts]

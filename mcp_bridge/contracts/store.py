@@ -28,7 +28,7 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class Listing(Store, Protocol):
+class ListableStore(Store, Protocol):
     """A store that can list its keys, so that users can look through what it remembers."""
 
     async def keys(self, prefix: str) -> Sequence[str]:

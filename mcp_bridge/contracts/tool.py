@@ -26,11 +26,11 @@ class ToolDefinition:
     meta: dict[str, Any] = field(default_factory=dict)
 
 
-def _list(value: Any) -> list[Any]:
+def _to_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes) else []
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _to_dict(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
@@ -67,11 +67,11 @@ class ToolEntry:
             module=module,
             input_schema=self.input_schema,
             output_schema=self.output_schema,
-            tags=_list(self.tags),
+            tags=_to_list(self.tags),
             title=self.title,
-            annotations=_dict(self.annotations),
-            icons=_list(self.icons),
-            meta=_dict(self.meta),
+            annotations=_to_dict(self.annotations),
+            icons=_to_list(self.icons),
+            meta=_to_dict(self.meta),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import orjson
 
 from mcp_bridge.dialects.schema_algebra import list_values
 from mcp_bridge.schema.keywords import ANNOTATIONS
-from mcp_bridge.schema.references import REFERRING, resolve
+from mcp_bridge.schema.references import REFERRING, resolve_pointer
 from mcp_bridge.schema.validator import Validator
 
 _MAX_DEPTH = 64
@@ -49,7 +49,7 @@ class ArgumentRepair:
 
     @cached_property
     def _root(self) -> _Place:
-        return _SchemaReader(self._schema).locate([self._schema])
+        return _SchemaReader(self._schema).get_place([self._schema])
 
     def repair(self, arguments: Any) -> Any:
         """The same object if the arguments fit, else a copy with JSON in strings parsed. Never raises.
@@ -100,12 +100,14 @@ class _ArgumentWalk:
     def _choose_alternative(self, place: _Place, value: Any, depth: int) -> Any:
         """The value repaired for the first alternative that accepts it then, if no alternative accepts it as it is."""
         for union in place.unions:
-            if not any(self._fits(branch, value) for branch in union):
+            if not any(self._is_accepted(branch, value) for branch in union):
                 repaired = ((branch, self.repair(branch, value, depth + 1)) for branch in union)
-                value = next((new for branch, new in repaired if new is not value and self._fits(branch, new)), value)
+                value = next(
+                    (new for branch, new in repaired if new is not value and self._is_accepted(branch, new)), value
+                )
         return value
 
-    def _fits(self, branch: _Place, value: Any) -> bool:
+    def _is_accepted(self, branch: _Place, value: Any) -> bool:
         """Whether an alternative accepts a value; once the steps are used up, every alternative does."""
         self._left -= self._count_values(value, 0)
         return self._left < 0 or branch.accepts(value)
@@ -157,7 +159,7 @@ class _SchemaReader:
         self._validators: dict[str, Validator] = {}
         self._left = _MAX_COMPILED
 
-    def locate(self, schemas: Sequence[Any]) -> _Place:
+    def get_place(self, schemas: Sequence[Any]) -> _Place:
         """The place where all of these schemas apply."""
         key = tuple(map(id, schemas))
         if key not in self._places:
@@ -175,7 +177,9 @@ class _SchemaReader:
             if self._left < 0:
                 return Validator(True)
             schema = {"allOf": list(schemas)}
-            self._validators[text] = Validator(self._embed(schema) if has_references else self._copy_draft(schema))
+            self._validators[text] = Validator(
+                self._insert_into_whole(schema) if has_references else self._copy_draft(schema)
+            )
         return self._validators[text]
 
     @cached_property
@@ -186,7 +190,7 @@ class _SchemaReader:
         draft = self.schema.get("$schema") if isinstance(self.schema, Mapping) else None
         return schema if draft is None else {**schema, "$schema": draft}
 
-    def _embed(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _insert_into_whole(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema as a part of the whole, so that its references start at the root of the whole."""
         root = self.schema if isinstance(self.schema, Mapping) else {}
         given, definitions = root.get("$id"), root.get("$defs")
@@ -222,7 +226,7 @@ class _Place:
         """Lists of alternatives; of each list, one alternative must fit."""
         groups = [schema[word] for schema in self._schemas for word in ("anyOf", "oneOf") if word in schema]
         return tuple(
-            tuple(self._reader.locate([part]) for part in group)
+            tuple(self._reader.get_place([part]) for part in group)
             for group in groups
             if isinstance(group, list) and group
         )
@@ -256,7 +260,7 @@ class _Place:
         key = name if name in self._names else None
         if key not in self._children:
             parts = [part for schema in self._schemas for part in _list_property_schemas(schema, key)]
-            self._children[key] = self._reader.locate(parts)
+            self._children[key] = self._reader.get_place(parts)
         return self._children[key]
 
     def get_item(self, index: int) -> _Place:
@@ -264,7 +268,7 @@ class _Place:
         index = min(index, max((len(_get_prefix(schema)) for schema in self._schemas), default=0))
         if index not in self._children:
             parts = [part for schema in self._schemas for part in _list_item_schemas(schema, index)]
-            self._children[index] = self._reader.locate(parts)
+            self._children[index] = self._reader.get_place(parts)
         return self._children[index]
 
 
@@ -282,7 +286,7 @@ def _follow_all(schemas: Sequence[Any], root: Any) -> Iterator[Mapping[str, Any]
             continue
         yield schema
         if isinstance(reference := schema.get("$ref"), str):
-            waiting.append(resolve(reference, root))
+            waiting.append(resolve_pointer(reference, root))
         if isinstance(parts := schema.get("allOf"), list):
             waiting += parts
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class SchemaDialect:
     """What is rewritten; by default nothing."""
 
     inline_references: bool = False
@@ -19,13 +19,15 @@ class Dialect:
     """Arguments that arrive as JSON in a string are parsed."""
 
     @property
-    def changes(self) -> bool:
+    def is_active(self) -> bool:
         """Whether anything is rewritten."""
-        return self != NONE
+        return self != NO_DIALECT
 
-    def __or__(self, other: Dialect) -> Dialect:
+    def __or__(self, other: SchemaDialect) -> SchemaDialect:
         """A dialect that rewrites what either of the two rewrites."""
-        return Dialect(**{item.name: getattr(self, item.name) or getattr(other, item.name) for item in fields(self)})
+        return SchemaDialect(
+            **{item.name: getattr(self, item.name) or getattr(other, item.name) for item in fields(self)}
+        )
 
 
-NONE = Dialect()
+NO_DIALECT = SchemaDialect()

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_bridge.dialects.schema_algebra import NOTHING, Budget, CannotRewrite, merge_schemas, unite_schemas
-from mcp_bridge.schema.keywords import each
-from mcp_bridge.schema.references import resolve
+from mcp_bridge.dialects.schema_algebra import NOTHING, Budget, CannotRewrite, merge_alternatives, merge_schemas
+from mcp_bridge.schema.keywords import walk_schemas
+from mcp_bridge.schema.references import resolve_pointer
 
 logger = logging.getLogger("mcp_bridge.dialects")
 
@@ -85,8 +85,8 @@ def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
         flat["required"] = required
     if shape.rest is not True:
         flat["additionalProperties"] = shape.rest
-    references = (part.get("$ref") for _, part in each(flat))
-    if any(isinstance(one, str) and one.startswith("#/") and resolve(one, flat) is None for one in references):
+    references = (part.get("$ref") for _, part in walk_schemas(flat))
+    if any(isinstance(one, str) and one.startswith("#/") and resolve_pointer(one, flat) is None for one in references):
         raise CannotRewrite("a reference leads into them")
     return flat
 
@@ -104,7 +104,7 @@ class ShapeBuilder:
             return None if schema is False else _ANY
         if depth > _MAX_DEPTH:
             return _ANY
-        if not _accepts_objects(schema):
+        if not _can_be_object(schema):
             return None
         shape = _read_own_shape(schema)
         self._budget.spend(_STEPS_PER_SCHEMA + len(shape.properties) + len(shape.required))
@@ -112,11 +112,11 @@ class ShapeBuilder:
             shapes = [part for part in (self.build(one, depth + 1) for one in group) if part is not None]
             if not shapes:
                 return None
-            shape = self._intersect(shape, self._unite(shapes))
-        is_closed = schema.get("unevaluatedProperties") is False and not _evaluates_more(schema)
+            shape = self._merge_all(shape, self._merge_any(shapes))
+        is_closed = schema.get("unevaluatedProperties") is False and not _can_evaluate_more(schema)
         return replace(shape, rest=False) if is_closed else shape
 
-    def _intersect(self, one: Shape, other: Shape) -> Shape:
+    def _merge_all(self, one: Shape, other: Shape) -> Shape:
         self._budget.spend(sum(map(len, (one.properties, one.required, other.properties, other.required))))
         properties = dict(one.properties)
         for name, part in other.properties.items():
@@ -129,18 +129,18 @@ class ShapeBuilder:
             elif name in other.certain:
                 properties[name] = part
             elif name not in one.certain:
-                properties[name] = unite_schemas([properties[name], part], self._budget)
+                properties[name] = merge_alternatives([properties[name], part], self._budget)
         required = tuple(dict.fromkeys([*one.required, *other.required]))
         rest = False if False in (one.rest, other.rest) else other.rest if one.rest is True else one.rest
         return Shape(properties=properties, certain=one.certain | other.certain, required=required, rest=rest)
 
-    def _unite(self, shapes: Sequence[Shape]) -> Shape:
+    def _merge_any(self, shapes: Sequence[Shape]) -> Shape:
         names = dict.fromkeys(name for shape in shapes for name in shape.properties)
         self._budget.spend(len(names) * len(shapes))
         properties, certain = {}, set()
         for name in names:
             alternatives = [shape.properties.get(name, shape.rest) for shape in shapes]
-            properties[name] = unite_schemas([part for part in alternatives if part is not True], self._budget)
+            properties[name] = merge_alternatives([part for part in alternatives if part is not True], self._budget)
             if properties[name] == NOTHING and True in alternatives:
                 properties[name] = {}  # one alternative forbids it, another accepts anything
             if all(
@@ -150,7 +150,7 @@ class ShapeBuilder:
         common = set(shapes[0].required).intersection(*(shape.required for shape in shapes[1:]))
         required = tuple(name for name in shapes[0].required if name in common)
         rests = [shape.rest for shape in shapes if shape.rest is not False]
-        rest = False if not rests else True if True in rests else unite_schemas(rests, self._budget)
+        rest = False if not rests else True if True in rests else merge_alternatives(rests, self._budget)
         return Shape(properties=properties, certain=frozenset(certain), required=required, rest=rest)
 
 
@@ -166,7 +166,7 @@ def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
 def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
     """Lists of schemas; of each list, one schema must fit besides the schema itself."""
     if isinstance(schema.get("$ref"), str):
-        yield [_follow(schema, root)]
+        yield [_resolve_reference(schema, root)]
     for part in _get_list(schema, "allOf"):
         yield [part]
     for keyword in _UNIONS:
@@ -179,25 +179,25 @@ def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable
             yield [part, True]
 
 
-def _follow(part: Any, root: Mapping[str, Any]) -> Any:
+def _resolve_reference(part: Any, root: Mapping[str, Any]) -> Any:
     """What a schema refers to, or itself; a reference to the root accepts anything.
 
     Raises CannotRewrite for a reference that leads to nothing in the root.
     """
     if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
         return part
-    target = resolve(part["$ref"], root)
+    target = resolve_pointer(part["$ref"], root)
     if target is None:
         raise CannotRewrite(f"{part['$ref']!r} leads to nothing in it")
     return True if target is root else target
 
 
-def _accepts_objects(schema: Mapping[str, Any]) -> bool:
+def _can_be_object(schema: Mapping[str, Any]) -> bool:
     types = schema.get("type")
     return types is None or types == "object" or (isinstance(types, list) and "object" in types)
 
 
-def _evaluates_more(schema: Mapping[str, Any]) -> bool:
+def _can_evaluate_more(schema: Mapping[str, Any]) -> bool:
     """Whether `unevaluatedProperties` may leave out more properties than the shape has."""
     return not {"if", "not", "patternProperties", "dependentSchemas"}.isdisjoint(schema)
 
@@ -226,7 +226,7 @@ def _walk(root: Mapping[str, Any], list_inner: Callable[[Mapping[str, Any]], Ite
         if isinstance(part, Mapping) and id(part) not in seen:
             seen[id(part)] = part
             yield part
-            waiting += [_follow(part, root), *list_inner(part)]
+            waiting += [_resolve_reference(part, root), *list_inner(part)]
 
 
 def _list_branches(schema: Mapping[str, Any]) -> Iterator[Any]:

@@ -17,16 +17,16 @@ from mcp_bridge.dialects.schema_algebra import (
     select_constraints,
     select_notes,
 )
-from mcp_bridge.schema.extent import Extent
-from mcp_bridge.schema.keywords import DEFINITIONS, MAX_DEPTH, mapped
-from mcp_bridge.schema.references import REFERRING, Located, References
+from mcp_bridge.schema.keywords import DEFINITIONS, MAX_DEPTH, map_subschemas
+from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
+from mcp_bridge.schema.size_limits import SizeLimits
 
 logger = logging.getLogger("mcp_bridge.dialects")
 
 MAX_PARTS = 2_000
 """The most subschemas of an inlined schema: a model reads all of them."""
 MAX_CHARACTERS = 1_000_000
-_MAX_SIZE = Extent(size=MAX_CHARACTERS, nodes=MAX_CHARACTERS, depth=100)
+_MAX_SIZE = SizeLimits(size=MAX_CHARACTERS, nodes=MAX_CHARACTERS, depth=100)
 """References multiply levels too, and JSON parsers reject deep nesting."""
 _ADDRESSES = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor", *DEFINITIONS})
 _CONTRARY = frozenset({"not", "if", "then", "else", "maxContains", "unevaluatedItems", "unevaluatedProperties"})
@@ -44,7 +44,7 @@ def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dic
         return schema
     try:
         inlined: dict[str, Any] = _Inliner(schema).inline(None, 0)
-        if excess := _MAX_SIZE.excess(inlined):
+        if excess := _MAX_SIZE.describe_excess(inlined):
             raise CannotRewrite(f"it would be {excess}")
     except CannotRewrite as reason:
         logger.warning("the references of %s stay: %s", label, reason)
@@ -56,8 +56,8 @@ class _Inliner:
     """One walk over a schema."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
-        self._references = References(root, MAX_PARTS * 4)
-        if self._references.incomplete:
+        self._references = SchemaReferences(root, MAX_PARTS * 4)
+        if self._references.is_incomplete:
             raise CannotRewrite(f"it has more than {MAX_PARTS * 4} parts")
         draft = root.get("$schema")
         self._is_old_draft = isinstance(draft, str) and any(name in draft for name in _OLD_DRAFTS)
@@ -66,7 +66,7 @@ class _Inliner:
         self._loops = 0  # how often a schema that leads back to itself was ended
         self._open = {id(root)}
 
-    def inline(self, located: Located | None, depth: int) -> Any:
+    def inline(self, located: LocatedSchema | None, depth: int) -> Any:
         """A part of the schema without references; None means the root."""
         at = located or self._references.root
         if not isinstance(at.node, Mapping):
@@ -76,33 +76,35 @@ class _Inliner:
             raise CannotRewrite(f"it is deeper than {2 * MAX_DEPTH} levels")
         dropped = _ADDRESSES if located is None else _ADDRESSES | {"$id", "$schema"}
         own = {word: value for word, value in at.node.items() if word not in REFERRING and word not in dropped}
-        self._characters.spend(len(json.dumps(mapped(own, lambda _: 0))))
+        self._characters.spend(len(json.dumps(map_subschemas(own, lambda _: 0))))
         loops = self._loops
         # the schemas among the keywords' values are one or two levels below
-        bases = {id(inner.node): inner.base for value in at.inner() for inner in (value, *value.inner())}
-        copy = mapped(own, lambda part: self.inline(Located(part, bases.get(id(part), at.base)), depth + 1))
+        bases = {id(inner.node): inner.base for value in at.iter_inner() for inner in (value, *value.iter_inner())}
+        copy = map_subschemas(
+            own, lambda part: self.inline(LocatedSchema(part, bases.get(id(part), at.base)), depth + 1)
+        )
         for keyword in sorted(REFERRING & at.node.keys()):
             target = self._find_target(keyword, at.node[keyword], at.base)
-            copy = self._combine(self._follow(target, at.node[keyword], depth), copy)
-        return copy if self._loops == loops else _relax(copy)
+            copy = self._merge_target(self._inline_target(target, at.node[keyword], depth), copy)
+        return copy if self._loops == loops else _remove_contrary_keywords(copy)
 
-    def _find_target(self, keyword: str, reference: Any, base: str) -> Located:
-        targets = list(self._references.targets(keyword, reference, base))
+    def _find_target(self, keyword: str, reference: Any, base: str) -> LocatedSchema:
+        targets = list(self._references.find_targets(keyword, reference, base))
         if len(targets) != 1 or targets[0].node is None:
             raise CannotRewrite(f"{reference!r} leads to {'several places' if targets[1:] else 'nothing in it'}")
         return targets[0]
 
-    def _follow(self, target: Located, reference: str, depth: int) -> Any:
+    def _inline_target(self, target: LocatedSchema, reference: str, depth: int) -> Any:
         if id(target.node) in self._open:
             self._loops += 1
-            return _summarize(target.node, reference)
+            return _make_placeholder(target.node, reference)
         self._open.add(id(target.node))
         try:
             return self.inline(target, depth + 1)
         finally:
             self._open.discard(id(target.node))
 
-    def _combine(self, target: Any, own: dict[str, Any]) -> dict[str, Any]:
+    def _merge_target(self, target: Any, own: dict[str, Any]) -> dict[str, Any]:
         """The target of a reference, combined with the keywords beside the reference."""
         own = select_notes(own) if self._is_old_draft else own
         if isinstance(target, bool):
@@ -113,7 +115,7 @@ class _Inliner:
         return {**select_constraints(own), **select_notes(own), "allOf": [*own.get("allOf", ()), target]}
 
 
-def _relax(schema: dict[str, Any]) -> dict[str, Any]:
+def _remove_contrary_keywords(schema: dict[str, Any]) -> dict[str, Any]:
     """Removes what would reject more values once something inside the schema accepts more."""
     relaxed = {word: value for word, value in schema.items() if word not in _CONTRARY}
     if "oneOf" in relaxed:
@@ -122,7 +124,7 @@ def _relax(schema: dict[str, Any]) -> dict[str, Any]:
     return relaxed
 
 
-def _summarize(node: Any, reference: str) -> dict[str, Any]:
+def _make_placeholder(node: Any, reference: str) -> dict[str, Any]:
     """A placeholder for a schema that is described already, around this place."""
     name = node.get("title") if isinstance(node, Mapping) else None
     name = name if isinstance(name, str) and name else reference.rsplit("/", 1)[-1].lstrip("#")

@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge.dialects.dialect import NONE, Dialect
+from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.dialects.profile import (
     Fact,
-    Keywords,
     Level,
     NameCharacters,
-    NamedProperties,
     NameLength,
     NoImages,
     NoQuestions,
     Profile,
+    PropertiesRequired,
     ResultSize,
-    Strings,
-    StructuredAlone,
-    TextEnums,
+    StringArguments,
+    StructuredOnly,
+    TextEnumsOnly,
     ToolCount,
+    UnsupportedKeywords,
 )
-from mcp_bridge.schema.keywords import each
-from mcp_bridge.schema.references import below
+from mcp_bridge.schema.keywords import walk_schemas
+from mcp_bridge.schema.references import extend_path
 from mcp_bridge.wire.tools import META
 
 INPUT = "$.inputSchema"
@@ -34,7 +34,7 @@ _MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LintFinding:
     """What a client does with one tool, or with the whole list if `tool` is empty.
 
     `path` is a JSON path into the tool as it is listed. `original` is the tool's own name if it is published under
@@ -53,7 +53,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedTools:
     """A list of tools as a client receives it, and what is known about its server.
 
     `dialect` was applied to the list already. `result` is the server's limit for the text of one result, in characters.
@@ -61,7 +61,7 @@ class Listed:
 
     tools: Sequence[Mapping[str, Any]]
     server: str
-    dialect: Dialect
+    dialect: SchemaDialect
     result: int | None
 
 
@@ -80,9 +80,9 @@ def lint(
     profile: Profile,
     *,
     server_name: str = "mcp-bridge",
-    dialect: Dialect = NONE,
+    dialect: SchemaDialect = NO_DIALECT,
     result: int | None = None,
-) -> Sequence[Finding]:
+) -> Sequence[LintFinding]:
     """What the client would do with these tools, worst first. Never raises.
 
     Args:
@@ -92,10 +92,10 @@ def lint(
         result: The server's limit for the text of one result in characters, if it is known.
     """
     valid = [tool for tool in tools if isinstance(tool, Mapping)]
-    listed = Listed(tools=valid, server=server_name, dialect=dialect, result=result)
+    listed = ListedTools(tools=valid, server=server_name, dialect=dialect, result=result)
     originals = {_get_name(tool): _get_original_name(tool) for tool in valid}
     findings = [
-        Finding(
+        LintFinding(
             client=profile.name,
             level=fact.level,
             rule=_RULES[type(fact)][0],
@@ -112,7 +112,7 @@ def lint(
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
 
 
-def _check_name_length(fact: NameLength, listed: Listed, profile: Profile) -> Iterator[_Violation]:
+def _check_name_length(fact: NameLength, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
     prefix = fact.prefix.format(server=listed.server)
     for tool in listed.tools:
         name = _get_name(tool)
@@ -128,7 +128,7 @@ def _check_name_length(fact: NameLength, listed: Listed, profile: Profile) -> It
             )
 
 
-def _check_name_characters(fact: NameCharacters, listed: Listed, _: Profile) -> Iterator[_Violation]:
+def _check_name_characters(fact: NameCharacters, listed: ListedTools, _: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
         if not re.fullmatch(fact.pattern, _get_name(tool)):
             cure = "Give it an `alias` of letters, digits, _ and -"
@@ -137,29 +137,35 @@ def _check_name_characters(fact: NameCharacters, listed: Listed, _: Profile) -> 
             )
 
 
-def _check_tool_count(fact: ToolCount, listed: Listed, profile: Profile) -> Iterator[_Violation]:
+def _check_tool_count(fact: ToolCount, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
     if (count := len(listed.tools)) > fact.most:
         cure = "Publish fewer (`include`, `exclude` or `tags` of a source), or split them over several servers"
         yield _Violation(text=f"there are {count} tools, and {profile.title} accepts {fact.most}", cure=cure)
 
 
-def _check_keywords(fact: Keywords, listed: Listed, profile: Profile) -> Iterator[_Violation]:
+def _check_keywords(fact: UnsupportedKeywords, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
         schema = tool.get("inputSchema")
-        places = list(each(schema)) if fact.at == "anywhere" else [((), schema)] if isinstance(schema, Mapping) else []
+        places = (
+            list(walk_schemas(schema))
+            if fact.at == "anywhere"
+            else [((), schema)]
+            if isinstance(schema, Mapping)
+            else []
+        )
         for word in fact.words:
             paths = [steps for steps, part in places if word in part]
             if paths:
                 where = "at the top of its input schema" if fact.at == "root" else _format_count(len(paths))
                 yield _Violation(
                     tool=_get_name(tool),
-                    path=below(INPUT, *paths[0], word),
+                    path=extend_path(INPUT, *paths[0], word),
                     text=f"`{word}` {where}",
-                    cure=_suggest_rewriting(word, fact, listed, profile),
+                    cure=_format_keyword_cure(word, fact, listed, profile),
                 )
 
 
-def _suggest_rewriting(word: str, fact: Keywords, listed: Listed, profile: Profile) -> str:
+def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listed: ListedTools, profile: Profile) -> str:
     """The setting that removes a keyword, or what to do without one."""
     key = "inline_references" if word == "$ref" else "flatten_unions" if fact.at == "root" else ""
     if not key:
@@ -169,19 +175,19 @@ def _suggest_rewriting(word: str, fact: Keywords, listed: Listed, profile: Profi
     return f"Set `dialect: {profile.name}` ({key})"
 
 
-def _check_text_enums(_: TextEnums, listed: Listed, __: Profile) -> Iterator[_Violation]:
+def _check_text_enums(_: TextEnumsOnly, listed: ListedTools, __: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
-        for steps, part in each(tool.get("inputSchema")):
+        for steps, part in walk_schemas(tool.get("inputSchema")):
             values = part.get("enum")
             if isinstance(values, list) and any(not isinstance(value, str) for value in values):
-                path = below(INPUT, *steps, "enum")
+                path = extend_path(INPUT, *steps, "enum")
                 yield _Violation(
                     tool=_get_name(tool), path=path, text="values that are not text", cure="Write them as text"
                 )
                 break
 
 
-def _check_named_properties(_: NamedProperties, listed: Listed, profile: Profile) -> Iterator[_Violation]:
+def _check_named_properties(_: PropertiesRequired, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
         schema = tool.get("inputSchema")
         if isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" not in schema:
@@ -189,7 +195,7 @@ def _check_named_properties(_: NamedProperties, listed: Listed, profile: Profile
             yield _Violation(tool=_get_name(tool), path=INPUT, text="its input schema has no `properties`", cure=cure)
 
 
-def _check_result_size(fact: ResultSize, listed: Listed, profile: Profile) -> Iterator[_Violation]:
+def _check_result_size(fact: ResultSize, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
     if listed.result is not None and listed.result > fact.most:
         text = f"results may have {listed.result} characters, and {profile.title} accepts about {fact.most}"
         yield _Violation(
@@ -197,31 +203,33 @@ def _check_result_size(fact: ResultSize, listed: Listed, profile: Profile) -> It
         )
 
 
-def _check_structured_results(_: StructuredAlone, listed: Listed, __: Profile) -> Iterator[_Violation]:
+def _check_structured_results(_: StructuredOnly, listed: ListedTools, __: Profile) -> Iterator[_Violation]:
     names = [_format_tool(tool) for tool in listed.tools if tool.get("outputSchema")]
     if names:
         cure = "Put everything that matters into the structured result, or declare no output schema"
         yield _Violation(text=f"structured results ({', '.join(names[:3])}{', ...' if names[3:] else ''})", cure=cure)
 
 
-def _check_questions(_: NoQuestions, __: Listed, ___: Profile) -> Iterator[_Violation]:
+def _check_questions(_: NoQuestions, __: ListedTools, ___: Profile) -> Iterator[_Violation]:
     cure = "Tools that ask the user get no reply there; use `mcp-bridge approvals` for approvals"
     yield _Violation(text="questions of tools", cure=cure)
 
 
-def _check_images(_: NoImages, __: Listed, ___: Profile) -> Iterator[_Violation]:
+def _check_images(_: NoImages, __: ListedTools, ___: Profile) -> Iterator[_Violation]:
     cure = "Tools that return images should return what matters as text too"
     yield _Violation(text="images in results", cure=cure)
 
 
-def _check_string_arguments(_: Strings, listed: Listed, profile: Profile) -> Iterator[_Violation]:
+def _check_string_arguments(_: StringArguments, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
     if listed.dialect.parse_strings:
         return
     for tool in listed.tools:
-        for steps, part in each(tool.get("inputSchema")):
+        for steps, part in walk_schemas(tool.get("inputSchema")):
             if steps and part.get("type") in ("object", "array"):
                 cure = f"Set `dialect: {profile.name}` (parse_strings)"
-                yield _Violation(text=f"arguments such as {below(INPUT, *steps)} of {_format_tool(tool)}", cure=cure)
+                yield _Violation(
+                    text=f"arguments such as {extend_path(INPUT, *steps)} of {_format_tool(tool)}", cure=cure
+                )
                 return
 
 
@@ -246,16 +254,16 @@ def _format_count(number: int) -> str:
     return "in its input schema" if number == 1 else f"in {number} places of its input schema"
 
 
-_RULES: Mapping[type[Fact], tuple[str, Callable[[Any, Listed, Profile], Iterator[_Violation]]]] = {
+_RULES: Mapping[type[Fact], tuple[str, Callable[[Any, ListedTools, Profile], Iterator[_Violation]]]] = {
     NameLength: ("name-length", _check_name_length),
     NameCharacters: ("name-characters", _check_name_characters),
     ToolCount: ("tool-count", _check_tool_count),
-    Keywords: ("keyword", _check_keywords),
-    TextEnums: ("enum-values", _check_text_enums),
-    NamedProperties: ("named-properties", _check_named_properties),
+    UnsupportedKeywords: ("keyword", _check_keywords),
+    TextEnumsOnly: ("enum-values", _check_text_enums),
+    PropertiesRequired: ("named-properties", _check_named_properties),
     ResultSize: ("result-size", _check_result_size),
-    StructuredAlone: ("structured-content", _check_structured_results),
+    StructuredOnly: ("structured-content", _check_structured_results),
     NoQuestions: ("questions", _check_questions),
     NoImages: ("images", _check_images),
-    Strings: ("string-arguments", _check_string_arguments),
+    StringArguments: ("string-arguments", _check_string_arguments),
 }

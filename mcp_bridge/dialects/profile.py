@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mcp_bridge.dialects.dialect import Dialect
+from mcp_bridge.dialects.dialect import SchemaDialect
 
 Level = Literal["error", "warning", "note"]
 """Errors reject a tool or the list; warnings degrade a tool, or reject it with some models; notes are good to know."""
@@ -44,7 +44,7 @@ class ToolCount(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keywords(Fact):
+class UnsupportedKeywords(Fact):
     """Keywords that the client does not support in an input schema, only at its root or anywhere."""
 
     words: Sequence[str]
@@ -52,12 +52,12 @@ class Keywords(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextEnums(Fact):
+class TextEnumsOnly(Fact):
     """An `enum` may only contain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedProperties(Fact):
+class PropertiesRequired(Fact):
     """An object schema must have `properties`."""
 
 
@@ -69,7 +69,7 @@ class ResultSize(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StructuredAlone(Fact):
+class StructuredOnly(Fact):
     """The model does not see the content blocks of a result that has structured content."""
 
 
@@ -84,7 +84,7 @@ class NoImages(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strings(Fact):
+class StringArguments(Fact):
     """Arguments that are objects and lists may arrive as JSON in a string."""
 
 
@@ -97,12 +97,12 @@ class Profile:
     facts: Sequence[Fact] = ()
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> SchemaDialect:
         """What this client needs rewritten. Strings are parsed for every client, because models write them."""
-        keywords = [fact for fact in self.facts if isinstance(fact, Keywords)]
-        return Dialect(
+        keywords = [fact for fact in self.facts if isinstance(fact, UnsupportedKeywords)]
+        return SchemaDialect(
             inline_references=any("$ref" in fact.words for fact in keywords),
             flatten_unions=any("anyOf" in fact.words and fact.at == "root" for fact in keywords),
-            write_properties=any(isinstance(fact, NamedProperties) for fact in self.facts),
+            write_properties=any(isinstance(fact, PropertiesRequired) for fact in self.facts),
             parse_strings=True,
         )

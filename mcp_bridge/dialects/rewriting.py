@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_bridge.dialects.argument_repair import ArgumentRepair
-from mcp_bridge.dialects.dialect import Dialect
+from mcp_bridge.dialects.dialect import SchemaDialect
 from mcp_bridge.dialects.flattening import flatten_root
 from mcp_bridge.dialects.inlining import inline_references
-from mcp_bridge.schema.keywords import mapped
+from mcp_bridge.schema.keywords import map_subschemas
 from mcp_bridge.wire.tools import WireTool
 
 CONDITIONS_NOTE = "The server checks more conditions on these arguments than the schema shows."
 
 
-def applied(tool: WireTool, dialect: Dialect) -> WireTool:
+def rewrite_tool(tool: WireTool, dialect: SchemaDialect) -> WireTool:
     """The tool as clients see it in this dialect."""
     schema, output, description = tool.input_schema, tool.output_schema, tool.description
     if dialect.inline_references:
@@ -32,12 +32,14 @@ def applied(tool: WireTool, dialect: Dialect) -> WireTool:
             description = f"{description}\n\n{CONDITIONS_NOTE}" if description else CONDITIONS_NOTE
     if dialect.write_properties:
         schema = _write_properties(schema)
-    mend = ArgumentRepair(tool.definition.input_schema).repair if dialect.parse_strings else None
-    return replace(tool, input_schema=schema, output_schema=output, description=description, mend=mend, _listings={})
+    repair = ArgumentRepair(tool.definition.input_schema).repair if dialect.parse_strings else None
+    return replace(
+        tool, input_schema=schema, output_schema=output, description=description, repair=repair, _listings={}
+    )
 
 
 def _write_properties(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
-    copy = mapped(schema, _write_properties)
+    copy = map_subschemas(schema, _write_properties)
     return {**copy, "properties": {}} if copy.get("type") == "object" and "properties" not in copy else copy

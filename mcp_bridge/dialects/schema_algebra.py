@@ -68,7 +68,7 @@ def merge_schemas(first: Any, second: Any) -> dict[str, Any] | None:
     return {**other, **one, **rest}
 
 
-def unite_schemas(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
+def merge_alternatives(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
     """A schema for what fits any alternative. Equal alternatives are listed once, lists of values become one `enum`.
 
     Raises CannotRewrite when the budget is exhausted.
@@ -86,7 +86,7 @@ def unite_schemas(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]
     schemas = list(known.values())
     if not schemas:
         return dict(NOTHING)
-    return schemas[0] if len(schemas) == 1 else _unite_values(schemas) or {"anyOf": schemas}
+    return schemas[0] if len(schemas) == 1 else _merge_values(schemas) or {"anyOf": schemas}
 
 
 def list_values(schema: Mapping[str, Any]) -> Sequence[Any] | None:
@@ -96,7 +96,7 @@ def list_values(schema: Mapping[str, Any]) -> Sequence[Any] | None:
     return schema["enum"] if isinstance(schema.get("enum"), list) else None
 
 
-def _unite_values(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _merge_values(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """One `enum` for schemas that differ only in their values."""
     rests = [
         {word: rest for word, rest in select_constraints(one).items() if word not in ("const", "enum")}

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 
 from mcp_bridge.dialects.profile import (
     Fact,
-    Keywords,
     NameCharacters,
-    NamedProperties,
     NameLength,
     NoImages,
     NoQuestions,
     Profile,
+    PropertiesRequired,
     ResultSize,
-    Strings,
-    StructuredAlone,
-    TextEnums,
+    StringArguments,
+    StructuredOnly,
+    TextEnumsOnly,
     ToolCount,
+    UnsupportedKeywords,
 )
 
 _ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
@@ -29,7 +29,7 @@ _PLAIN = "[A-Za-z0-9_-]+"
 
 def _describe_strings(source: str) -> Fact:
     happens = "arguments that are objects or lists may arrive as JSON in a string, and are then rejected"
-    return Strings(level="note", happens=happens, source=source)
+    return StringArguments(level="note", happens=happens, source=source)
 
 
 _CLAUDE_DESKTOP = (
@@ -55,7 +55,7 @@ _CLAUDE_CODE = (
         happens="a call of the tool ends the conversation",
         source="mims-harvard/ToolUniverse#65, anthropics/claude-code#19882",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=_ROOT,
         at="root",
         level="error",
@@ -111,13 +111,13 @@ _ZED = (
         happens="the name is truncated, and tools with the same name are all left out",
         source="zed-industries/zed crates/agent/src/thread.rs",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=("$ref",),
         level="warning",
         happens="before July 2026 the tool is left out with models of Google, xAI and others",
         source="zed-industries/zed#60162, #60165",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=("if", "then", "else"),
         level="warning",
         happens="the tool is left out with models of Google, xAI and others",
@@ -133,21 +133,23 @@ _CODEX = (
         happens="the end of the name is replaced by a hash",
         source="openai/codex codex-rs/core/src/mcp_connection_manager.rs",
     ),
-    Keywords(words=("$ref",), level="warning", happens="the model sees it as text", source="openai/codex#3152"),
-    Keywords(
+    UnsupportedKeywords(
+        words=("$ref",), level="warning", happens="the model sees it as text", source="openai/codex#3152"
+    ),
+    UnsupportedKeywords(
         words=_ROOT,
         at="root",
         level="warning",
         happens="properties beside it may be lost",
         source="openai/codex#42283",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=("anyOf", "oneOf"),
         level="warning",
         happens="the model may see it as text",
         source="openai/codex#13768, openai/codex#20604",
     ),
-    StructuredAlone(
+    StructuredOnly(
         level="note",
         happens="the model only sees the structured content of a result",
         source="openai/codex#38287",
@@ -161,19 +163,19 @@ _GEMINI_CLI = (
         happens="the middle of the name is cut out",
         source="google-gemini/gemini-cli packages/core/src/tools/mcp-tool.ts",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=("$ref",),
         level="error",
         happens="every request fails while the tool is there",
         source="google-gemini/gemini-cli#13326, google-gemini/gemini-cli#13142",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=("propertyNames",),
         level="warning",
         happens="requests with it have been rejected",
         source="asbis/shapeitup release v1.6.2 (2026-04)",
     ),
-    TextEnums(
+    TextEnumsOnly(
         level="warning",
         happens="requests with values that are not text have been rejected",
         source="microsoft/azure-devops-mcp#145",
@@ -187,7 +189,7 @@ _GOOSE = (
         happens="every message fails while the tool is there, with models of Google among others",
         source="aaif-goose/goose#3456",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=("anyOf", "oneOf", "allOf"),
         at="root",
         level="error",
@@ -197,7 +199,7 @@ _GOOSE = (
     ToolCount(most=25, level="warning", happens="it recommends no more", source="aaif-goose/goose#2927"),
 )
 _OPENCODE = (
-    Keywords(
+    UnsupportedKeywords(
         words=("anyOf", "oneOf", "allOf"),
         at="root",
         level="error",
@@ -219,12 +221,12 @@ _COPILOT_CLI = (
         happens="every message fails while the tool is there",
         source="github/copilot-cli#1879, github/copilot-cli#2223",
     ),
-    NamedProperties(
+    PropertiesRequired(
         level="error",
         happens="every message fails with models of OpenAI while the tool is there",
         source="github/copilot-cli#1825",
     ),
-    Keywords(
+    UnsupportedKeywords(
         words=("$ref",),
         level="warning",
         happens="the model does not see what it leads to, and leaves arguments out",
@@ -232,7 +234,7 @@ _COPILOT_CLI = (
     ),
 )
 _CLINE = (
-    NamedProperties(
+    PropertiesRequired(
         level="warning",
         happens="every message fails with models of Google while the tool is there",
         source="cline/cline#11162",

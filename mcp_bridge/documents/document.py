@@ -16,9 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Place, Step, dotted, nearest, walk
+from mcp_bridge.documents.positions import (
+    MAX_DEPTH,
+    TOO_DEEP,
+    KeyPath,
+    PathStep,
+    find_nearest_line,
+    format_key_path,
+    walk_values,
+)
 from mcp_bridge.documents.syntax import SourceText, index_lines
-from mcp_bridge.documents.value_text import SHORTEST_SECRET, is_text, kind, redacted
+from mcp_bridge.documents.value_text import SHORTEST_SECRET, describe_kind, is_encodable, redact_values
 
 MAX_BYTES = 1024 * 1024
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
@@ -37,25 +45,27 @@ class Document:
 
     path: str
     data: dict[str, Any] = field(repr=False)
-    lines: Mapping[Place, int] = field(default_factory=dict, repr=False)
-    hidden: frozenset[Place] = frozenset()
+    lines: Mapping[KeyPath, int] = field(default_factory=dict, repr=False)
+    hidden_places: frozenset[KeyPath] = frozenset()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    told: frozenset[str] = field(default=frozenset(), repr=False)
+    visible_secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
-    def line(self, where: Sequence[Step]) -> int | None:
+    def get_line(self, where: Sequence[PathStep]) -> int | None:
         """Return the line, from 1, of a key path or of its nearest ancestor that has one."""
-        return nearest(self.lines, where)
+        return find_nearest_line(self.lines, where)
 
-    def error(self, where: Sequence[Step], problem: str, hint: str = "") -> ConfigError:
+    def make_error(self, where: Sequence[PathStep], problem: str, hint: str = "") -> ConfigError:
         """Make an error with file, line and key path; values from the environment in that place are redacted."""
         place = tuple(where)
-        if any(hidden[: len(place)] == place for hidden in self.hidden):
+        if any(hidden[: len(place)] == place for hidden in self.hidden_places):
             pieces = {piece for value in self.secrets for piece in (value, *_SEPARATORS.split(value))}
-            problem = redacted(problem, (piece for piece in pieces if len(piece) >= SHORTEST_SECRET))
-        return ConfigError(problem, path=self.path or None, line=self.line(where), where=dotted(where), hint=hint)
+            problem = redact_values(problem, (piece for piece in pieces if len(piece) >= SHORTEST_SECRET))
+        return ConfigError(
+            problem, path=self.path or None, line=self.get_line(where), where=format_key_path(where), hint=hint
+        )
 
 
-def read(path: Path) -> Document:
+def read_document(path: Path) -> Document:
     """Read a settings file; its suffix says whether it is YAML, JSON or TOML.
 
     Raises ConfigError for everything that can be wrong with a file, with the line where it is known.
@@ -67,7 +77,7 @@ def read(path: Path) -> Document:
         raise ConfigError(problem, path=str(path), hint="Rename the file after its format.")
     text = _read_text(path)
     try:
-        source = _parse(text, suffix) if text.strip() else None
+        source = _parse_document(text, suffix) if text.strip() else None
         lines = index_lines(text, source.root) if source is not None else {}
     except ConfigError as error:
         error.path = str(path)
@@ -77,9 +87,9 @@ def read(path: Path) -> Document:
         raise ConfigError("the file is empty", path=str(path), hint="Write at least 'sources:' into it.")
     if not isinstance(data, dict):
         raise ConfigError(
-            f"expected a mapping of keys to values, found {kind(data)}",
+            f"expected a mapping of keys to values, found {describe_kind(data)}",
             path=str(path),
-            line=nearest(lines, ()),
+            line=find_nearest_line(lines, ()),
             hint="The outermost level holds keys such as 'name' and 'sources'.",
         )
     document = Document(path=str(path), data=data, lines=lines)
@@ -87,7 +97,7 @@ def read(path: Path) -> Document:
     return document
 
 
-def combined(errors: Sequence[ConfigError]) -> ConfigError:
+def join_errors(errors: Sequence[ConfigError]) -> ConfigError:
     """Join errors into one that has the place of the first and lists the others, a line each."""
     first, *others = errors
     if not others:
@@ -97,7 +107,7 @@ def combined(errors: Sequence[ConfigError]) -> ConfigError:
     return ConfigError(problem, path=first.path, line=first.line, where=first.where)
 
 
-def _parse(text: str, suffix: str) -> SourceText:
+def _parse_document(text: str, suffix: str) -> SourceText:
     # Late, so that a file pays only for its own format: ruamel.yaml takes 20 ms of the start.
     if suffix == ".json":
         from mcp_bridge.documents.json_syntax import JsonText
@@ -139,19 +149,19 @@ def _read_text(path: Path) -> str:
 
 def _check_values(document: Document) -> None:
     """Raise for what the formats do not have in common."""
-    for place, value in walk(document.data):
+    for place, value in walk_values(document.data):
         if len(place) > MAX_DEPTH:
-            raise document.error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")
+            raise document.make_error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")
         fault = _find_fault(value)
         if fault:
-            raise document.error(place, *fault)
+            raise document.make_error(place, *fault)
 
 
 def _find_fault(value: Any) -> tuple[str, str] | None:
     """What is wrong with one value, and what to do."""
-    if isinstance(value, str) and not is_text(value):
+    if isinstance(value, str) and not is_encodable(value):
         return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
-    if isinstance(value, dict) and not all(map(is_text, value)):
+    if isinstance(value, dict) and not all(map(is_encodable, value)):
         return "found half of a surrogate pair in a key", "Write the character itself."
     if isinstance(value, int) and abs(value) >= _LARGEST:
         return "found a whole number of more than 64 bits", "Write it in quotes if it is an identifier."

@@ -15,11 +15,11 @@ Undo = Mapping[str, Any]
 BY_HAND = "Nothing was written. Make the change by hand."
 
 
-class Unsafe(ConfigError):
+class UnsafeEdit(ConfigError):
     """A text that cannot be edited without risk to its other content; nothing was changed."""
 
 
-class Changed(Unsafe):
+class FileChanged(UnsafeEdit):
     """Another program wrote the file in the meantime: plan the edit again."""
 
 
@@ -44,7 +44,7 @@ class EditTarget:
         """The key path for messages."""
         return ".".join([*self.within, self.name])
 
-    def nest(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any, int]:
+    def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any, int]:
         """The member to add `depth` keys down the path: its key (None: an item), its value, the containers it adds."""
         missing = self.within[depth:]
         nested: Any = [value] if self.listed else {self.name: value}
@@ -55,12 +55,12 @@ class EditTarget:
         return None if self.listed else self.name, value, 0
 
 
-def unsafe(problem: str, *, line: int | None = None, where: str = "", hint: str = BY_HAND) -> Unsafe:
+def make_unsafe_error(problem: str, *, line: int | None = None, where: str = "", hint: str = BY_HAND) -> UnsafeEdit:
     """The error for a text that is left alone."""
-    return Unsafe(problem, line=line, where=where, hint=hint)
+    return UnsafeEdit(problem, line=line, where=where, hint=hint)
 
 
-def newline_of(text: str) -> str:
+def detect_newline(text: str) -> str:
     """The line end that most lines have."""
     pairs = text.count("\r\n")
     singles = text.count("\n") - pairs

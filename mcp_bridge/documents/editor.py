@@ -12,29 +12,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import BY_HAND, Edit, EditTarget, Format, Undo, Unsafe, unsafe
-from mcp_bridge.documents.syntax import EntryPath, Kind, Member, SourceText, line_at
+from mcp_bridge.documents.edit import BY_HAND, Edit, EditTarget, Format, Undo, UnsafeEdit, make_unsafe_error
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, SourceText, get_line_number
 
-READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
+MAX_READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
 """Characters that a text may have. The parser of YAML is written in Python, and slow."""
-EDITED: Mapping[Format, int] = {**READ, "json": 4 << 20, "yaml": 1 << 16}
+MAX_EDITED: Mapping[Format, int] = {**MAX_READ, "json": 4 << 20, "yaml": 1 << 16}
 """The same for an edit, which needs the position of each value."""
 
 _BLANK = re.compile(r"[ \t\r\n]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?")
 
 
-def read(format: Format, text: str) -> Any:
+def read_data(format: Format, text: str) -> Any:
     """Return the text as plain data; None for a text without a value (TOML: an empty table).
 
     Half surrogates are replaced, and dates of TOML are text. Raises ConfigError with the line where the text is
     invalid. The error has no path: set it.
     """
     with _convert_errors():
-        data = _parse(format, text, READ).data
+        data = _parse_text(format, text, MAX_READ).data
     return json.loads(json.dumps(data, ensure_ascii=False, default=str).encode("utf-8", "replace"))
 
 
-def put(
+def put_entry(
     format: Format,
     text: str,
     within: Sequence[str],
@@ -55,8 +55,8 @@ def put(
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     wanted = _check_value(value, target)
     with _convert_errors():
-        source = _parse(format, text, EDITED, target)
-        found = _find(source, target)
+        source = _parse_text(format, text, MAX_EDITED, target)
+        found = _find_entry(source, target)
         if found.entry is None:
             edit = source.insert(found, target, wanted)
         elif _is_same(found.data, wanted):
@@ -64,16 +64,18 @@ def put(
         else:
             edit = Edit(text=source.replace(found.entry, target, wanted), undo=dict(undo or {}))
         edited = _parse_again(format, edit.text, target)
-        added = _find(edited, target)
+        added = _find_entry(edited, target)
         if added.entry is None or not _is_same(added.data, wanted):
-            raise unsafe("the edited text would not have the entry", where=target.where)
+            raise make_unsafe_error("the edited text would not have the entry", where=target.where)
         _check_rest(source, found.entry, edited, added.entry, target)
-        if found.entry is None and _remove(edited, added, edit.undo) != text:
-            raise unsafe("the entry could be added, but not be removed again without a trace", where=target.where)
+        if found.entry is None and _remove_with_containers(edited, added, edit.undo) != text:
+            raise make_unsafe_error(
+                "the entry could be added, but not be removed again without a trace", where=target.where
+            )
     return edit
 
 
-def drop(
+def remove_entry(
     format: Format,
     text: str,
     within: Sequence[str],
@@ -90,35 +92,37 @@ def drop(
     """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     with _convert_errors():
-        source = _parse(format, text, EDITED, target)
-        found = _find(source, target)
+        source = _parse_text(format, text, MAX_EDITED, target)
+        found = _find_entry(source, target)
         if found.entry is None:
             return text
-        removed = _remove(source, found, undo or {})
+        removed = _remove_with_containers(source, found, undo or {})
         edited = _parse_again(format, removed, target)
-        if _find(edited, target).entry is not None:
-            raise unsafe("the edited text would still have the entry", where=target.where)
+        if _find_entry(edited, target).entry is not None:
+            raise make_unsafe_error("the edited text would still have the entry", where=target.where)
         _check_rest(source, found.entry, edited, None, target)
     return removed
 
 
-def _parse(format: Format, text: str, limits: Mapping[Format, int], target: EditTarget | None = None) -> SourceText:
+def _parse_text(
+    format: Format, text: str, limits: Mapping[Format, int], target: EditTarget | None = None
+) -> SourceText:
     """Parse the text. The parsers are imported late, because each file needs only one."""
     if len(text) > limits[format]:
-        raise unsafe(f"larger than {limits[format] >> 10} KiB")
+        raise make_unsafe_error(f"larger than {limits[format] >> 10} KiB")
     if "\0" in text:
-        raise unsafe("a NUL character", line=line_at(text, text.index("\0")))
+        raise make_unsafe_error("a NUL character", line=get_line_number(text, text.index("\0")))
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise unsafe("half of a surrogate pair", line=line_at(text, error.start)) from None
+        raise make_unsafe_error("half of a surrogate pair", line=get_line_number(text, error.start)) from None
     if format in {"json", "jsonc"}:
         from mcp_bridge.documents.json_syntax import JsonText
 
         depth = len(target.within) + 2 if target else None  # down to what is inside the entry
         return JsonText(text, allow_comments=format == "jsonc", depth=depth)
     if lone := re.search(r"\r(?!\n)", text):  # YAML and TOML disagree whether it ends a line
-        raise unsafe("a carriage return without a line feed", line=line_at(text, lone.start()))
+        raise make_unsafe_error("a carriage return without a line feed", line=get_line_number(text, lone.start()))
     if format == "toml":
         from mcp_bridge.documents.toml_syntax import TomlText
 
@@ -132,12 +136,12 @@ def _parse(format: Format, text: str, limits: Mapping[Format, int], target: Edit
 def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
     """Parse an edited text, which may be invalid: an alias, for example, may have lost its anchor."""
     try:
-        return _parse(format, text, {**READ, format: len(text)}, target)
+        return _parse_text(format, text, {**MAX_READ, format: len(text)}, target)
     except ConfigError:
         problem = "the edit would break the file"
         if format == "toml":  # an inline table, for example, cannot get another entry
             problem = "the servers are written in a form that a table cannot be added to"
-        raise unsafe(problem, where=target.where) from None
+        raise make_unsafe_error(problem, where=target.where) from None
 
 
 @contextlib.contextmanager
@@ -145,15 +149,15 @@ def _convert_errors() -> Iterator[None]:
     """Raise everything that a parser rejects as Unsafe."""
     try:
         yield
-    except Unsafe:
+    except UnsafeEdit:
         raise
     except ConfigError as error:
-        raise Unsafe(error.problem, line=error.line, where=error.where, hint=error.hint or BY_HAND) from None
+        raise UnsafeEdit(error.problem, line=error.line, where=error.where, hint=error.hint or BY_HAND) from None
     except RecursionError:
-        raise unsafe("nested too deeply") from None
+        raise make_unsafe_error("nested too deeply") from None
 
 
-def _find(source: SourceText, target: EditTarget) -> EntryPath:
+def _find_entry(source: SourceText, target: EditTarget) -> EntryPath:
     """The way to the entry. Raises Unsafe where it is ambiguous or leads through something else than containers."""
     node, data = source.root, source.data
     if node is None:
@@ -161,7 +165,7 @@ def _find(source: SourceText, target: EditTarget) -> EntryPath:
     containers, members = [node], list[Member]()
     for depth, key in enumerate(target.within):
         source.check_container(node, "mapping", ".".join(target.within[:depth]) or "the whole file")
-        member = _only(source, [member for member in node.members if member.key == key], key)
+        member = _get_only_member(source, [member for member in node.members if member.key == key], key)
         if member is None:
             return EntryPath(containers=containers, members=members)
         node, data = member.value, data[key]
@@ -171,24 +175,24 @@ def _find(source: SourceText, target: EditTarget) -> EntryPath:
     source.check_container(node, kind, ".".join(target.within) or "the whole file")
     if target.listed:
         named = [index for index, item in enumerate(data or []) if _is_named(item, target)]
-        entry = _only(source, [node.members[index] for index in named], target.name)
+        entry = _get_only_member(source, [node.members[index] for index in named], target.name)
         value = data[named[0]] if named else None
     else:
-        entry = _only(source, [member for member in node.members if member.key == target.name], target.name)
+        entry = _get_only_member(source, [member for member in node.members if member.key == target.name], target.name)
         value = data[target.name] if entry else None
     return EntryPath(containers=containers, members=members, entry=entry, data=value)
 
 
-def _only(source: SourceText, members: Sequence[Member], name: str) -> Member | None:
+def _get_only_member(source: SourceText, members: Sequence[Member], name: str) -> Member | None:
     if len(members) > 1:
-        raise unsafe(f"'{name}' occurs there twice", line=line_at(source.text, members[1].start))
+        raise make_unsafe_error(f"'{name}' occurs there twice", line=get_line_number(source.text, members[1].start))
     if members and members[0].is_marked:
-        line = line_at(source.text, members[0].start)
-        raise unsafe("an anchor, an alias or a tag", line=line, where=name)
+        line = get_line_number(source.text, members[0].start)
+        raise make_unsafe_error("an anchor, an alias or a tag", line=line, where=name)
     return members[0] if members else None
 
 
-def _remove(source: SourceText, found: EntryPath, undo: Undo) -> str:
+def _remove_with_containers(source: SourceText, found: EntryPath, undo: Undo) -> str:
     """Remove the outermost container that was made for the entry and holds nothing else; else the entry."""
     undo = _check_undo(undo)
     depth = len(found.members)
@@ -232,7 +236,7 @@ def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]
         text = json.dumps(named, allow_nan=False, ensure_ascii=False)
         f"{text}{target.where}".encode()
     except (TypeError, ValueError, RecursionError):
-        raise unsafe("the entry is not JSON data", where=target.where) from None
+        raise make_unsafe_error("the entry is not JSON data", where=target.where) from None
     plain: dict[str, Any] = json.loads(text)
     return plain
 
@@ -242,11 +246,11 @@ def _check_rest(
 ) -> None:
     """Raise Unsafe unless both texts have the same data and comments but for the entry and its empty containers."""
     texts = [json.dumps(_prune(source.data, target), default=repr) for source in (before, after)]
-    if texts[0] != texts[1] or _comments_beside(before, old) != _comments_beside(after, new):
-        raise unsafe("the edit would change something else", where=target.where)
+    if texts[0] != texts[1] or _list_other_comments(before, old) != _list_other_comments(after, new):
+        raise make_unsafe_error("the edit would change something else", where=target.where)
 
 
-def _comments_beside(source: SourceText, entry: Member | None) -> Sequence[str]:
+def _list_other_comments(source: SourceText, entry: Member | None) -> Sequence[str]:
     inside = range(entry.start, entry.end) if entry else range(0)
     return [source.text[start:end] for start, end in source.comments if start not in inside]
 

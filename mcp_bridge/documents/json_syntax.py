@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
 from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP
-from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, Piece, line_at, splice
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
 
 INDENT = "  "
 WIDE = 64
@@ -42,9 +42,9 @@ class JsonText:
     def __init__(self, text: str, *, allow_comments: bool = False, depth: int | None = None) -> None:
         self.text = text
         self._depth = depth
-        bare, self.comments = _blank_out_comments(text) if allow_comments else (text, [])
+        bare, self.comments = _replace_comments(text) if allow_comments else (text, [])
         self._is_empty = not bare.strip(_BLANK)
-        self.data: Any = None if self._is_empty else _load(bare, text)
+        self.data: Any = None if self._is_empty else _load_json(bare, text)
 
     @functools.cached_property
     def root(self) -> Node | None:
@@ -54,7 +54,7 @@ class JsonText:
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
         """Raise for a value of another kind."""
         if node.kind != kind:
-            raise unsafe(f"not {_NAMES[kind]}", line=line_at(self.text, node.start), where=where)
+            raise make_unsafe_error(f"not {_NAMES[kind]}", line=get_line_number(self.text, node.start), where=where)
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether a comment begins between these positions."""
@@ -63,7 +63,7 @@ class JsonText:
     def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
         """Add the entry after the last member of its container."""
         text = self.text
-        key, payload, created = target.nest(value, len(found.members))
+        key, payload, created = target.build_missing_member(value, len(found.members))
         if not found.containers:
             return self._insert_root({key or target.name: payload}, created)
         container = found.containers[-1]
@@ -76,11 +76,11 @@ class JsonText:
                 layout = replace(layout, indent=None)
             else:
                 undo["inside"] = space
-                space = f"{layout.newline}{_indent_at(text, container.start)}"
+                space = f"{layout.newline}{_get_indent(text, container.start)}"
         member = layout.format_value(payload)
         if key is not None:
             member = f"{json.dumps(key, ensure_ascii=False)}{layout.colon}{member}"
-        pieces = [*_place_member(text, container, layout, member), (start, end, space)]
+        pieces = [*_insert_member(text, container, layout, member), (start, end, space)]
         return Edit(text=splice(text, pieces), undo=undo)
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
@@ -88,7 +88,7 @@ class JsonText:
         node = entry.value
         layout = _detect_layout(self.text, self.root, node)
         is_wide = _has_break(self.text[node.start : node.end]) or (not node.members and layout.indent is not None)
-        layout = replace(layout, indent=_indent_at(self.text, entry.start) if is_wide else None)
+        layout = replace(layout, indent=_get_indent(self.text, entry.start) if is_wide else None)
         return splice(self.text, [(node.start, node.end, layout.format_value(value))])
 
     def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
@@ -98,11 +98,15 @@ class JsonText:
         member = found.entry if depth == len(found.members) else found.members[depth]
         is_first_made = depth == len(found.members) - int(undo.get("created", 0))
         inside = undo.get("inside") if is_first_made else None
-        return "" if member is None else splice(self.text, _cut(self.text, found.containers[depth], member, inside))
+        return (
+            ""
+            if member is None
+            else splice(self.text, _remove_member(self.text, found.containers[depth], member, inside))
+        )
 
     def _insert_root(self, data: dict[str, Any], created: int) -> Edit:
         """A text without a value gets one, after its comments."""
-        newline = newline_of(self.text)
+        newline = detect_newline(self.text)
         whole = _Layout(indent="", unit=INDENT, newline=newline).format_value(data)
         at = max([end for _, end in self.comments], default=0)
         before = newline if at else ""
@@ -134,7 +138,7 @@ class _Layout:
         return f"{self.newline}{self.indent}".join(lines)
 
 
-def _blank_out_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
+def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
     """Put spaces in the place of comments and trailing commas; the length and the lines stay."""
     comments, blanks = [], list[tuple[int, int]]()
     before, comma = "", -1
@@ -143,7 +147,7 @@ def _blank_out_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
         if piece.startswith("//") or (piece.startswith("/*") and piece.endswith("*/") and len(piece) > 3):
             if piece[1] == "/" and re.search("[\u2028\u2029]", piece):
                 problem = "a character in a comment that some readers of JSON take for a line end"
-                raise ConfigError(problem, line=line_at(text, start), hint="Remove it.")
+                raise ConfigError(problem, line=get_line_number(text, start), hint="Remove it.")
             comments.append((start, end))
             continue
         if piece in "}]" and comma >= 0:
@@ -154,7 +158,7 @@ def _blank_out_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
     return splice(text, pieces), comments
 
 
-def _load(bare: str, text: str) -> Any:
+def _load_json(bare: str, text: str) -> Any:
     """Parse strict JSON. Raises ConfigError, which names comments where they are all that is wrong."""
     hint = "JSON takes no comments, no single quotes and no comma after the last entry."
     line: int | None = None
@@ -166,7 +170,7 @@ def _load(bare: str, text: str) -> Any:
         problem, hint = TOO_DEEP, "Flatten it."
     except _ConstantError as error:
         found = (match for match in _TOKEN.finditer(text) if match.group() == str(error))
-        line = next((line_at(text, match.start()) for match in found), None)
+        line = next((get_line_number(text, match.start()) for match in found), None)
         problem, hint = "found a number that is infinite or not a number", "Write a finite number."
     except ValueError:
         # Python refuses to read whole numbers beyond some thousand digits.
@@ -178,7 +182,7 @@ def _load(bare: str, text: str) -> Any:
 
 def _is_valid_with_comments(text: str) -> bool:
     try:
-        bare, _ = _blank_out_comments(text)
+        bare, _ = _replace_comments(text)
         return bare != text and json.loads(bare, parse_constant=_reject_constant) is not ...
     except (ConfigError, ValueError, RecursionError):
         return False
@@ -227,17 +231,17 @@ def _build_tree(text: str, depth: int | None) -> Node:
                 commas, comments = [], []
                 stack.append((node, commas, comments))
             if len(stack) > MAX_DEPTH + 1:
-                raise ConfigError(TOO_DEEP, line=line_at(text, start), hint="Flatten it.")
+                raise ConfigError(TOO_DEEP, line=get_line_number(text, start), hint="Flatten it.")
     return top.members[0].value
 
 
-def _place_member(text: str, container: Node, layout: _Layout, member: str) -> Iterator[Piece]:
+def _insert_member(text: str, container: Node, layout: _Layout, member: str) -> Iterator[Piece]:
     """A comma after the last member, the new member after the last comment."""
     start, end = _find_rest(container)
     last = container.members[-1].end if container.members else None
     has_comma = last is not None and any(comma >= last for comma in container.commas)
     gap = "" if layout.indent is None else f"{layout.newline}{layout.indent}"
-    if not gap and _ends_in_line_comment(text, container, start):
+    if not gap and _is_after_line_comment(text, container, start):
         gap = layout.newline
     elif not gap and last is not None:
         gap = layout.comma[1:]
@@ -248,7 +252,7 @@ def _place_member(text: str, container: Node, layout: _Layout, member: str) -> I
     yield start, start, gap + member + ("," if has_comma else "")
 
 
-def _cut(text: str, container: Node, member: Member, inside: str | None) -> Sequence[Piece]:
+def _remove_member(text: str, container: Node, member: Member, inside: str | None) -> Sequence[Piece]:
     """A member's removal; `inside` is what an emptied container had between its brackets."""
     first, last = container.start + 1, container.end - 1
     others = [*container.comments, *((comma, comma + 1) for comma in container.commas)]
@@ -264,11 +268,11 @@ def _cut(text: str, container: Node, member: Member, inside: str | None) -> Sequ
         space = len(text[end:follows]) - len(text[end:follows].lstrip(_BLANK))
         if follows < last and not _has_break(text[end : end + space]):
             start, end = member.start, end + space
-    elif _ends_in_line_comment(text, container, before) and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
+    elif _is_after_line_comment(text, container, before) and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
         start = member.start
     cut: Piece = (start, end, "")
     is_alone = len(container.members) == 1 and not text[end:last].strip(_BLANK)
-    if inside is not None and is_alone and not _ends_in_line_comment(text, container, before):
+    if inside is not None and is_alone and not _is_after_line_comment(text, container, before):
         cut = (start, last, inside)
     return [cut] if comma is None else [cut, (comma, comma + 1, "")]
 
@@ -279,7 +283,7 @@ def _find_rest(container: Node) -> tuple[int, int]:
     return max([container.start + 1, *ends, *(comma + 1 for comma in container.commas)]), container.end - 1
 
 
-def _ends_in_line_comment(text: str, container: Node, at: int) -> bool:
+def _is_after_line_comment(text: str, container: Node, at: int) -> bool:
     return any(end == at and text.startswith("//", start) for start, end in container.comments)
 
 
@@ -287,7 +291,7 @@ def _has_break(text: str) -> bool:
     return _BREAK.search(text) is not None
 
 
-def _indent_at(text: str, position: int) -> str:
+def _get_indent(text: str, position: int) -> str:
     """The indentation of the line of a position."""
     start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
     line = text[start:position]
@@ -297,16 +301,16 @@ def _indent_at(text: str, position: int) -> str:
 def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
     """The layout that the container's members have or, where there are none, would have."""
     unit, colon = _detect_unit(text, root, container), _detect_colon(text, root, container)
-    indents = _indents(text, container)
+    indents = _list_indents(text, container)
     is_minified = root is not None and bool(root.members) and not _has_break(text[root.start : root.end])
     indent = indents[-1] if indents else None
     if not container.members and not is_minified:
-        indent = _indent_at(text, container.start) + unit
+        indent = _get_indent(text, container.start) + unit
     comma = _detect_comma(text, root, container, ", " if colon.endswith(" ") else ",")
-    return _Layout(indent=indent, unit=unit, newline=newline_of(text), comma=comma, colon=colon)
+    return _Layout(indent=indent, unit=unit, newline=detect_newline(text), comma=comma, colon=colon)
 
 
-def _indents(text: str, container: Node) -> Sequence[str]:
+def _list_indents(text: str, container: Node) -> Sequence[str]:
     """The indentation of each member that begins a line."""
     found = []
     for member in container.members:
@@ -318,8 +322,8 @@ def _indents(text: str, container: Node) -> Sequence[str]:
 def _detect_unit(text: str, root: Node | None, container: Node) -> str:
     """What one level is indented by: in the container, else in the whole text, else two spaces."""
     for node in (container, root):
-        indents = [] if node is None else _indents(text, node)
-        outer = "" if node is None else _indent_at(text, node.start)
+        indents = [] if node is None else _list_indents(text, node)
+        outer = "" if node is None else _get_indent(text, node.start)
         if indents and indents[-1].startswith(outer) and len(indents[-1]) > len(outer):
             return indents[-1][len(outer) :]
     return INDENT

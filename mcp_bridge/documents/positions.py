@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-Step: TypeAlias = str | int
-Place: TypeAlias = tuple[Step, ...]
-Lines: TypeAlias = dict[Place, int]
+PathStep: TypeAlias = str | int
+KeyPath: TypeAlias = tuple[PathStep, ...]
+Lines: TypeAlias = dict[KeyPath, int]
 
 MAX_DEPTH = 64
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
@@ -17,7 +17,7 @@ _MAX_DOTTED = 200
 _PLAIN_KEY = re.compile(r"[\w$-]+")
 
 
-def dotted(where: Sequence[Step]) -> str:
+def format_key_path(where: Sequence[PathStep]) -> str:
     """Format a key path: `sources[0].path`, with unusual keys quoted: `alias["a b"]`."""
     text = ""
     for step in where:
@@ -30,7 +30,7 @@ def dotted(where: Sequence[Step]) -> str:
     return text if len(text) <= _MAX_DOTTED else f"{text[:_MAX_DOTTED]}…"
 
 
-def nearest(lines: Mapping[Place, int], where: Sequence[Step]) -> int | None:
+def find_nearest_line(lines: Mapping[KeyPath, int], where: Sequence[PathStep]) -> int | None:
     """Return the line of `where`, else of its nearest ancestor that has one."""
     place = tuple(where)
     for end in range(len(place), -1, -1):
@@ -39,9 +39,9 @@ def nearest(lines: Mapping[Place, int], where: Sequence[Step]) -> int | None:
     return None
 
 
-def walk(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+def walk_values(value: Any, place: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yield every value with its place, parents first, in the order of the file; without recursion."""
-    waiting: list[tuple[Place, Any]] = [(place, value)]
+    waiting: list[tuple[KeyPath, Any]] = [(place, value)]
     while waiting:
         here, found = waiting.pop()
         yield here, found

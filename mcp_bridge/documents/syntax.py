@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import Edit, EditTarget, Undo
-from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Lines, Place, dotted
-from mcp_bridge.documents.value_text import shortened
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath, Lines, format_key_path
+from mcp_bridge.documents.value_text import quote_text
 
 Kind = Literal["mapping", "list", "scalar", "alias"]
 Piece = tuple[int, int, str]
@@ -116,12 +116,12 @@ def splice(text: str, pieces: Iterable[Piece]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def line_at(text: str, position: int) -> int:
+def get_line_number(text: str, position: int) -> int:
     """The line, from 1, of a position."""
     return text.count("\n", 0, position) + 1
 
 
-def line_start(text: str, position: int) -> int:
+def find_line_start(text: str, position: int) -> int:
     """The position where the line of a position begins."""
     return text.rfind("\n", 0, position) + 1
 
@@ -132,18 +132,18 @@ def index_lines(text: str, root: Node | None) -> Lines:
         return {}
     breaks = [found.start() for found in re.finditer("\n", text)]
     lines: Lines = {(): bisect.bisect(breaks, root.start) + 1}
-    waiting: list[tuple[Place, Node]] = [((), root)]
+    waiting: list[tuple[KeyPath, Node]] = [((), root)]
     while waiting:
         place, node = waiting.pop()
         if node.members and len(place) >= MAX_DEPTH:
             line = bisect.bisect(breaks, node.start) + 1
-            raise ConfigError(TOO_DEEP, line=line, where=dotted(place), hint="Flatten it.")
+            raise ConfigError(TOO_DEEP, line=line, where=format_key_path(place), hint="Flatten it.")
         for index, member in enumerate(node.members):
             inner = (*place, index if member.key is None else member.key)
             line = bisect.bisect(breaks, member.start) + 1
             if inner in lines and member.key != "<<":  # YAML may merge more than once
-                problem = f"key {shortened(str(member.key))} occurs twice, first in line {lines[inner]}"
-                raise ConfigError(problem, line=line, where=dotted(inner), hint="Keep one of them.")
+                problem = f"key {quote_text(str(member.key))} occurs twice, first in line {lines[inner]}"
+                raise ConfigError(problem, line=line, where=format_key_path(inner), hint="Keep one of them.")
             lines[inner] = line
             if member.value.members:
                 waiting.append((inner, member.value))

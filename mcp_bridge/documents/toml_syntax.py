@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
-from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, Place
-from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, Piece, line_at, splice
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP, KeyPath
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, Piece, get_line_number, splice
 
 # Text in three quotes that does not end takes the rest: looking for its end again and again is quadratic.
 _TOKEN = re.compile(
@@ -50,15 +50,15 @@ class TomlText:
     def __init__(self, text: str) -> None:
         self.text = text
         statements = [*_split_statements(text)]  # first: tomllib takes hours for a key of a million parts
-        self.data: Any = _load(text)
+        self.data: Any = _load_toml(text)
         self.root: Node | None = _build_tree(statements, self.data)
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
         """Raise for what is not a table."""
         if kind == "list":
-            raise unsafe("TOML has no form for a list of servers that is supported", where=where)
+            raise make_unsafe_error("TOML has no form for a list of servers that is supported", where=where)
         if node.kind != "mapping":
-            raise unsafe("not a table", line=line_at(self.text, node.start), where=where)
+            raise make_unsafe_error("not a table", line=get_line_number(self.text, node.start), where=where)
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether there is a comment; comments outside of an entry's tables never go."""
@@ -66,7 +66,7 @@ class TomlText:
 
     def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
         """Write the entry as a table at the end."""
-        text, newline = self.text, newline_of(self.text)
+        text, newline = self.text, detect_newline(self.text)
         ends_line = not text or text.endswith("\n")
         gap = newline if text.strip() and not re.search(r"\n[ \t]*\r?\n\Z", text) else ""
         gap = gap if ends_line else newline + gap
@@ -75,16 +75,16 @@ class TomlText:
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the table in the place of the first of the old ones."""
-        (start, end), *others = self._tables_of(entry, target.where)
-        block = _format_table(target, value, newline_of(self.text))
-        return splice(self.text, [(start, end, block), *map(self._cut_lines, others)])
+        (start, end), *others = self._get_tables(entry, target.where)
+        block = _format_table(target, value, detect_newline(self.text))
+        return splice(self.text, [(start, end, block), *map(self._remove_lines, others)])
 
     def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
         """Remove the entry's tables, and the empty line before them."""
         if found.entry is None:
             return self.text
-        (start, end), *others = self._tables_of(found.entry, str(found.entry.key))
-        text = splice(self.text, map(self._cut_lines, others))
+        (start, end), *others = self._get_tables(found.entry, str(found.entry.key))
+        text = splice(self.text, map(self._remove_lines, others))
         start -= _measure_gap(text[:start], undo)
         after = _LINE_END.match(text, end)
         head, tail = text[:start], text[after.end() if after else end :]
@@ -92,24 +92,24 @@ class TomlText:
             head = text[: line_end.end()]  # what follows still begins a line
         return head + tail
 
-    def _tables_of(self, entry: Member, where: str) -> Sequence[tuple[int, int]]:
+    def _get_tables(self, entry: Member, where: str) -> Sequence[tuple[int, int]]:
         if not entry.value.tables:
             problem = "the entry is not a table of its own"
-            raise unsafe(problem, line=line_at(self.text, entry.start), where=where)
-        return [(start, self._line_end(end)) for start, end in entry.value.tables]
+            raise make_unsafe_error(problem, line=get_line_number(self.text, entry.start), where=where)
+        return [(start, self._find_line_end(end)) for start, end in entry.value.tables]
 
-    def _line_end(self, position: int) -> int:
+    def _find_line_end(self, position: int) -> int:
         stop = self.text.find("\n", position)
         stop = len(self.text) if stop < 0 else stop
         return stop - 1 if self.text[position:stop].endswith("\r") else stop
 
-    def _cut_lines(self, table: tuple[int, int]) -> Piece:
+    def _remove_lines(self, table: tuple[int, int]) -> Piece:
         start, end = table
         line_end = _LINE_END.match(self.text, end)
         return start, line_end.end() if line_end else end, ""
 
 
-def _load(text: str) -> dict[str, Any]:
+def _load_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -136,7 +136,7 @@ def _split_statements(text: str) -> Iterator[_Statement]:
         elif piece in {"[", "]", "{", "}", "=", ",", "\n"}:
             dots = 0
         if dots > MAX_DEPTH:
-            raise ConfigError(TOO_DEEP, line=line_at(text, match.start()), hint="Flatten it.")
+            raise ConfigError(TOO_DEEP, line=get_line_number(text, match.start()), hint="Flatten it.")
         if piece == "\n" and depth == 0 and tokens:
             yield _Statement(tokens=tokens, start=start, end=end)
             tokens = []
@@ -150,26 +150,26 @@ def _split_statements(text: str) -> Iterator[_Statement]:
 def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
     """The tree of a text that is known to be valid."""
     root = Node(kind="mapping", start=0, end=0)
-    nodes: dict[Place, Node] = {(): root}
+    nodes: dict[KeyPath, Node] = {(): root}
 
-    def add(place: Place, node: Node, statement: _Statement) -> Node:
+    def add(place: KeyPath, node: Node, statement: _Statement) -> Node:
         key = place[-1] if isinstance(place[-1], str) else None
         member = Member(key=key, start=statement.start, key_end=statement.start, value=node)
         nodes[place[:-1]].members.append(member)
         return nodes.setdefault(place, node)
 
-    def enter(place: Place, key: str, statement: _Statement) -> Place:
+    def enter(place: KeyPath, key: str, statement: _Statement) -> KeyPath:
         """The place of a table, with the newest item for an array of tables."""
         inner = (*place, key)
         node = nodes.get(inner) or add(inner, _to_node({}, statement), statement)
         return (*inner, len(node.members) - 1) if node.kind == "list" else inner
 
-    table: Place = ()
+    table: KeyPath = ()
     way: list[Node] = []
     for statement in statements:
         tokens = statement.tokens
         if tokens[0] == "[":
-            keys = [_unquote(piece) for piece in tokens if piece not in {"[", "]", "."}]
+            keys = [_decode_key(piece) for piece in tokens if piece not in {"[", "]", "."}]
             table = ()
             if tokens[1] == "[":
                 for key in keys[:-1]:
@@ -186,7 +186,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
                 node.tables = node.tables or []
                 node.tables.append((statement.start, statement.end))
         else:
-            keys = [_unquote(piece) for piece in tokens[: tokens.index("=")] if piece != "."]
+            keys = [_decode_key(piece) for piece in tokens[: tokens.index("=")] if piece != "."]
             place = table
             for key in keys[:-1]:
                 place = enter(place, key, statement)
@@ -211,7 +211,7 @@ def _to_node(data: Any, statement: _Statement, depth: int = 0) -> Node:
     return node
 
 
-def _unquote(piece: str) -> str:
+def _decode_key(piece: str) -> str:
     return str(tomllib.loads(f"key = {piece}")["key"]) if piece[0] in "\"'" else piece
 
 
@@ -230,7 +230,7 @@ def _format_table(target: EditTarget, value: dict[str, Any], newline: str) -> st
     try:
         lines = [f"{_format_key(key)} = {_format_value(inner)}" for key, inner in value.items()]
     except TypeError:
-        raise unsafe("the entry has a null in it, which TOML does not have", where=target.where) from None
+        raise make_unsafe_error("the entry has a null in it, which TOML does not have", where=target.where) from None
     return newline.join([f"[{path}]", *lines])
 
 

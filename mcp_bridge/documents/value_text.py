@@ -22,35 +22,35 @@ _KINDS: dict[type, str] = {
 }
 
 
-def kind(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """Name the kind of a value in plain words: `text`, `a list`."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Describe a value by kind and shortened text; lists and mappings, which may hold secrets, by kind alone."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"text {shortened(value)}"
+        return f"text {quote_text(value)}"
     if isinstance(value, int | float):
         return f"the number {value}"
-    return kind(value)
+    return describe_kind(value)
 
 
-def shortened(text: str) -> str:
+def quote_text(text: str) -> str:
     """Quote a text, at most 60 characters of it."""
     return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…")
 
 
-def redacted(text: str, values: Iterable[str]) -> str:
+def redact_values(text: str, values: Iterable[str]) -> str:
     """Replace each of the values in a text by three stars, as they are or as `repr` has them, the longest first."""
     for value in sorted(filter(None, values), key=len, reverse=True):
         text = text.replace(value, "***").replace(repr(value)[1:-1], "***")
     return text
 
 
-def is_text(value: str) -> bool:
+def is_encodable(value: str) -> bool:
     """Whether a text can be encoded as UTF-8: half of a surrogate pair cannot."""
     try:
         value.encode()

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_bridge.documents.edit import Edit, EditTarget, Undo, newline_of, unsafe
-from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, line_at, line_start
+from mcp_bridge.documents.edit import Edit, EditTarget, Undo, detect_newline, make_unsafe_error
+from mcp_bridge.documents.syntax import EntryPath, Kind, Member, Node, find_line_start, get_line_number
 from mcp_bridge.documents.yaml_tree import YamlReader, build_tree, is_null
 
 STEP = 2
@@ -35,23 +35,23 @@ class YamlText:
     def __init__(self, text: str, *, strict: bool = False) -> None:
         self.text = text
         self.root = build_tree(text)
-        self.data: Any = None if self.root is None else YamlReader(text, strict=strict).read(self.root)[0]
+        self.data: Any = None if self.root is None else YamlReader(text, strict=strict).read_node(self.root)[0]
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
         """Raise for what is not in block style or has more meaning than its lines; empty containers pass."""
-        line = line_at(self.text, node.start)
+        line = get_line_number(self.text, node.start)
         if is_null(node) and not node.is_marked and (node is not self.root or not node.text):
             return
         is_empty = is_null(node) or (not node.members and node.is_flow)
         if is_empty and (node.kind != kind or node.is_marked):
             problem = "an anchor, an alias or a tag" if node.is_marked else "not an empty container of the right kind"
-            raise unsafe(problem, line=line, where=where)
+            raise make_unsafe_error(problem, line=line, where=where)
         if node.is_marked or any(member.key == "<<" for member in node.members):
-            raise unsafe("an anchor, an alias or a tag", line=line, where=where)
+            raise make_unsafe_error("an anchor, an alias or a tag", line=line, where=where)
         if node.kind != kind:
-            raise unsafe(f"not a {kind}", line=line, where=where)
+            raise make_unsafe_error(f"not a {kind}", line=line, where=where)
         if node.is_flow and not is_empty:
-            raise unsafe("written in brackets, not in lines", line=line, where=where)
+            raise make_unsafe_error("written in brackets, not in lines", line=line, where=where)
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether there is a comment between these positions."""
@@ -59,34 +59,34 @@ class YamlText:
 
     def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
         """Write the entry, and the containers that it lacks, on lines after the last entry."""
-        text, newline = self.text, newline_of(self.text)
-        key, inner, created = target.nest(value, len(found.members))
+        text, newline = self.text, detect_newline(self.text)
+        key, inner, created = target.build_missing_member(value, len(found.members))
         payload = [inner] if key is None else {key: inner}
         undo: dict[str, Any] = {"created": created}
         container = found.containers[-1] if found.containers else None
         if container is None or (container is self.root and is_null(container)):
             return Edit(text=_add_lines(text, len(text), _format_block(payload, 0, newline, STEP), newline), undo=undo)
         if container.members:
-            column = self._column_of(container)
-            at = _end_of_entries(text, container.end, column)
+            column = self._find_column(container)
+            at = _find_end_of_entries(text, container.end, column)
         elif not found.members:
             undo["root"] = text[container.start : container.end]
             block = _format_block(payload, 0, newline, STEP)
             return Edit(text=text[: container.start] + block + text[container.end :], undo=undo)
         else:
             text, undo["held"], at, column = self._open_container(found.members[-1])
-        block = _format_block(payload, column, newline, self._step())
+        block = _format_block(payload, column, newline, self._detect_step())
         return Edit(text=_add_lines(text, at, block, newline), undo=undo)
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the value on the lines of the old one."""
-        start, end = self._lines_of(entry)
-        newline = newline_of(self.text)
+        start, end = self._find_lines(entry)
+        newline = detect_newline(self.text)
         if target.listed:
             column = len(self.text[start : entry.start].split("-", maxsplit=1)[0])
             block = _format_block([value], column, newline, STEP)
         else:
-            block = _format_block({target.name: value}, entry.start - start, newline, self._step_in(entry))
+            block = _format_block({target.name: value}, entry.start - start, newline, self._detect_entry_step(entry))
         return self.text[:start] + block + self.text[end:]
 
     def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
@@ -95,10 +95,10 @@ class YamlText:
         member = found.members[max(depth, 0)] if depth < len(found.members) else found.entry
         if member is None:
             return text
-        start, end = self._lines_of(member)
+        start, end = self._find_lines(member)
         if depth < 0:
             return text[:start] + str(undo["root"]) + text[end:]
-        removed = _cut_lines(text, start, end)
+        removed = _remove_lines(text, start, end)
         if depth and len(found.containers[depth].members) == 1:
             held = undo.get("held", " []" if found.containers[depth].kind == "list" else " {}")
             colon = text.index(":", found.members[depth - 1].key_end) + 1
@@ -111,56 +111,58 @@ class YamlText:
         held = _NOTHING.fullmatch(text, member.key_end, member.end)
         if held is None:
             problem = "an empty container in a form that is not known"
-            raise unsafe(problem, line=line_at(text, member.start))
-        if text[line_start(text, member.start) : member.start].strip(" "):
-            raise unsafe("a key that does not begin its line", line=line_at(text, member.start))
+            raise make_unsafe_error(problem, line=get_line_number(text, member.start))
+        if text[find_line_start(text, member.start) : member.start].strip(" "):
+            raise make_unsafe_error("a key that does not begin its line", line=get_line_number(text, member.start))
         opened = text[: held.start(1)] + text[held.end(1) :]
-        column = member.start - line_start(text, member.start) + self._step()
-        return opened, held.group(1), _end_of_entries(opened, held.start(1), column), column
+        column = member.start - find_line_start(text, member.start) + self._detect_step()
+        return opened, held.group(1), _find_end_of_entries(opened, held.start(1), column), column
 
-    def _lines_of(self, member: Member) -> tuple[int, int]:
+    def _find_lines(self, member: Member) -> tuple[int, int]:
         """The lines of a member, without the last line end."""
-        text, first = self.text, line_start(self.text, member.start)
+        text, first = self.text, find_line_start(self.text, member.start)
         if re.fullmatch(r" *(?:- +)?", text[first : member.start]) is None:
-            raise unsafe("an entry that does not begin its line", line=line_at(text, member.start))
+            raise make_unsafe_error("an entry that does not begin its line", line=get_line_number(text, member.start))
         last = text.find("\n", member.end)
         stop = len(text) if last < 0 else last
         return first, stop - 1 if text[stop - 1 : stop] == "\r" and stop > member.end else stop
 
-    def _column_of(self, container: Node) -> int:
+    def _find_column(self, container: Node) -> int:
         """How deep the entries of a container are indented."""
         first = container.members[0].start
-        before = self.text[line_start(self.text, first) : first]
+        before = self.text[find_line_start(self.text, first) : first]
         if container.kind == "mapping" and not before.strip(" "):
             return len(before)
         if container.kind == "list" and re.fullmatch(r" *- +", before):
             return before.index("-")
-        raise unsafe("entries that do not begin their lines", line=line_at(self.text, first))
+        raise make_unsafe_error("entries that do not begin their lines", line=get_line_number(self.text, first))
 
-    def _step(self) -> int:
+    def _detect_step(self) -> int:
         """How much deeper than the root the first mapping inside it is."""
         for member in self.root.members if self.root and self.root.kind == "mapping" else ():
             value = member.value
             if value.kind == "mapping" and not value.is_flow and value.members:
-                column = value.members[0].start - line_start(self.text, value.members[0].start)
+                column = value.members[0].start - find_line_start(self.text, value.members[0].start)
                 if 0 < column <= 8:
                     return column
         return STEP
 
-    def _step_in(self, entry: Member) -> int:
+    def _detect_entry_step(self, entry: Member) -> int:
         """How much deeper than its name an entry's values are."""
         value = entry.value
         inner = value.members[0].start if value.members and not value.is_flow else entry.start
-        outer = entry.start - line_start(self.text, entry.start)
-        return max(inner - line_start(self.text, inner) - outer, 0) or STEP
+        outer = entry.start - find_line_start(self.text, entry.start)
+        return max(inner - find_line_start(self.text, inner) - outer, 0) or STEP
 
 
 def check_editable(text: str) -> None:
     """Raise Unsafe where readers of YAML disagree about lines, or a directive changes what follows."""
     if found := _ODD_BREAK.search(text):
-        raise unsafe("a character that some readers of YAML take for a line end", line=line_at(text, found.start()))
+        raise make_unsafe_error(
+            "a character that some readers of YAML take for a line end", line=get_line_number(text, found.start())
+        )
     if _DIRECTIVE.match(text):
-        raise unsafe("a directive (a line that begins with %)")
+        raise make_unsafe_error("a directive (a line that begins with %)")
 
 
 def _format_block(payload: Any, column: int, newline: str, step: int) -> str:
@@ -204,14 +206,14 @@ def _add_lines(text: str, at: int, written: str, newline: str) -> str:
     return f"{text}{newline}{written}"
 
 
-def _cut_lines(text: str, start: int, end: int) -> str:
+def _remove_lines(text: str, start: int, end: int) -> str:
     """The text without these lines: with the line end after them or, at the end of a text without one, before."""
     if line_end := _LINE_END.match(text, end):
         return text[:start] + text[line_end.end() :]
     return text[: start - 1].removesuffix("\r") if start else ""
 
 
-def _end_of_entries(text: str, at: int, column: int) -> int:
+def _find_end_of_entries(text: str, at: int, column: int) -> int:
     """The start of the next line, after the comments below this one that are indented as entries are."""
     found = _LINE.match(text, at)
     end = len(text) if found is None else found.end()

@@ -28,9 +28,9 @@ from ruamel.yaml.reader import ReaderError
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.positions import MAX_DEPTH, TOO_DEEP
-from mcp_bridge.documents.syntax import Member, Node, line_at
-from mcp_bridge.documents.value_text import kind as kind_of
-from mcp_bridge.documents.value_text import shortened
+from mcp_bridge.documents.syntax import Member, Node, get_line_number
+from mcp_bridge.documents.value_text import describe_kind as kind_of
+from mcp_bridge.documents.value_text import quote_text
 
 MAX_COPIED = 100_000
 """How much aliases may add to a document, in values and in pieces of 64 characters."""
@@ -70,10 +70,10 @@ def build_tree(text: str) -> Node | None:
             if not stack:
                 root = node
             elif stack[-1].kind == "mapping" and keys[-1] is None:
-                _place_missing(node, stack[-1], None, text)
+                _set_missing_position(node, stack[-1], None, text)
                 keys[-1] = node
             else:
-                _place_missing(node, stack[-1], keys[-1], text)
+                _set_missing_position(node, stack[-1], keys[-1], text)
                 stack[-1].members.append(_to_member(keys[-1], node))
                 keys[-1] = None
             if isinstance(event, CollectionStartEvent):
@@ -95,7 +95,7 @@ def _parse_events(text: str) -> Iterator[Event]:
         problem = f"not valid YAML: {error.problem or error.context}"
         raise ConfigError(problem, line=mark.line + 1 if mark else None, hint=hint) from None
     except ReaderError as error:
-        line = line_at(text, error.position)
+        line = get_line_number(text, error.position)
         raise ConfigError("not valid YAML: a control character", line=line, hint="Remove it.") from None
     except (YAMLError, ValueError, LookupError, ArithmeticError, AttributeError, TypeError, AssertionError) as error:
         # ruamel.yaml has no error of its own for some texts (an escape beyond Unicode, an odd directive).
@@ -122,7 +122,7 @@ def _to_node(event: NodeEvent, text: str) -> Node:
     return node
 
 
-def _place_missing(node: Node, parent: Node, key: Node | None, text: str) -> None:
+def _set_missing_position(node: Node, parent: Node, key: Node | None, text: str) -> None:
     """Give a value that is not written its position: after its colon or dash, not where the parser noticed."""
     if node.start == node.end and node.is_plain and not parent.is_flow:
         before = key.end if key else parent.members[-1].end if parent.members else parent.start
@@ -151,10 +151,10 @@ class YamlReader:
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._copied = 0
 
-    def read(self, node: Node) -> tuple[Any, int]:
+    def read_node(self, node: Node) -> tuple[Any, int]:
         """The data of a node, and its weight: its values and pieces of text."""
         if node.kind == "alias":
-            return self._follow(node)
+            return self._resolve_alias(node)
         self._check_tag(node)
         if node.anchor:
             self._anchors[node.anchor] = (_UNFINISHED, 0)
@@ -164,7 +164,7 @@ class YamlReader:
             data, inner = self._read_mapping(node)
             weight += inner
         elif node.kind == "list":
-            items = [self.read(member.value) for member in node.members]
+            items = [self.read_node(member.value) for member in node.members]
             data, weight = [item for item, _ in items], weight + sum(inner for _, inner in items)
         else:
             data = self._read_plain(node) if node.is_plain and node.tag is None else node.text
@@ -181,7 +181,7 @@ class YamlReader:
             if member.key_node is not None:
                 member.key, weight = self._read_key(member.key_node)
                 total += weight
-            value, weight = self.read(member.value)
+            value, weight = self.read_node(member.value)
             total += weight
             several = value if isinstance(value, list) else [value]
             if is_merge and all(isinstance(one, dict) for one in several):
@@ -196,7 +196,7 @@ class YamlReader:
         return data, total
 
     def _read_key(self, node: Node) -> tuple[str, int]:
-        key, weight = self.read(node)
+        key, weight = self.read_node(node)
         if isinstance(key, str):
             return key, weight
         if self._strict and node.kind in {"mapping", "list"}:
@@ -205,7 +205,7 @@ class YamlReader:
             self._fail(node, f"a key that is {kind_of(key)}, not text", "Write it in quotes.")
         return node.text or str(key), weight
 
-    def _follow(self, node: Node) -> tuple[Any, int]:
+    def _resolve_alias(self, node: Node) -> tuple[Any, int]:
         value, weight = self._anchors.get(node.text, (None, 0))
         if not weight:
             problem = "that contains itself" if value is _UNFINISHED else "that is not defined before it"
@@ -233,7 +233,7 @@ class YamlReader:
         allowed = {"mapping": "map", "list": "seq", "scalar": "str"}[node.kind]
         if self._strict and node.tag not in (None, "!", _CORE + allowed):
             name = str(node.tag).replace(_CORE, "!!")
-            self._fail(node, f"the tag {shortened(name)} is not allowed here", "Remove the tag.")
+            self._fail(node, f"the tag {quote_text(name)} is not allowed here", "Remove the tag.")
 
     def _fail(self, node: Node, problem: str, hint: str) -> NoReturn:
-        raise ConfigError(problem, line=line_at(self._text, node.start), hint=hint)
+        raise ConfigError(problem, line=get_line_number(self._text, node.start), hint=hint)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_bridge.runtime.lazy_import import lazily
+from mcp_bridge.runtime.lazy_import import make_lazy_getattr
 
 if TYPE_CHECKING:
     from mcp_bridge.export.calls import ModelCall
@@ -24,7 +24,7 @@ _WHERE = {
 
 __all__ = ["FORMATS", "Export", "ModelCall", "Problem"]
 
-__getattr__ = lazily(__name__, _WHERE)
+__getattr__ = make_lazy_getattr(__name__, _WHERE)
 
 
 def __dir__() -> list[str]:

@@ -17,8 +17,8 @@ from mcp_bridge.export.format import Format
 from mcp_bridge.export.formats import FORMATS
 from mcp_bridge.export.results import to_model_result
 from mcp_bridge.export.tools import ExportedTool, Problem, choose_names, export_tool
-from mcp_bridge.registry.registry import ToolRegistry, unknown
-from mcp_bridge.wire.outcomes import failure
+from mcp_bridge.registry.registry import ToolRegistry, make_not_found_error
+from mcp_bridge.wire.outcomes import to_error_result
 
 Contexts = CallContext | Callable[[ModelCall], CallContext]
 """The context of the call in which a model's calls run, or a function that returns one for each of them."""
@@ -77,7 +77,7 @@ class Export:
                 raise call.refusal
             return await self._caller.dispatch(call, _get_context(call, ctx))
         except CallError as error:  # the call was impossible, or the tool is no longer registered
-            return failure(error)
+            return to_error_result(error)
 
     def result(self, call: ModelCall, result: ToolResult) -> dict[str, Any]:
         """A result in the format: a message, or a block or item of a message. Text is verbatim."""
@@ -107,7 +107,7 @@ class Export:
         refusal: CallError | None = None
         try:
             if tool is None:
-                raise unknown(raw.name, self._tools)
+                raise make_not_found_error(raw.name, self._tools)
             arguments = tool.read_arguments(parse_arguments(raw.arguments, raw.name))
         except CallError as error:
             refusal = error
@@ -143,7 +143,7 @@ def _select_entries(entries: Sequence[ToolEntry], only: Sequence[str]) -> list[T
     names = [entry.name for entry in entries]
     for name in only:
         if name not in names:
-            raise unknown(name, names)
+            raise make_not_found_error(name, names)
     return [entry for entry in entries if not only or entry.name in only]
 
 

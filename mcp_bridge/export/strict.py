@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from mcp_bridge.export.nulls import NullCheck, list_types
-from mcp_bridge.schema.references import below, resolve
+from mcp_bridge.export.null_arguments import NullCheck, list_types
+from mcp_bridge.schema.references import extend_path, resolve_pointer
 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
 _TYPES = _SCALARS | {"object", "array"}
@@ -62,7 +62,9 @@ def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
     strict = converter.convert(root, "$")
     for keyword in _DEFINITIONS:
         if isinstance(parts := schema.get(keyword), Mapping) and parts:
-            strict[keyword] = {name: converter.convert(part, below("$", keyword, name)) for name, part in parts.items()}
+            strict[keyword] = {
+                name: converter.convert(part, extend_path("$", keyword, name)) for name, part in parts.items()
+            }
     if not converter.problems:
         converter.problems += [("$", text) for text in _check_limits(strict)]
     return StrictSchema(schema=strict, problems=tuple(converter.problems))
@@ -83,10 +85,10 @@ class _Converter:
             return {}
         for keyword in schema:
             if keyword not in _KNOWN:
-                self._report(below(path, keyword), "strict mode does not have this keyword")
+                self._report(extend_path(path, keyword), "strict mode does not have this keyword")
         strict = {keyword: value for keyword, value in schema.items() if keyword in _KEPT}
         if (text := schema.get("format")) is not None and text not in _FORMATS:
-            self._report(below(path, "format"), f"strict mode does not have the format {text!r}")
+            self._report(extend_path(path, "format"), f"strict mode does not have the format {text!r}")
         if any(keyword in schema for keyword in _COMPOSED):
             return _add_notes(self._convert_composed(schema, strict, path), schema)
         self._add_type(schema, strict, path)
@@ -104,7 +106,7 @@ class _Converter:
         if types := list_types(schema):
             for name in types:
                 if name not in _TYPES:
-                    self._report(below(path, "type"), f"there is no type {name!r}")
+                    self._report(extend_path(path, "type"), f"there is no type {name!r}")
             return
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         types = sorted({_get_type(value) for value in values}) if isinstance(values, list) and values else []
@@ -117,7 +119,7 @@ class _Converter:
         more = schema.get("additionalProperties")
         properties = schema.get("properties")
         if more is not None and more is not False:
-            self._report(below(path, "additionalProperties"), "strict mode only has objects of named properties")
+            self._report(extend_path(path, "additionalProperties"), "strict mode only has objects of named properties")
         elif more is None and properties is None:
             self._report(path, "it accepts any properties, and strict mode requires named properties")
         parts = properties if isinstance(properties, Mapping) else {}
@@ -125,10 +127,11 @@ class _Converter:
         for name in required:
             if name not in parts:
                 text = f"'{name}' is required, but no property of that name is described"
-                self._report(below(path, "required"), text)
-        place = below(path, "properties")
+                self._report(extend_path(path, "required"), text)
+        place = extend_path(path, "properties")
         strict = {
-            name: self._convert_property(part, below(place, name), name in required) for name, part in parts.items()
+            name: self._convert_property(part, extend_path(place, name), name in required)
+            for name, part in parts.items()
         }
         return {"properties": strict, "required": list(parts), "additionalProperties": False}
 
@@ -143,7 +146,7 @@ class _Converter:
         if "items" not in schema:
             self._report(path, "its items may be anything, and strict mode requires their schema")
             return {}
-        return self.convert(schema["items"], below(path, "items"))
+        return self.convert(schema["items"], extend_path(path, "items"))
 
     def _convert_composed(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> dict[str, Any]:
         """A reference or alternatives, which strict mode only allows beside labels."""
@@ -151,17 +154,17 @@ class _Converter:
         keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
         keyword, *others = dict.fromkeys(keywords)
         for other in others:
-            self._report(below(path, other), f"strict mode has nothing beside `{keyword}`")
+            self._report(extend_path(path, other), f"strict mode has nothing beside `{keyword}`")
         if keyword == "$ref":
-            reference = self._convert_reference(schema["$ref"], below(path, "$ref"))
+            reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
             return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
         parts = schema[keyword] if isinstance(schema[keyword], list) else []
         if keyword == "allOf" and len(parts) > 1:
-            self._report(below(path, "allOf"), "strict mode cannot combine schemas")
+            self._report(extend_path(path, "allOf"), "strict mode cannot combine schemas")
         if keyword == "oneOf" and not _are_exclusive(parts, self.root):
-            self._report(below(path, "oneOf"), "strict mode only has `anyOf`, and more than one of these may fit")
+            self._report(extend_path(path, "oneOf"), "strict mode only has `anyOf`, and more than one of these may fit")
         return {
-            "anyOf": [self.convert(part, below(path, keyword, index)) for index, part in enumerate(parts)],
+            "anyOf": [self.convert(part, extend_path(path, keyword, index)) for index, part in enumerate(parts)],
             **labels,
         }
 
@@ -170,7 +173,7 @@ class _Converter:
             isinstance(reference, str)
             and reference.startswith(("#/$defs/", "#/definitions/"))
             and reference.count("/") == 2
-            and isinstance(resolve(reference, self.root), Mapping)
+            and isinstance(resolve_pointer(reference, self.root), Mapping)
         )
         if not is_supported:
             self._report(path, "strict mode only has references to definitions at the root")
@@ -217,15 +220,15 @@ def _are_exclusive(parts: Sequence[Any], root: Any) -> bool:
 
     Different types exclude each other, and so does a required property with other values in each.
     """
-    schemas = [_follow(part, root) for part in parts]
+    schemas = [_resolve_references(part, root) for part in parts]
     return all(_exclude_each_other(one, other, root) for one, other in combinations(schemas, 2))
 
 
-def _follow(part: Any, root: Any) -> Mapping[str, Any]:
+def _resolve_references(part: Any, root: Any) -> Mapping[str, Any]:
     for _ in range(_MAX_REFERENCES):
         if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
             break
-        part = resolve(part["$ref"], root)
+        part = resolve_pointer(part["$ref"], root)
     return part if isinstance(part, Mapping) else {}
 
 
@@ -244,7 +247,7 @@ def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: 
 
 def _has_distinct_values(name: str, one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
     values, others = (
-        _list_values(_follow((schema.get("properties") or {}).get(name), root)) for schema in (one, other)
+        _list_values(_resolve_references((schema.get("properties") or {}).get(name), root)) for schema in (one, other)
     )
     return bool(values) and bool(others) and not any(value in others for value in values)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.export.nulls import remove_nulls
+from mcp_bridge.export.null_arguments import remove_nulls
 from mcp_bridge.export.strict import to_strict
-from mcp_bridge.schema.references import resolve
-from mcp_bridge.wire.names import client_name
-from mcp_bridge.wire.schemas import always_object, wrapped
+from mcp_bridge.schema.references import resolve_pointer
+from mcp_bridge.wire.client_names import to_client_name
+from mcp_bridge.wire.schemas import is_always_object, wrap_schema
 from mcp_bridge.wire.tools import INPUT, WireTool, to_wire
-from mcp_bridge.wire.values import words
+from mcp_bridge.wire.values import sanitize_text
 
 _COMPOSED = ("anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref", "$dynamicRef")
 """What OpenAI and Anthropic, and so Bedrock, reject at the root of a tool's schema."""
@@ -64,7 +64,7 @@ class ExportedTool:
             arguments = remove_nulls(given, self.wire.input_schema) if self.strict else given
         except RecursionError:
             raise InvalidArguments(["$: nested too deeply"], tool=self.wire.definition.name) from None
-        return self.wire.data(arguments)
+        return self.wire.read_arguments(arguments)
 
 
 def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedTool, list[Problem]]:
@@ -74,7 +74,7 @@ def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedT
     schema, composed = _resolve_root(wire.input_schema)
     if composed:
         untyped = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-        schema = wrapped(untyped if always_object(untyped) else schema, INPUT)
+        schema = wrap_schema(untyped if is_always_object(untyped) else schema, INPUT)
         text = f"models do not accept this at the root, so the whole input is the one argument '{INPUT}'"
         problems.append(Problem(tool=entry.name, path=f"$.{composed}", text=text))
     elif wire.wraps_input:
@@ -87,7 +87,7 @@ def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedT
     schema = {"type": "object", "properties": {}, **schema}
     exported = ExportedTool(
         name=name,
-        description=words(entry.description),
+        description=sanitize_text(entry.description),
         schema=strict_form.schema if strict_form is not None and is_strict else schema,
         strict=is_strict,
         wire=replace(wire, input_schema=schema, wraps_input=wire.wraps_input or bool(composed)),
@@ -99,7 +99,7 @@ def _resolve_root(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str | None
     """The schema with a reference at its root replaced by its target, and a keyword that no root may have."""
     root = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     for _ in range(_MAX_REFERENCES):
-        target = resolve(root["$ref"], root) if isinstance(root.get("$ref"), str) else None
+        target = resolve_pointer(root["$ref"], root) if isinstance(root.get("$ref"), str) else None
         if not isinstance(target, Mapping) or _SCOPES & target.keys() or root.keys() - _BESIDE_REFERENCE:
             break
         root = {**target, **{keyword: value for keyword, value in root.items() if keyword != "$ref"}}
@@ -112,7 +112,7 @@ def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) ->
     A name that fits is not changed. With `needs_initial_letter`, names begin with a letter or `_`.
     """
     given = sorted(set(names))
-    chosen = {name: name for name in given if _fits(name, needs_initial_letter)}
+    chosen = {name: name for name in given if _is_valid_name(name, needs_initial_letter)}
     taken = set(chosen)
     for name in given:
         if name not in chosen:
@@ -121,13 +121,13 @@ def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) ->
     return chosen
 
 
-def _fits(name: str, needs_initial_letter: bool) -> bool:
-    return client_name(name) == name and not (needs_initial_letter and name[0] in _NOT_LETTERS)
+def _is_valid_name(name: str, needs_initial_letter: bool) -> bool:
+    return to_client_name(name) == name and not (needs_initial_letter and name[0] in _NOT_LETTERS)
 
 
 def _add_hash(name: str, taken: set[str], needs_initial_letter: bool) -> str:
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    plain = client_name(name)
+    plain = to_client_name(name)
     stem = plain if plain == name else plain.rpartition("_")[0]
     stem = f"_{stem}" if needs_initial_letter and stem[:1] in _NOT_LETTERS else stem
     for digits in range(_HASH_DIGITS, _MAX_NAME - 1):

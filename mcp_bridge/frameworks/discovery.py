@@ -17,7 +17,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.frameworks.common import get_package, is_a
 from mcp_bridge.frameworks.toolboxes import PlacedTool, Toolbox
-from mcp_bridge.runtime.third_party import described, passes
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 TOOLS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("langchain_core", ("BaseTool",), "langchain"),
@@ -81,9 +81,9 @@ class DiscoveredTools:
         try:
             added = add(where, thing)
         except BaseException as error:  # third-party code may raise any error
-            if passes(error):
+            if is_own_cancellation(error):
                 raise
-            self.problems.append(f"'{where}': {error if isinstance(error, SourceError) else described(error)}")
+            self.problems.append(f"'{where}': {error if isinstance(error, SourceError) else describe_error(error)}")
             added = True
         if added:
             self._seen[id(thing)] = thing

@@ -18,8 +18,8 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import Json, is_a, make_failure
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
-from mcp_bridge.runtime.event_loop import on_asyncio
-from mcp_bridge.wire.blocks import from_block
+from mcp_bridge.runtime.event_loop import is_on_asyncio
+from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "fastmcp"
@@ -42,7 +42,7 @@ class _ServerToolbox(Toolbox):
         self._change = anyio.Event()
 
     async def __aenter__(self) -> Self:
-        if not on_asyncio():
+        if not is_on_asyncio():
             raise SourceError(f"the FastMCP server '{self._server.name}' runs only on asyncio. Use that event loop")
         client = import_module(PACKAGE).Client(self._server, mode="legacy", message_handler=self._handle_message)
         self._client = await client.__aenter__()

@@ -22,7 +22,7 @@ from mcp_bridge.frameworks.common import (
 )
 from mcp_bridge.frameworks.content_blocks import from_mapping
 from mcp_bridge.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge.runtime.asyncio_runner import on_asyncio
+from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "langchain_core"
@@ -72,7 +72,7 @@ def _build_handler(tool: Any) -> Any:
 
     async def run_on_loop(data: Json) -> Any:
         try:
-            return _convert_answer(await on_asyncio(partial(tool.ainvoke, _build_call(tool, data))))
+            return _convert_answer(await run_on_asyncio(partial(tool.ainvoke, _build_call(tool, data))))
         except Exception as error:
             return _convert_error(tool, error)
 

@@ -13,7 +13,7 @@ from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import Json, get_description, get_tool_name, is_a, make_failure, to_json_schema
 from mcp_bridge.frameworks.content_blocks import from_base64, from_data, from_file, from_url
 from mcp_bridge.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge.runtime.asyncio_runner import on_asyncio
+from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "llama_index"
@@ -50,7 +50,7 @@ def _build_handler(tool: Any) -> Any:
         return _convert_answer(call(**(data or {})))
 
     async def run_on_loop(data: Json) -> Any:
-        return _convert_answer(await on_asyncio(partial(tool.acall, **(data or {}))))
+        return _convert_answer(await run_on_asyncio(partial(tool.acall, **(data or {}))))
 
     function = getattr(tool, "real_fn", None)
     plain = not hasattr(tool, "acall") or (function is not None and not inspect.iscoroutinefunction(function))

@@ -15,7 +15,7 @@ from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import Json, get_description, get_tool_name, is_a, to_json_schema
 from mcp_bridge.frameworks.content_blocks import from_data, from_file, from_url
 from mcp_bridge.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge.runtime.asyncio_runner import on_asyncio
+from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
 from mcp_bridge.wire.values import as_text
 
 PACKAGE = "llm"
@@ -44,7 +44,7 @@ class _PreparedToolkit(Toolkit):
 
     async def __aenter__(self) -> Self:
         await to_thread.run_sync(self._toolbox.prepare, abandon_on_cancel=True)
-        await on_asyncio(self._toolbox.prepare_async)
+        await run_on_asyncio(self._toolbox.prepare_async)
         return self
 
 
@@ -58,7 +58,7 @@ def _build_handler(tool: Any) -> Any:
         async def call() -> Any:
             return await function(**_prepare_arguments(tool, data))
 
-        return _convert_answer(await on_asyncio(call))
+        return _convert_answer(await run_on_asyncio(call))
 
     return run_on_loop if inspect.iscoroutinefunction(function) else run_in_thread
 

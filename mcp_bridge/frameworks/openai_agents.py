@@ -27,7 +27,7 @@ from mcp_bridge.frameworks.common import (
     to_json_schema,
 )
 from mcp_bridge.frameworks.content_blocks import from_base64, from_url
-from mcp_bridge.runtime.asyncio_runner import on_asyncio
+from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "agents"
@@ -54,9 +54,9 @@ class _ToolCaller:
     async def call(self, data: Json, ctx: CallContext) -> ToolResult:
         """Handle one call. The user is asked on the server's own event loop; the SDK runs on asyncio."""
         arguments = dict(data or {})
-        if await on_asyncio(partial(self._needs_approval, arguments)):
+        if await run_on_asyncio(partial(self._needs_approval, arguments)):
             await require_approval(ctx, self._tool.name, arguments)
-        return await on_asyncio(partial(self._run, arguments))
+        return await run_on_asyncio(partial(self._run, arguments))
 
     async def _needs_approval(self, arguments: Json) -> bool:
         """Raises ToolUnavailable if the tool is not enabled for this call."""

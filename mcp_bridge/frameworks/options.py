@@ -8,10 +8,10 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from mcp_bridge.frameworks.source import FrameworkSource
-from mcp_bridge.settings import Duration, Frame
+from mcp_bridge.settings import Duration, SettingsModel
 
 
-class FrameworkOptions(Frame):
+class FrameworkOptions(SettingsModel):
     """Tools of other Python frameworks, such as LangChain, pydantic-ai and FastMCP, and of UTCP manuals."""
 
     objects: tuple[str, ...] = Field(

@@ -19,7 +19,7 @@ from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import Json, is_a, list_validation_errors, make_failure, require_approval
 from mcp_bridge.frameworks.content_blocks import from_data, from_url
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
-from mcp_bridge.runtime.event_loop import on_asyncio
+from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "pydantic_ai"
@@ -162,7 +162,7 @@ def _run_in_own_threads() -> Iterator[None]:
 
     pydantic-ai takes an executor only on asyncio. On other event loops a cancelled call waits for its thread.
     """
-    if not on_asyncio():
+    if not is_on_asyncio():
         yield
         return
     executor = ThreadPoolExecutor(thread_name_prefix="pydantic-ai")

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime.third_party import call_method, described, passes
+from mcp_bridge.runtime.third_party import call_method, describe_error, is_own_cancellation
 
 
 def is_factory(thing: object) -> bool:
@@ -32,8 +32,8 @@ async def made_by(factory: Any, reference: str, patience: float | None) -> objec
         with anyio.move_on_after(patience):
             return await call_method(factory)
     except BaseException as error:
-        if passes(error):
+        if is_own_cancellation(error):
             raise
-        raise SourceError(f"'{reference}' failed when it was called: {described(error)}") from error
+        raise SourceError(f"'{reference}' failed when it was called: {describe_error(error)}") from error
     late = f"'{reference}' has made nothing within {patience:g} seconds"
     raise SourceError(f"{late}. Have it do less, or raise open_timeout")

@@ -13,7 +13,7 @@ from mcp_bridge.frameworks.discovery import DiscoveredTools, describe_unknown, r
 from mcp_bridge.frameworks.references import is_factory, made_by
 from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, publish_toolboxes
 from mcp_bridge.runtime.python_import import import_attribute
-from mcp_bridge.runtime.third_party import described
+from mcp_bridge.runtime.third_party import describe_error
 
 
 class FrameworkSource:
@@ -76,7 +76,7 @@ def _add_manual(discovered: DiscoveredTools, path: Path) -> None:
     try:
         discovered.add(str(path), read_manual(path))
     except Exception as error:
-        text = str(error) if isinstance(error, SourceError) else described(error)
+        text = str(error) if isinstance(error, SourceError) else describe_error(error)
         discovered.problems.append(text if str(path) in text else f"{path}: {text}")
 
 

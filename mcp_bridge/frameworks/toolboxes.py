@@ -16,7 +16,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.runtime.third_party import described, passes
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 OPEN_TIMEOUT = 30.0
 """Seconds that opening and listing a toolbox may take."""
@@ -105,7 +105,7 @@ async def publish_toolboxes(
             publish(offer)
             await opened.wait_for_change()
             offer = make_offer(opened)
-    if offer.problems and not offer.everything:
+    if offer.problems and not offer.entries:
         raise SourceError("\n".join(offer.problems))
     publish(offer)
 
@@ -158,7 +158,7 @@ class OpenToolboxes:
                     self._set_listed(where)
                     await self._watch_changes(where, toolbox)
             except BaseException as error:  # third-party code may raise any error
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
                 self._close_failed(where, f"'{where}': {_format_error(error)}")
         if scope.cancelled_caught:
@@ -199,4 +199,4 @@ def _format_error(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_format_error(one) for one in error.exceptions)
-    return str(error) if isinstance(error, SourceError) else described(error)
+    return str(error) if isinstance(error, SourceError) else describe_error(error)

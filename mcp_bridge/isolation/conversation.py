@@ -13,25 +13,25 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import InvalidOutput
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.isolation.order import too_large
-from mcp_bridge.isolation.process import Worker
-from mcp_bridge.isolation.words import (
+from mcp_bridge.isolation.codec import (
     Json,
-    from_answer,
-    from_error,
-    from_result,
-    to_error,
-    to_needs,
-    to_question,
-    to_result,
+    decode_error,
+    decode_needs,
+    decode_question,
+    decode_result,
+    encode_answer,
+    encode_error,
+    encode_result,
 )
-from mcp_bridge.wire.values import plain, plain_mapping
+from mcp_bridge.isolation.order import make_size_error
+from mcp_bridge.isolation.process import WorkerProcess
+from mcp_bridge.wire.values import to_plain, to_plain_mapping
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class WorkerCall:
     """What is called, and with which arguments.
 
     `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
@@ -45,7 +45,7 @@ class Request:
     what: str
 
 
-class Crash(Exception):
+class WorkerCrash(Exception):
     """The worker has ended during a call, or cannot continue. `how` describes it where the exit status does not."""
 
     def __init__(self, how: str = "") -> None:
@@ -53,8 +53,8 @@ class Crash(Exception):
         self.how = how
 
 
-async def converse(
-    worker: Worker, request: Request, ctx: CallContext, cpu: float | None
+async def run_worker_call(
+    worker: WorkerProcess, request: WorkerCall, ctx: CallContext, cpu: float | None
 ) -> ToolResult | NeedsInput | Exception:
     """Run a call in a worker and return its result, or the exception that the handler raised.
 
@@ -62,7 +62,7 @@ async def converse(
         Crash: the worker has ended, or has sent what cannot be read.
         ResultTooLarge: the result is longer than a line may be.
     """
-    messages = await worker.begin({**_request(request), "cpu": cpu, "context": _context(ctx)})
+    messages = await worker.start_call({**_encode_call(request), "cpu": cpu, "context": _encode_context(ctx)})
     result: Json | None = None
     async with messages, anyio.create_task_group() as tasks:
         async for message in messages:
@@ -71,35 +71,35 @@ async def converse(
                 result = message
                 break
             if event == "ask":
-                tasks.start_soon(_answer, worker, message, ctx)
+                tasks.start_soon(_handle_request, worker, message, ctx)
             else:
-                await _tell(event, message, ctx)
+                await _forward_notification(event, message, ctx)
         tasks.cancel_scope.cancel()
     if result is None:
-        raise Crash
-    return _outcome(worker, result, request)
+        raise WorkerCrash
+    return _decode_outcome(worker, result, request)
 
 
-def _outcome(worker: Worker, message: Json, request: Request) -> ToolResult | NeedsInput | Exception:
+def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -> ToolResult | NeedsInput | Exception:
     if message["say"] == "too long":
         worker.kill()
-        raise too_large()
+        raise make_size_error()
     if "crash" in message:
-        raise Crash(str(message["crash"]))
+        raise WorkerCrash(str(message["crash"]))
     try:
         if "needs" in message:
-            return to_needs(message["needs"])
+            return decode_needs(message["needs"])
         if "unreadable" in message:
             problem = f"$: {message['unreadable']}"
             return InvalidOutput([problem], tool=request.name, output=None, kind=request.what)
         if "error" in message:
-            return to_error(message["error"], str(message.get("notes", "")))
-        return to_result(message["result"])
+            return decode_error(message["error"], str(message.get("notes", "")))
+        return decode_result(message["result"])
     except Exception as problem:  # the tool controls its process, which may send anything
-        raise Crash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
+        raise WorkerCrash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
 
 
-def _request(request: Request) -> Json:
+def _encode_call(request: WorkerCall) -> Json:
     return {
         "kind": request.kind,
         "name": request.name,
@@ -108,26 +108,26 @@ def _request(request: Request) -> Json:
     }
 
 
-def _context(ctx: CallContext) -> Json:
+def _encode_context(ctx: CallContext) -> Json:
     return {
         "protocol_version": ctx.protocol_version,
         "principal": ctx.principal,
         "session": ctx.session,
         "request_id": ctx.request_id,
-        "meta": plain_mapping(ctx.meta),
-        "capabilities": plain_mapping(ctx.capabilities),
-        "answers": {key: from_answer(answer) for key, answer in ctx.answers.items()},
-        "state": plain(ctx.state),
-        "left": _left(ctx),
+        "meta": to_plain_mapping(ctx.meta),
+        "capabilities": to_plain_mapping(ctx.capabilities),
+        "answers": {key: encode_answer(answer) for key, answer in ctx.answers.items()},
+        "state": to_plain(ctx.state),
+        "left": _get_time_left(ctx),
     }
 
 
-def _left(ctx: CallContext) -> float | None:
+def _get_time_left(ctx: CallContext) -> float | None:
     """Return the seconds until the call has to end."""
     return None if ctx.deadline is None else ctx.deadline - anyio.current_time()
 
 
-async def _tell(event: Any, message: Json, ctx: CallContext) -> None:
+async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> None:
     """Pass a notification of the call on to the client; an invalid one is dropped."""
     try:
         if event == "progress":
@@ -140,23 +140,23 @@ async def _tell(event: Any, message: Json, ctx: CallContext) -> None:
         logger.warning("a notification of a worker is dropped: %s: %s", type(error).__name__, error)
 
 
-async def _answer(worker: Worker, message: Json, ctx: CallContext) -> None:
+async def _handle_request(worker: WorkerProcess, message: Json, ctx: CallContext) -> None:
     """Respond to a request of the call; with an error if it fails."""
     try:
-        answer = {"answer": await _asked(message.get("what"), message, ctx), "left": _left(ctx)}
+        answer = {"answer": await _run_request(message.get("what"), message, ctx), "left": _get_time_left(ctx)}
     except Exception as error:
-        answer = {"error": from_error(error), "left": _left(ctx)}
+        answer = {"error": encode_error(error), "left": _get_time_left(ctx)}
     await worker.reply(message.get("ask"), answer)
 
 
-async def _asked(what: Any, message: Json, ctx: CallContext) -> Any:
+async def _run_request(what: Any, message: Json, ctx: CallContext) -> Any:
     if what == "put":
-        questions = {key: to_question(one) for key, one in message["questions"].items()}
+        questions = {key: decode_question(one) for key, one in message["questions"].items()}
         answers: Mapping[str, Any] = await ctx.put(questions)
-        return {key: from_answer(answer) for key, answer in answers.items()}
+        return {key: encode_answer(answer) for key, answer in answers.items()}
     if what == "invoke":
-        return from_result(await ctx.invoke(message["name"], message["arguments"]))
+        return encode_result(await ctx.invoke(message["name"], message["arguments"]))
     if what == "tools":
         names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
-        return [{name: plain(getattr(entry, name)) for name in names} for entry in ctx.tools()]
+        return [{name: to_plain(getattr(entry, name)) for name in names} for entry in ctx.tools()]
     raise ValueError(f"a call cannot ask for '{what}'")

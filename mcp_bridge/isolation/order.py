@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import ResultTooLarge
 
-LINE = 64 * 1024 * 1024
+MAX_WORKER_LINE = 64 * 1024 * 1024
 """The longest line that a worker may send, in bytes."""
 MEMORY = 2 * 1024**3
 FILES = 256
@@ -16,7 +16,7 @@ FILE_SIZE = 100 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WorkerLimits:
     """The limits of one worker.
 
     `memory` (address space) and `file_size` are in bytes. `cpu` is seconds of computing time for one call (None: only
@@ -30,7 +30,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
+class SandboxOptions:
     """What a sandboxed worker can access besides the system and its own folder: paths, and the network."""
 
     network: bool = False
@@ -39,7 +39,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Isolation:
+class IsolationOptions:
     """How tools are isolated: in at most `workers` processes, each with one call at a time.
 
     `tools` are patterns of the tools that run there (none: all of the source). `env` names the environment variables
@@ -48,13 +48,13 @@ class Isolation:
 
     tools: tuple[str, ...] = ()
     workers: int = 4
-    limits: Limits = field(default_factory=Limits)
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
     env: tuple[str, ...] = ()
-    sandbox: Sandbox | None = None
+    sandbox: SandboxOptions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class WorkerOrder:
     """The source that a worker runs: its `type`, its raw `options`, and the `directory` of relative paths.
 
     `working_dir` and `roots` are the arguments of `WorkingDirSource.work_in`.
@@ -69,6 +69,6 @@ class Order:
     watch: bool = False
 
 
-def too_large() -> ResultTooLarge:
+def make_size_error() -> ResultTooLarge:
     """Return the error for a result that is longer than a line may be."""
-    return ResultTooLarge(f"The result has more than {LINE >> 20} MiB. Ask for a smaller part.")
+    return ResultTooLarge(f"The result has more than {MAX_WORKER_LINE >> 20} MiB. Ask for a smaller part.")

@@ -14,17 +14,17 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Overloaded, SourceError, ToolCrashed, ToolUnavailable
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.isolation.conversation import Crash, Request, converse
-from mcp_bridge.isolation.order import Isolation, Order
-from mcp_bridge.isolation.process import Worker
-from mcp_bridge.isolation.words import Json
+from mcp_bridge.isolation.codec import Json
+from mcp_bridge.isolation.conversation import WorkerCall, WorkerCrash, run_worker_call
+from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge.isolation.process import WorkerProcess
 from mcp_bridge.runtime.limiter import Limiter, Slot
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
-GRACE = 1.0
+CANCEL_TIMEOUT = 1.0
 """Seconds that a cancelled call has to end by itself; then its worker is killed."""
-IDLE = 60.0
+IDLE_TIMEOUT = 60.0
 """Seconds after which idle workers are ended, all but one."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between two attempts to start a worker, doubled after each failure."""
@@ -32,18 +32,18 @@ UNAVAILABLE = "The process that this tool runs in cannot be started at the momen
 
 
 @dataclass(eq=False, slots=True)
-class Birth:
+class WorkerStart:
     """The start of a worker. Once it is over, there is a worker, or the start has failed.
 
     `claimed` is whether a call waits for it.
     """
 
-    over: anyio.Event = field(default_factory=anyio.Event)
-    claimed: bool = False
-    worker: Worker | None = None
+    finished: anyio.Event = field(default_factory=anyio.Event)
+    is_claimed: bool = False
+    worker: WorkerProcess | None = None
 
 
-class Pool:
+class WorkerPool:
     """A limited number of workers, each with one call at a time.
 
     A call made by one of these calls does not wait for a worker, because its caller might have the last one: it gets
@@ -52,16 +52,20 @@ class Pool:
     """
 
     def __init__(
-        self, order: Order, isolation: Isolation, on_message: Callable[[Json], None], command: Sequence[str] = ()
+        self,
+        order: WorkerOrder,
+        isolation: IsolationOptions,
+        on_message: Callable[[Json], None],
+        command: Sequence[str] = (),
     ) -> None:
         self._order = order
         self._isolation = isolation
         self._on_message = on_message
         self._command = command
         self.current: Json | None = None
-        self._free: list[Worker] = []
-        self._all: set[Worker] = set()
-        self._births: list[Birth] = []
+        self._free: list[WorkerProcess] = []
+        self._all: set[WorkerProcess] = set()
+        self._births: list[WorkerStart] = []
         self._places = Limiter(isolation.workers)
         self._inner = Limiter(isolation.workers)
         self._within: ContextVar[bool] = ContextVar("within", default=False)
@@ -73,15 +77,15 @@ class Pool:
         """Own the workers until cancelled. Once started, there is one. Raises SourceError if none can be started."""
         try:
             async with anyio.create_task_group() as self._tasks:
-                self._free.append(await self._start())
+                self._free.append(await self._start_worker())
                 task_status.started()
                 while True:
-                    await anyio.sleep(IDLE)
-                    self._retire(self._free[:-1])
+                    await anyio.sleep(IDLE_TIMEOUT)
+                    self._close_workers(self._free[:-1])
         finally:
             self._tasks = None
 
-    async def call(self, request: Request, ctx: CallContext) -> ToolResult | NeedsInput:
+    async def call(self, request: WorkerCall, ctx: CallContext) -> ToolResult | NeedsInput:
         """Run a call in a worker.
 
         Raises:
@@ -90,56 +94,56 @@ class Pool:
             Overloaded: there are too many calls made by calls.
             Exception: whatever the call raised.
         """
-        slot = await self._place()
+        slot = await self._acquire_place()
         try:
-            worker = await self._worker()
+            worker = await self._acquire_worker()
         except BaseException:
             slot.release()
             raise
         within = self._within.set(True)
         try:
-            result = await converse(worker, request, ctx, self._isolation.limits.cpu)
-        except Crash as crash:
+            result = await run_worker_call(worker, request, ctx, self._isolation.limits.cpu)
+        except WorkerCrash as crash:
             worker.kill()
-            self._spawn(self._bury, worker, slot)
+            self._start_task(self._release_place_at_end, worker, slot)
             await worker.ended.wait()
-            how = crash.how or worker.last_words()
+            how = crash.how or worker.describe_exit()
             logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, how)
             raise ToolCrashed(request.name, how, kind=request.what) from None
         except BaseException:  # cancelled, unless the result is too large
-            self._spawn(self._abandon, worker, slot)
+            self._start_task(self._cancel_call, worker, slot)
             raise
         finally:
             self._within.reset(within)
-        self._give_back(worker, slot)
+        self._release_worker(worker, slot)
         if isinstance(result, Exception):
             raise result
         return result
 
-    async def _place(self) -> Slot:
+    async def _acquire_place(self) -> Slot:
         if not self._within.get():
             return await self._places.acquire()
         if (slot := self._inner.acquire_nowait()) is None:
             raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
         return slot
 
-    async def _worker(self) -> Worker:
+    async def _acquire_worker(self) -> WorkerProcess:
         """Return an idle worker, or a new one."""
         while self._free:
             worker = self._free.pop()
             if worker.is_alive and self.current in (None, worker.offer):
                 return worker
-            self._spawn(worker.close)
-        birth = next((birth for birth in self._births if not birth.claimed), None)
+            self._start_task(worker.close)
+        birth = next((birth for birth in self._births if not birth.is_claimed), None)
         if birth is None:
             if self._broken:
                 raise ToolUnavailable(UNAVAILABLE)
-            birth = self._begin()
-        birth.claimed = True
+            birth = self._schedule_start()
+        birth.is_claimed = True
         try:
-            await birth.over.wait()
+            await birth.finished.wait()
         except BaseException:  # cancelled: the next call may have the worker
-            birth.claimed = False
+            birth.is_claimed = False
             if birth.worker is not None:
                 self._free.append(birth.worker)
             raise
@@ -147,34 +151,34 @@ class Pool:
             raise ToolUnavailable(UNAVAILABLE)
         return birth.worker
 
-    def _begin(self) -> Birth:
+    def _schedule_start(self) -> WorkerStart:
         if self._tasks is None or self._tasks.cancel_scope.cancel_called:
             raise ToolUnavailable(UNAVAILABLE)
-        birth = Birth()
+        birth = WorkerStart()
         self._births.append(birth)
-        self._tasks.start_soon(self._bear, birth)
+        self._tasks.start_soon(self._run_start, birth)
         return birth
 
-    async def _bear(self, birth: Birth) -> None:
+    async def _run_start(self, birth: WorkerStart) -> None:
         try:
-            birth.worker = await self._start()
+            birth.worker = await self._start_worker()
             self._broken = False
-            if not birth.claimed:
+            if not birth.is_claimed:
                 self._free.append(birth.worker)
         except SourceError as error:
             self._broken = True
-            self._wait_longer()
+            self._extend_pause()
             text = "source %r: no worker can be started (next attempt in %g s): %s"
             logger.error(text, self._order.name, self._pause, error)
         finally:
             self._births.remove(birth)
-            birth.over.set()
+            birth.finished.set()
         if self._broken:
-            self._mend_soon()
+            self._schedule_restart()
 
-    async def _start(self) -> Worker:
+    async def _start_worker(self) -> WorkerProcess:
         assert self._tasks is not None
-        worker = Worker(self._order, self._isolation, self._on_message, self._command)
+        worker = WorkerProcess(self._order, self._isolation, self._on_message, self._command)
         self._all.add(worker)
         try:
             await worker.start(self._tasks)
@@ -182,63 +186,63 @@ class Pool:
             worker.kill()
             self._all.discard(worker)
             raise
-        self._tasks.start_soon(self._watch, worker)
+        self._tasks.start_soon(self._watch_worker, worker)
         return worker
 
-    async def _watch(self, worker: Worker) -> None:
+    async def _watch_worker(self, worker: WorkerProcess) -> None:
         """When a worker has ended, start another if it was the last."""
         await worker.ended.wait()
         self._all.discard(worker)
         if worker in self._free:
             self._free.remove(worker)
-            logger.warning("a worker of source %r %s between two calls", self._order.name, worker.last_words())
+            logger.warning("a worker of source %r %s between two calls", self._order.name, worker.describe_exit())
             if not worker.was_called:
-                self._wait_longer()
+                self._extend_pause()
         if not self._all:
-            self._mend_soon()
+            self._schedule_restart()
 
-    def _wait_longer(self) -> None:
+    def _extend_pause(self) -> None:
         """Back off: workers that end without having run a call are not started over and over."""
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
 
-    def _mend_soon(self) -> None:
+    def _schedule_restart(self) -> None:
         if not self._mending:
             self._mending = True
-            self._spawn(self._mend)
+            self._start_task(self._restart_after_pause)
 
-    async def _mend(self) -> None:
+    async def _restart_after_pause(self) -> None:
         try:
             await anyio.sleep(self._pause)
             if self._broken or not self._all:
-                self._begin()
+                self._schedule_start()
         finally:
             self._mending = False
 
-    async def _bury(self, worker: Worker, slot: Slot) -> None:
+    async def _release_place_at_end(self, worker: WorkerProcess, slot: Slot) -> None:
         await worker.ended.wait()
         slot.release()
 
-    async def _abandon(self, worker: Worker, slot: Slot) -> None:
+    async def _cancel_call(self, worker: WorkerProcess, slot: Slot) -> None:
         """A call that was given up keeps its place until it has ended, by itself or not."""
-        if worker.is_alive and not await worker.cancel(GRACE):
+        if worker.is_alive and not await worker.cancel_call(CANCEL_TIMEOUT):
             logger.warning("source %r: a cancelled call does not end; its worker is killed", self._order.name)
             worker.kill()
-        self._give_back(worker, slot)
+        self._release_worker(worker, slot)
 
-    def _give_back(self, worker: Worker, slot: Slot) -> None:
+    def _release_worker(self, worker: WorkerProcess, slot: Slot) -> None:
         if worker.is_alive:
             self._pause = 0.0
             self._free.append(worker)
             slot.release()
         else:
-            self._spawn(self._bury, worker, slot)
+            self._start_task(self._release_place_at_end, worker, slot)
 
-    def _retire(self, workers: list[Worker]) -> None:
+    def _close_workers(self, workers: list[WorkerProcess]) -> None:
         for worker in workers:
             self._free.remove(worker)
-            self._spawn(worker.close)
+            self._start_task(worker.close)
 
-    def _spawn(self, function: Callable[..., object], *args: object) -> None:
+    def _start_task(self, function: Callable[..., object], *args: object) -> None:
         tasks = self._tasks
         if tasks is not None and not tasks.cancel_scope.cancel_called:
             tasks.start_soon(function, *args)  # type: ignore[arg-type]

@@ -17,38 +17,40 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.isolation import sandbox, system
-from mcp_bridge.isolation.order import LINE, Isolation, Order
-from mcp_bridge.isolation.words import Json
-from mcp_bridge.runtime.line_splitter import Lines
+from mcp_bridge.isolation import sandbox, worker_system
+from mcp_bridge.isolation.codec import Json
+from mcp_bridge.isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
+from mcp_bridge.runtime.line_splitter import LineSplitter
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
-AHEAD = 64
+MESSAGE_BUFFER = 64
 """Messages of a call that are buffered before the worker has to wait."""
-START = 60.0
+START_TIMEOUT = 60.0
 """Seconds that a worker may take until its first offer."""
-CLOSING = 2.0
+CLOSE_TIMEOUT = 2.0
 """Seconds that a worker may take to end by itself."""
-INSISTING = 1.0
+SUPERVISOR_TIMEOUT = 1.0
 """Seconds that its supervisor may take to end it."""
-LATE = 1.0
+OUTPUT_TIMEOUT = 1.0
 """Seconds in which its output is still read once it has ended."""
-_PASSED = ("HOME", "PATH", "LANG", "TERM", "USER", "LC_ALL", "PYTHONPATH", "TMPDIR", "TZ", "SYSTEMROOT")
-_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError)
+_USUAL_VARIABLES = ("HOME", "PATH", "LANG", "TERM", "USER", "LC_ALL", "PYTHONPATH", "TMPDIR", "TZ", "SYSTEMROOT")
+_CLOSED_ERRORS = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError)
 """What the streams of a process that has ended raise; RuntimeError is uvloop's."""
 
-Hears = Callable[[Json], None]
+MessageHandler = Callable[[Json], None]
 
 
-class Worker:
+class WorkerProcess:
     """A process that runs a source, and one call at a time.
 
     `on_message` gets its offers and notifications outside of calls. `offer` is its last offer. `command` is what runs
     in it.
     """
 
-    def __init__(self, order: Order, isolation: Isolation, on_message: Hears, command: Sequence[str] = ()) -> None:
+    def __init__(
+        self, order: WorkerOrder, isolation: IsolationOptions, on_message: MessageHandler, command: Sequence[str] = ()
+    ) -> None:
         self._order = order
         self._isolation = isolation
         self._on_message = on_message
@@ -78,36 +80,36 @@ class Worker:
         """Start the process and wait for its offer. Raises SourceError if it makes none."""
         command, boxed = self._command, self._isolation.sandbox
         if boxed is not None:
-            command = sandbox.wrapped(command, boxed, self._order.directory)
-        environment = _environment(os.environ, self._isolation.env)
+            command = sandbox.build_command(command, boxed, self._order.directory)
+        environment = _build_environment(os.environ, self._isolation.env)
         try:
             with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
                 self._process = process = await anyio.open_process(
-                    system.kept(command), stderr=None, env=environment, start_new_session=True
+                    worker_system.wrap_command(command), stderr=None, env=environment, start_new_session=True
                 )
         except OSError as error:
             raise SourceError(f"a worker cannot be started: {error}") from error
-        tasks.start_soon(self._live, process)
-        with anyio.move_on_after(START):
-            await self._send(self._first())
+        tasks.start_soon(self._run_until_ended, process)
+        with anyio.move_on_after(START_TIMEOUT):
+            await self._send_message(self._build_first_message())
             await self.offered.wait()
         if not self.offered.is_set():
             self.kill()
-            raise SourceError(f"a worker made no offer within {START:g} seconds and was stopped")
+            raise SourceError(f"a worker made no offer within {START_TIMEOUT:g} seconds and was stopped")
         if self.problem:
             self.kill()
             raise SourceError(self.problem)
 
-    async def begin(self, request: Json) -> MemoryObjectReceiveStream[Json]:
+    async def start_call(self, request: Json) -> MemoryObjectReceiveStream[Json]:
         """Send a call; return the stream of the worker's messages up to the result. It breaks if the worker ends."""
-        self._hang_up()
+        self._close_call_stream()
         self._calls += 1
         self._answered = anyio.Event()
-        self._talk, messages = anyio.create_memory_object_stream[Json](AHEAD)
+        self._talk, messages = anyio.create_memory_object_stream[Json](MESSAGE_BUFFER)
         if self.ended.is_set():
-            self._hang_up()
+            self._close_call_stream()
         try:
-            await self._send({"do": "call", "id": self._calls, **request})
+            await self._send_message({"do": "call", "id": self._calls, **request})
         except BaseException:
             messages.close()
             raise
@@ -115,12 +117,12 @@ class Worker:
 
     async def reply(self, number: Any, response: Json) -> None:
         """Respond to a request of a call."""
-        await self._send({"do": "reply", "id": number, **response})
+        await self._send_message({"do": "reply", "id": number, **response})
 
-    async def cancel(self, patience: float) -> bool:
+    async def cancel_call(self, patience: float) -> bool:
         """Cancel the worker's call; return whether it has ended within `patience` seconds."""
         with anyio.move_on_after(patience):
-            await self._send({"do": "cancel", "id": self._calls})
+            await self._send_message({"do": "cancel", "id": self._calls})
             await self._answered.wait()
         return self._answered.is_set()
 
@@ -128,28 +130,28 @@ class Worker:
         """End the process now, with all that it has started."""
         self._unwanted.set()
         if self._process is not None and not self.ended.is_set():
-            system.end(self._process.pid)
+            worker_system.terminate_worker(self._process.pid)
 
     async def close(self) -> None:
         """Close its input, so that it ends by itself; kill it if it does not."""
         if self.ended.is_set() or self._process is None or self._process.stdin is None:
             return
-        with anyio.move_on_after(CLOSING):
+        with anyio.move_on_after(CLOSE_TIMEOUT):
             await self._process.stdin.aclose()
             await self.ended.wait()
         self.kill()
 
-    def last_words(self) -> str:
+    def describe_exit(self) -> str:
         """Describe how it has ended."""
         code = self._process.returncode if self._process is not None else None
-        return system.ended(code, sandboxed=self._isolation.sandbox is not None)
+        return worker_system.describe_status(code, sandboxed=self._isolation.sandbox is not None)
 
-    def _first(self) -> Json:
+    def _build_first_message(self) -> Json:
         limits = asdict(self._isolation.limits)
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in ("", "mcp_bridge")}
         return {"order": asdict(self._order), "limits": limits, "levels": levels}
 
-    async def _send(self, message: Json) -> None:
+    async def _send_message(self, message: Json) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
         line = orjson.dumps(message) + b"\n"
@@ -157,59 +159,59 @@ class Worker:
             await checkpoint_if_cancelled()
             try:
                 await self._process.stdin.send(line)
-            except _GONE:
+            except _CLOSED_ERRORS:
                 pass  # it has ended: `_live` reports that
             except BaseException:  # after half a line the worker cannot read the next one
                 self.kill()
                 raise
 
-    async def _live(self, process: Process) -> None:
+    async def _run_until_ended(self, process: Process) -> None:
         """Read its output until it has ended, and release it."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_follow, process, tasks.cancel_scope)
-                tasks.start_soon(self._insist, process)
-                await self._listen(process)
+                tasks.start_soon(_stop_reading_after_end, process, tasks.cancel_scope)
+                tasks.start_soon(self._kill_when_unwanted, process)
+                await self._read_messages(process)
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await _part(process, 0 if self._unwanted.is_set() else CLOSING)
+                await _end_process(process, 0 if self._unwanted.is_set() else CLOSE_TIMEOUT)
             self.ended.set()
             self.offered.set()
-            self.problem = self.problem or f"the worker {self.last_words()} before its first offer"
-            self._hang_up()
+            self.problem = self.problem or f"the worker {self.describe_exit()} before its first offer"
+            self._close_call_stream()
 
-    async def _insist(self, process: Process) -> None:
+    async def _kill_when_unwanted(self, process: Process) -> None:
         """Kill the supervisor too: it ends nothing if the worker has stopped it by a signal."""
         await self._unwanted.wait()
-        await anyio.sleep(INSISTING)
-        system.kill(process.pid)
+        await anyio.sleep(SUPERVISOR_TIMEOUT)
+        worker_system.kill_group(process.pid)
 
-    async def _listen(self, process: Process) -> None:
-        lines = Lines(LINE)
+    async def _read_messages(self, process: Process) -> None:
+        lines = LineSplitter(MAX_WORKER_LINE)
         assert process.stdout is not None
         try:
             async for data in process.stdout:
                 for line in lines.feed(data):
-                    await self._hear(line)
+                    await self._handle_line(line)
                 await checkpoint()  # a worker that sends without end must not starve the others
-        except _GONE:
+        except _CLOSED_ERRORS:
             pass
 
-    async def _hear(self, line: bytes | None) -> None:
+    async def _handle_line(self, line: bytes | None) -> None:
         try:
             message = orjson.loads(line) if line is not None else {"say": "too long"}
             event = message["say"]
             if event in ("offer", "failed", "log", "updated"):
-                self._beside(event, message)
+                self._handle_notification(event, message)
             elif line is None or message.get("id") == self._calls:
-                await self._of_call(event, message)
+                await self._forward_to_call(event, message)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             logger.warning("a worker of source %r sent an invalid message: %s", self._order.name, problem)
             self.kill()
 
-    def _beside(self, event: str, message: Json) -> None:
+    def _handle_notification(self, event: str, message: Json) -> None:
         if event == "failed":
             self.problem = str(message.get("problem"))
             if self.offered.is_set():
@@ -223,43 +225,43 @@ class Worker:
         if event == "offer":
             self.offered.set()
 
-    async def _of_call(self, event: str, message: Json) -> None:
+    async def _forward_to_call(self, event: str, message: Json) -> None:
         talk = self._talk
         if talk is not None:
-            with contextlib.suppress(*_GONE):  # the call has ended
+            with contextlib.suppress(*_CLOSED_ERRORS):  # the call has ended
                 await talk.send(message)
         if event == "result":
             self._answered.set()
-            self._hang_up()
+            self._close_call_stream()
 
-    def _hang_up(self) -> None:
+    def _close_call_stream(self) -> None:
         if self._talk is not None:
             self._talk.close()
             self._talk = None
 
 
-async def _follow(process: Process, reading: anyio.CancelScope) -> None:
+async def _stop_reading_after_end(process: Process, reading: anyio.CancelScope) -> None:
     """Stop reading after the process has ended: what it has started may hold its output open."""
     await process.wait()
-    system.kill(process.pid)
-    await anyio.sleep(LATE)
+    worker_system.kill_group(process.pid)
+    await anyio.sleep(OUTPUT_TIMEOUT)
     reading.cancel()
 
 
-async def _part(process: Process, patience: float) -> None:
+async def _end_process(process: Process, patience: float) -> None:
     """Wait for a process to end by itself for `patience` seconds; then end it, with all that it has started."""
     with anyio.move_on_after(patience):
         if process.stdin is not None:
             await process.stdin.aclose()
         await process.wait()
-    system.end(process.pid)
-    with anyio.move_on_after(INSISTING):
+    worker_system.terminate_worker(process.pid)
+    with anyio.move_on_after(SUPERVISOR_TIMEOUT):
         await process.wait()
-    system.kill(process.pid)
+    worker_system.kill_group(process.pid)
     await process.wait()
     await process.aclose()
 
 
-def _environment(environ: Mapping[str, str], named: tuple[str, ...]) -> dict[str, str]:
+def _build_environment(environ: Mapping[str, str], named: tuple[str, ...]) -> dict[str, str]:
     """Return a worker's environment: the usual variables, and those that the settings name."""
-    return {name: environ[name] for name in (*_PASSED, *named) if name in environ}
+    return {name: environ[name] for name in (*_USUAL_VARIABLES, *named) if name in environ}

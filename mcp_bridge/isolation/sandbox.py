@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.isolation.order import Sandbox
+from mcp_bridge.isolation.order import SandboxOptions
 
 PROGRAM = "bwrap"
 HINT = "Install bubblewrap and allow user namespaces, or remove sandbox from the settings"
@@ -29,14 +29,14 @@ def is_installed() -> bool:
     return shutil.which(PROGRAM) is not None
 
 
-def wrapped(command: list[str], sandbox: Sandbox, directory: str) -> list[str]:
+def build_command(command: list[str], sandbox: SandboxOptions, directory: str) -> list[str]:
     """Return the command that runs `command` inside a sandbox whose own folder is `directory`."""
-    return [PROGRAM, *_options(sandbox, directory), "--", *command]
+    return [PROGRAM, *_list_options(sandbox, directory), "--", *command]
 
 
-async def probe(sandbox: Sandbox, directory: str) -> None:
+async def probe(sandbox: SandboxOptions, directory: str) -> None:
     """Raise SourceError with bubblewrap's message if it cannot make this sandbox."""
-    command = wrapped([sys.executable, "-I", "-S", "-c", ""], sandbox, directory)
+    command = build_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory)
     try:
         with anyio.fail_after(_PATIENCE):
             done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
@@ -48,28 +48,28 @@ async def probe(sandbox: Sandbox, directory: str) -> None:
         raise SourceError(f"bubblewrap cannot make a sandbox here: {problem}. {HINT}")
 
 
-def _options(sandbox: Sandbox, directory: str) -> Iterator[str]:
+def _list_options(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     if sandbox.network:
         yield "--share-net"
     for place, mount in sorted(
-        _mounts(sandbox, directory).items()
+        _list_mounts(sandbox, directory).items()
     ):  # parents first: a later mount hides what is below it
         yield from (*mount, place)
     yield from ("--chdir", directory)
 
 
-def _mounts(sandbox: Sandbox, directory: str) -> dict[str, tuple[str, ...]]:
+def _list_mounts(sandbox: SandboxOptions, directory: str) -> dict[str, tuple[str, ...]]:
     """Return the options of each mount by its path. Paths that the settings name have to exist, system paths may."""
     python = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)))
-    usual = (*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python, *_code())
+    usual = (*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python, *_list_import_paths())
     mounts: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in usual if path != "/"}
     mounts |= {"/proc": ("--proc",), "/dev": ("--dev",), "/tmp": ("--tmpfs",)}  # noqa: S108 - private, and empty
     mounts |= {path: ("--ro-bind", path) for path in (directory, *sandbox.read)}
     return mounts | {path: ("--bind", path) for path in sandbox.write}
 
 
-def _code() -> Iterator[str]:
+def _list_import_paths() -> Iterator[str]:
     """Yield where Python finds modules, but not the current folder, which `python -m` adds."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     for path in (str(Path(__file__).parent.parent), *sys.path):

@@ -23,15 +23,15 @@ from mcp_bridge.contracts.extension import (
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation import sandbox
-from mcp_bridge.isolation.conversation import Request
-from mcp_bridge.isolation.offers import Kind, to_offer
-from mcp_bridge.isolation.order import Isolation, Order
-from mcp_bridge.isolation.pool import Pool
-from mcp_bridge.isolation.words import Json
+from mcp_bridge.isolation.codec import Json
+from mcp_bridge.isolation.conversation import WorkerCall
+from mcp_bridge.isolation.offer_codec import EntryKind, decode_offer
+from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge.isolation.pool import WorkerPool
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
-_WORDS = {"tools": "tool", "resources": "resource", "templates": "resource", "prompts": "prompt"}
+_KIND_NAMES = {"tools": "tool", "resources": "resource", "templates": "resource", "prompts": "prompt"}
 
 
 class IsolatedSource:
@@ -44,8 +44,8 @@ class IsolatedSource:
     def __init__(
         self,
         inner: ToolSource,
-        order: Order,
-        isolation: Isolation,
+        order: WorkerOrder,
+        isolation: IsolationOptions,
         updated: Callable[[str], None] = lambda uri: None,
     ) -> None:
         self.name = inner.name
@@ -55,7 +55,7 @@ class IsolatedSource:
         self._order = order
         self._isolation = isolation
         self._updated = updated
-        self._pool = Pool(order, isolation, self._hear)
+        self._pool = WorkerPool(order, isolation, self._handle_message)
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
@@ -82,25 +82,25 @@ class IsolatedSource:
                 if self._publish is not None:
                     publish(self._offer)
                 else:
-                    await self._inner.run(lambda offer: publish(self._parted(offer)))
+                    await self._inner.run(lambda offer: publish(self._split_offer(offer)))
                 await anyio.sleep_forever()
             except Exception as error:
                 failed.append(error)
                 tasks.cancel_scope.cancel()
         if failed:
-            raise _alone(failed[0])
+            raise _unwrap_group(failed[0])
 
-    def _parted(self, offer: Offer) -> Offer:
+    def _split_offer(self, offer: Offer) -> Offer:
         """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
         return Offer(
-            tools=[self._apart(entry) for entry in offer.tools],
+            tools=[self._isolate_tool(entry) for entry in offer.tools],
             resources=offer.resources,
             templates=offer.templates,
             prompts=offer.prompts,
-            problems=[*offer.problems, *self._unknown(offer)],
+            problems=[*offer.problems, *self._find_unmatched_patterns(offer)],
         )
 
-    def _unknown(self, offer: Offer) -> list[str]:
+    def _find_unmatched_patterns(self, offer: Offer) -> list[str]:
         """Report patterns without a match: a typing error must not make a tool run in the bridge's process."""
         names = [entry.name for entry in offer.tools]
         unmatched = [
@@ -108,12 +108,12 @@ class IsolatedSource:
         ]
         return [f"isolation: no tool matches '{pattern}'" for pattern in unmatched]
 
-    def _apart(self, entry: ToolEntry) -> ToolEntry:
+    def _isolate_tool(self, entry: ToolEntry) -> ToolEntry:
         if not any(fnmatchcase(entry.name, pattern) for pattern in self._isolation.tools):
             return entry
-        return replace(entry, handler=self._remote("tools", entry.name, "", True))
+        return replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
 
-    def _hear(self, message: Json) -> None:
+    def _handle_message(self, message: Json) -> None:
         """Handle a message of a worker outside of its calls."""
         event = message.pop("say")
         if event == "log":
@@ -122,11 +122,11 @@ class IsolatedSource:
         elif event == "updated":
             self._updated(str(message.get("uri")))
         elif self._current is None or (self._order.watch and message != self._current):
-            self._renew(message)
+            self._update_offer(message)
 
-    def _renew(self, offer: Json) -> None:
+    def _update_offer(self, offer: Json) -> None:
         try:
-            self._offer = to_offer(offer, self._remote)
+            self._offer = decode_offer(offer, self._make_remote_handler)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             logger.error("source %r has made an invalid offer: %s", self.name, error)
             return
@@ -135,7 +135,7 @@ class IsolatedSource:
         if self._publish is not None:
             self._publish(self._offer)
 
-    def _remote(self, kind: Kind, name: str, part: str, context: bool) -> Callable[..., Any]:
+    def _make_remote_handler(self, kind: EntryKind, name: str, part: str, context: bool) -> Callable[..., Any]:
         """Return the handler to publish for one that is in the workers."""
 
         async def call(data: Any, ctx: CallContext) -> Any:
@@ -148,15 +148,15 @@ class IsolatedSource:
             result = await self._pool.call(make_request({"value": value, "known": known}), CallContext())
             return result.output if isinstance(result, ToolResult) else ()
 
-        def make_request(data: Any) -> Request:
-            return Request(kind=kind, name=name, part=part, arguments=data, what=_WORDS[kind])
+        def make_request(data: Any) -> WorkerCall:
+            return WorkerCall(kind=kind, name=name, part=part, arguments=data, what=_KIND_NAMES[kind])
 
         if part:
             return complete
         return call if context else call_without_context
 
 
-def _alone(error: Exception) -> Exception:
+def _unwrap_group(error: Exception) -> Exception:
     """Return the error of a single task without the group around it, as a SourceError."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

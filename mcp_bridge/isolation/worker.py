@@ -23,21 +23,26 @@ from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import WorkingDirSource
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.question import NeedsInput
-from mcp_bridge.isolation import system
-from mcp_bridge.isolation.inside import InnerContext
-from mcp_bridge.isolation.link import Link
-from mcp_bridge.isolation.offers import Kind, found, from_offer
-from mcp_bridge.isolation.order import LINE, Limits, Order, too_large
-from mcp_bridge.isolation.words import Json, from_error, from_needs, from_result
-from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.registry.plugins import source_type
+from mcp_bridge.isolation import worker_system
+from mcp_bridge.isolation.codec import Json, encode_error, encode_needs, encode_result
+from mcp_bridge.isolation.offer_codec import EntryKind, encode_offer, index_entries
+from mcp_bridge.isolation.order import MAX_WORKER_LINE, WorkerLimits, WorkerOrder, make_size_error
+from mcp_bridge.isolation.worker_context import WorkerContext
+from mcp_bridge.isolation.worker_link import WorkerLink
+from mcp_bridge.pipeline.prepared import PreparedEntry
+from mcp_bridge.registry.plugins import load_source_type
 from mcp_bridge.runtime import uncaught_errors
-from mcp_bridge.runtime.descriptors import private
-from mcp_bridge.runtime.event_loop import being_cancelled, cancelled_itself, lasting, uncancel
-from mcp_bridge.runtime.thread_pool import Soon, Threads, from_any_thread
+from mcp_bridge.runtime.event_loop import (
+    find_self_cancelled_task,
+    is_being_cancelled,
+    make_loop_factory,
+    reset_cancellation,
+)
+from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
+from mcp_bridge.runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
 from mcp_bridge.schema.callables import adapt_completion
-from mcp_bridge.wire.contents import to_contents
 from mcp_bridge.wire.messages import to_messages
+from mcp_bridge.wire.resource_contents import to_contents
 from mcp_bridge.wire.values import Unreadable, to_result
 
 _THREADS = 8
@@ -46,115 +51,116 @@ _PAUSE = 0.02
 """Seconds between two checks for threads that are still running."""
 
 
-class Completer:
+class CompletionEntry:
     """A function that completes an argument, in the shape of an entry."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.handler = adapt_completion(function)
 
 
-class Inside:
+class SourceRunner:
     """Runs a source and the calls of its entries."""
 
-    def __init__(self, link: Link, limits: Limits) -> None:
+    def __init__(self, link: WorkerLink, limits: WorkerLimits) -> None:
         self._link = link
         self._limits = limits
-        self._threads = Threads(_THREADS)
-        self._entries: dict[tuple[Kind, str], Any] = {}
-        self._prepared: dict[tuple[str, str, str], Prepared] = {}
+        self._threads = ThreadPool(_THREADS)
+        self._entries: dict[tuple[EntryKind, str], Any] = {}
+        self._prepared: dict[tuple[str, str, str], PreparedEntry] = {}
         self._running: dict[int, anyio.CancelScope] = {}
 
-    async def run(self, order: Order) -> None:
+    async def run(self, order: WorkerOrder) -> None:
         """Run the source until the bridge has gone."""
-        soon = from_any_thread()
+        soon = make_call_soon()
         sender, messages = anyio.create_memory_object_stream[Json](math.inf)
         self._link.listen(
-            lambda message: _soon(soon, partial(sender.send_nowait, message)), partial(_soon, soon, sender.close)
+            lambda message: _run_soon(soon, partial(sender.send_nowait, message)),
+            partial(_run_soon, soon, sender.close),
         )
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._source, order)
+            tasks.start_soon(self._run_source, order)
             async for message in messages:
                 if message["do"] == "call":
-                    tasks.start_soon(self._call, message)
+                    tasks.start_soon(self._run_call, message)
                 elif message["id"] in self._running:
                     self._running[message["id"]].cancel()
             tasks.cancel_scope.cancel()
 
-    async def _source(self, order: Order) -> None:
+    async def _run_source(self, order: WorkerOrder) -> None:
         try:
-            await _built(order).run(self._publish)
+            await _build_source(order).run(self._publish_offer)
         except Exception as error:
-            self._link.tell({"say": "failed", "problem": _problem(order, error)})
+            self._link.send_message({"say": "failed", "problem": _describe_problem(order, error)})
 
-    def _publish(self, offer: Offer) -> None:
-        self._entries, self._prepared = found(offer), {}
-        self._link.tell({"say": "offer", **from_offer(offer)})
+    def _publish_offer(self, offer: Offer) -> None:
+        self._entries, self._prepared = index_entries(offer), {}
+        self._link.send_message({"say": "offer", **encode_offer(offer)})
 
-    async def _call(self, message: Json) -> None:
+    async def _run_call(self, message: Json) -> None:
         """Run a call, and send a result whatever it does."""
         number = message["id"]
-        system.allow_cpu(message["cpu"])
+        worker_system.allow_cpu(message["cpu"])
         outcome: Json = {"error": {"exception": "Cancelled", "text": "the call was cancelled"}}
         with anyio.CancelScope() as scope:
             self._running[number] = scope
-            outcome = await self._caught(message)
+            outcome = await self._run_safely(message)
         while self._threads.stuck:  # noqa: ASYNC110 - the end of a thread is not an event
             await anyio.sleep(_PAUSE)
         del self._running[number]
-        line = _line({"say": "result", "id": number}, outcome)
-        if len(line) > LINE:
-            line = _line({"say": "result", "id": number}, {"error": from_error(too_large())})
-        self._link.write(line)
+        line = _encode_line({"say": "result", "id": number}, outcome)
+        if len(line) > MAX_WORKER_LINE:
+            line = _encode_line({"say": "result", "id": number}, {"error": encode_error(make_size_error())})
+        self._link.send_line(line)
 
-    async def _caught(self, message: Json) -> Json:
+    async def _run_safely(self, message: Json) -> Json:
         """Return what a call returns or raises. Only its own cancellation is raised."""
         try:
-            return await self._outcome(message)
+            return await self._invoke_handler(message)
         except BaseException as error:
-            if being_cancelled(error):
+            if is_being_cancelled(error):
                 raise
-            return _failure(error, self._limits)
+            return _encode_failure(error, self._limits)
         finally:
-            if (task := cancelled_itself()) is not None:
-                await uncancel(task)
+            if (task := find_self_cancelled_task()) is not None:
+                await reset_cancellation(task)
 
-    async def _outcome(self, message: Json) -> Json:
+    async def _invoke_handler(self, message: Json) -> Json:
         kind, name, part = message["kind"], message["name"], message["part"]
-        prepared = self._ready(kind, name, part)
-        ctx = InnerContext(self._link, message["id"], message["context"])
+        prepared = self._prepare_entry(kind, name, part)
+        ctx = WorkerContext(self._link, message["id"], message["context"])
         returned = await prepared.run(message["arguments"], ctx, self._threads)
         if isinstance(returned, NeedsInput):
-            return {"needs": from_needs(returned)}
+            return {"needs": encode_needs(returned)}
         try:
-            result = self._reads(kind, name, part, returned)
-            if _length(result) > LINE:  # as JSON it would take many times as much memory
-                raise too_large()
-            return {"result": from_result(result, of_prompt=kind == "prompts" and not part)}
+            result = self._convert_result(kind, name, part, returned)
+            if _estimate_length(result) > MAX_WORKER_LINE:  # as JSON it would take many times as much memory
+                raise make_size_error()
+            return {"result": encode_result(result, of_prompt=kind == "prompts" and not part)}
         except Unreadable as error:
             return {"unreadable": str(error)}
 
-    def _reads(self, kind: Kind, name: str, part: str, returned: Any) -> Any:
+    def _convert_result(self, kind: EntryKind, name: str, part: str, returned: Any) -> Any:
         if part or kind == "tools":
             return to_result(returned)
         if kind == "prompts":
             return to_result(to_messages(returned))
         return to_result(to_contents(returned, "", self._entries[kind, name].mime_type))
 
-    def _ready(self, kind: Kind, name: str, part: str) -> Prepared:
+    def _prepare_entry(self, kind: EntryKind, name: str, part: str) -> PreparedEntry:
         entry = self._entries.get((kind, name))
         if entry is None:
             raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
         prepared = self._prepared.get((kind, name, part))
         if prepared is None:
-            prepared = Prepared(Completer(entry.completions[part]) if part else entry)
+            prepared = PreparedEntry(CompletionEntry(entry.completions[part]) if part else entry)
             self._prepared[kind, name, part] = prepared
         return prepared
 
 
-class ToBridge(logging.Handler):
+class BridgeLogHandler(logging.Handler):
     """A log handler that sends records to the bridge, which knows the secrets to redact."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: WorkerLink) -> None:
         super().__init__()
         self._link = link
 
@@ -162,69 +168,71 @@ class ToBridge(logging.Handler):
         """Send one record."""
         with suppress(Exception):  # a tool must not fail because of a record that cannot be formatted
             text = self.format(record)
-            self._link.write(_line({"say": "log"}, {"level": record.levelno, "logger": record.name, "text": text}))
+            self._link.send_line(
+                _encode_line({"say": "log"}, {"level": record.levelno, "logger": record.name, "text": text})
+            )
 
 
-def _built(order: Order) -> Any:
-    options = source_type(order.type).model_validate(order.options)
+def _build_source(order: WorkerOrder) -> Any:
+    options = load_source_type(order.type).model_validate(order.options)
     built = options.build(order.name, Path(order.directory), watch=order.watch)
     if isinstance(built, WorkingDirSource):
         built.work_in(Path(order.working_dir), roots=order.roots)
     return built
 
 
-def _problem(order: Order, error: Exception) -> str:
+def _describe_problem(order: WorkerOrder, error: Exception) -> str:
     return str(error) if isinstance(error, SourceError) else f"source '{order.name}': {type(error).__name__}: {error}"
 
 
-def _failure(error: BaseException, limits: Limits) -> Json:
+def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
     """Return the error of a call as JSON. After a MemoryError the worker cannot be trusted and has to end."""
     if isinstance(error, MemoryError):
         return {"crash": f"needed more than {limits.memory >> 20} MiB of memory"}
     if isinstance(error, CallError):
-        return {"error": from_error(error)}
-    return {"error": from_error(error), "notes": "".join(traceback.format_exception(error))}
+        return {"error": encode_error(error)}
+    return {"error": encode_error(error), "notes": "".join(traceback.format_exception(error))}
 
 
-def _length(result: Any) -> int:
+def _estimate_length(result: Any) -> int:
     """Return a lower bound of the length of a result that can be had without encoding it."""
     items = result.content if isinstance(result.content, list | tuple) else [result.content]
     parts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
     return sum(len(part) for part in parts if isinstance(part, str | bytes))
 
 
-def _line(head: Json, body: Json) -> bytes:
+def _encode_line(head: Json, body: Json) -> bytes:
     """Return a message as a line; an error if it cannot be encoded."""
     try:
         return orjson.dumps({**head, **body}) + b"\n"
     except (TypeError, ValueError, RecursionError):
-        cleaned = {key: _text(value) for key, value in body.items()} if "text" in body else {}
+        cleaned = {key: _clean_text(value) for key, value in body.items()} if "text" in body else {}
         broken = {"error": {"exception": "ValueError", "text": "the result cannot be written as JSON"}}
         return orjson.dumps({**head, **(cleaned or broken)}) + b"\n"
 
 
-def _text(value: Any) -> Any:
+def _clean_text(value: Any) -> Any:
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
-def _soon(soon: Soon, function: Callable[[], Any]) -> None:
+def _run_soon(soon: CallSoon, function: Callable[[], Any]) -> None:
     with suppress(RuntimeError):  # the loop has ended
         soon(function)
 
 
 def main() -> None:
     """Run a worker, whose order is the first line of its input."""
-    with private() as pipes:
-        link = Link(pipes)
-        first = link.first()
-        limits = Limits(**first["limits"])
-        logging.getLogger().addHandler(ToBridge(link))
-        uncaught_errors.catch()
+    with reserve_stdio() as pipes:
+        link = WorkerLink(pipes)
+        first = link.read_order()
+        limits = WorkerLimits(**first["limits"])
+        logging.getLogger().addHandler(BridgeLogHandler(link))
+        uncaught_errors.install_hooks()
         for name, level in first["levels"].items():
             logging.getLogger(name or None).setLevel(level)
-        system.restrict(limits)
-        inside = Inside(link, limits)
-        anyio.run(inside.run, Order(**first["order"]), backend_options={"loop_factory": lasting()})
+        worker_system.apply_limits(limits)
+        inside = SourceRunner(link, limits)
+        anyio.run(inside.run, WorkerOrder(**first["order"]), backend_options={"loop_factory": make_loop_factory()})
     if "amplifier_core" in sys.modules:  # its threads crash an interpreter that is being finalized
         os._exit(0)
 

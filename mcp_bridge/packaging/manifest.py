@@ -10,7 +10,7 @@ from typing import Any
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.project import Project
 from mcp_bridge.packaging.release import OLDEST_PYTHON
-from mcp_bridge.settings.environment import Variable
+from mcp_bridge.settings.environment import EnvironmentVariable
 
 VERSION = "0.4"
 """The first version with `server.type: uv`."""
@@ -80,7 +80,7 @@ def choose_description(project: Project, description: Description) -> str:
     return " ".join(text.splitlines()[0].split())
 
 
-def _build_command(variables: Sequence[Variable]) -> Mapping[str, Any]:
+def _build_command(variables: Sequence[EnvironmentVariable]) -> Mapping[str, Any]:
     # Without --directory uv would look for the project in the working directory, which can be any folder.
     return {
         "command": "uv",
@@ -89,11 +89,11 @@ def _build_command(variables: Sequence[Variable]) -> Mapping[str, Any]:
     }
 
 
-def _build_option(variable: Variable) -> dict[str, Any]:
+def _build_option(variable: EnvironmentVariable) -> dict[str, Any]:
     """Build an option that the user fills in; without a default, hosts would pass the unresolved reference."""
     title = variable.name.replace("_", " ").strip().capitalize() or variable.name
-    option: dict[str, Any] = {"type": "string", "title": title, "sensitive": variable.secret}
+    option: dict[str, Any] = {"type": "string", "title": title, "sensitive": variable.is_secret}
     if variable.default is None:
         return {**option, "description": f"{variable.name} in the settings of the tools", "required": True}
     text = f"{variable.name} in the settings of the tools; may be empty"
-    return {**option, "description": text, "required": False, "default": "" if variable.secret else variable.default}
+    return {**option, "description": text, "required": False, "default": "" if variable.is_secret else variable.default}

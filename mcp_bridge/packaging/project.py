@@ -15,8 +15,8 @@ from mcp_bridge.documents.document import SUFFIXES
 from mcp_bridge.packaging.imports import find_distributions, find_local_files, follow_imports
 from mcp_bridge.packaging.references import ProjectReferences, find_references
 from mcp_bridge.packaging.requirements import parse_name, read_requirements
-from mcp_bridge.settings import Document, read
-from mcp_bridge.settings.environment import Variable, variables
+from mcp_bridge.settings import Document, read_document
+from mcp_bridge.settings.environment import EnvironmentVariable, list_variables
 
 REQUIREMENTS_FILE = "requirements.txt"
 NEVER_PACKED = (
@@ -56,7 +56,7 @@ class Project:
     instructions: str | None
     entry: str
     files: Mapping[str, Path]
-    variables: Sequence[Variable] = ()
+    variables: Sequence[EnvironmentVariable] = ()
     token_env: str | None = None
     requirements: Sequence[str] = ()
     extras: Sequence[str] = ()
@@ -73,7 +73,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
     if not path.name or (not has_settings and path.suffix != ".py" and not os.path.isdir(path)):
         hint = f"Use a .py file, a folder of .py files, or a settings file ({', '.join(SUFFIXES)})"
         raise ConfigError("this file cannot be served", path=str(path), hint=hint)
-    document = read(path) if has_settings else Document(path=str(path), data={})
+    document = read_document(path) if has_settings else Document(path=str(path), data={})
     root = path.parent.resolve()
     references = find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
     start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
@@ -130,13 +130,13 @@ def _find_referenced(references: ProjectReferences, document: Document, root: Pa
         is_inside = path.is_relative_to(root)
         hint = "Move it below that folder, and use a relative path"
         if is_inside and not os.path.exists(path):
-            raise document.error(where, f"'{text}' does not exist", "Check the path")
+            raise document.make_error(where, f"'{text}' does not exist", "Check the path")
         if not is_inside or not path.resolve().is_relative_to(root):
-            raise document.error(where, f"'{text}' is outside the folder of the settings", hint)
+            raise document.make_error(where, f"'{text}' is outside the folder of the settings", hint)
         if os.path.isabs(os.path.expanduser(text)):
-            raise document.error(where, f"'{text}' is an absolute path, which is invalid on other machines", hint)
+            raise document.make_error(where, f"'{text}' is an absolute path, which is invalid on other machines", hint)
         if _is_excluded(path, root):
-            raise document.error(where, f"'{text}' is never packed", "Secrets and environments are not exported")
+            raise document.make_error(where, f"'{text}' is never packed", "Secrets and environments are not exported")
         yield from sorted(path.glob("*.py")) if path.is_dir() else (path,)
     for module in references.modules:
         yield from find_local_files(module.partition(".")[0], (root,))
@@ -197,19 +197,21 @@ def _warn_of_missing(packages: Iterable[str], requirements: Iterable[str]) -> Se
     return warnings
 
 
-def _warn_of_defaults(needed: Iterable[Variable]) -> Sequence[str]:
+def _warn_of_defaults(needed: Iterable[EnvironmentVariable]) -> Sequence[str]:
     """Warn of each secret variable that has a default in the settings, which are exported."""
-    names = [variable.name for variable in needed if variable.secret and variable.default]
+    names = [variable.name for variable in needed if variable.is_secret and variable.default]
     return [f"{name}: its default is exported with the settings: use ${{{name}}} without a default" for name in names]
 
 
-def _collect_variables(document: Document, references: ProjectReferences, added: Iterable[str]) -> Sequence[Variable]:
+def _collect_variables(
+    document: Document, references: ProjectReferences, added: Iterable[str]
+) -> Sequence[EnvironmentVariable]:
     """Collect the variables in the settings, those the user has added, and those passed to workers if they are set."""
-    known = {variable.name: variable for variable in variables(document)}
+    known = {variable.name: variable for variable in list_variables(document)}
     for name in added:
         if not _VARIABLE_NAME.fullmatch(name):
             raise ConfigError(f"'{name}' is not the name of a variable", where="--env", hint="Pass only the name")
-        known[name] = Variable(name=name)
+        known[name] = EnvironmentVariable(name=name)
     for name in references.variables:
-        known.setdefault(name, Variable(name=name, default=""))
+        known.setdefault(name, EnvironmentVariable(name=name, default=""))
     return tuple(known.values())

@@ -13,7 +13,7 @@ from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.manifest import Description, choose_description
 from mcp_bridge.packaging.project import Project
-from mcp_bridge.settings.environment import Variable
+from mcp_bridge.settings.environment import EnvironmentVariable
 
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 MAX_TEXT = 100
@@ -114,14 +114,14 @@ def _build_bundle(publication: Publication) -> dict[str, Any]:
     }
 
 
-def _build_variable(variable: Variable) -> dict[str, Any]:
+def _build_variable(variable: EnvironmentVariable) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": variable.name,
         "description": f"{variable.name} in the settings of the tools",
         "isRequired": variable.default is None,
-        "isSecret": variable.secret,
+        "isSecret": variable.is_secret,
     }
-    return entry | ({"default": variable.default} if variable.default and not variable.secret else {})
+    return entry | ({"default": variable.default} if variable.default and not variable.is_secret else {})
 
 
 def _check_exact(version: str) -> None:

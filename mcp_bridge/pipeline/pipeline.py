@@ -29,14 +29,14 @@ from mcp_bridge.contracts.errors import (
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline.prepared import Prepared
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.deadline import Deadline
-from mcp_bridge.runtime.event_loop import being_cancelled, cancelled_itself, uncancel
+from mcp_bridge.runtime.event_loop import find_self_cancelled_task, is_being_cancelled, reset_cancellation
 from mcp_bridge.runtime.limiter import Limiter, LimiterFull
-from mcp_bridge.runtime.thread_pool import Threads
-from mcp_bridge.schema.extent import Extent
-from mcp_bridge.wire.outcomes import failure
-from mcp_bridge.wire.values import Unreadable, output_text, to_result
+from mcp_bridge.runtime.thread_pool import ThreadPool
+from mcp_bridge.schema.size_limits import SizeLimits
+from mcp_bridge.wire.outcomes import to_error_result
+from mcp_bridge.wire.values import Unreadable, get_output_text, to_result
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -76,15 +76,15 @@ class Pipeline:
         threads: int = 32,
         concurrency: int = 64,
         queue: int = 1024,
-        arguments: Extent | None = None,
+        arguments: SizeLimits | None = None,
         tools: Mapping[str, ToolLimits] | None = None,
         expose_errors: bool = False,
     ) -> None:
         self.timeout = timeout
-        self.threads = Threads(threads)
+        self.threads = ThreadPool(threads)
         self._slots = Limiter(concurrency, queue=queue)
         self._tool_slots = Limiter(math.inf, queue=queue)
-        self._arguments = arguments or Extent()
+        self._arguments = arguments or SizeLimits()
         self._tools = dict(tools or {})
         self.expose_errors = expose_errors
         self._middleware = tuple(middleware)
@@ -94,7 +94,7 @@ class Pipeline:
         """Whether there is middleware, which may ask the user something."""
         return bool(self._middleware)
 
-    def layers(self, tool: Prepared) -> list[Layer]:
+    def list_layers(self, tool: PreparedEntry) -> list[Layer]:
         """The order of one call of `tool`, outermost first."""
         observe, admit, decide, attempt = map(self._list_middleware, Stage)
         may_change = [*decide, *attempt]
@@ -122,7 +122,7 @@ class Pipeline:
             partial(self._run_handler, tool),
         ]
 
-    def compose(self, tool: Prepared) -> CallNext:
+    def compose(self, tool: PreparedEntry) -> CallNext:
         """Return the function that carries out calls of `tool` through all layers; composed once per tool.
 
         It never raises, except when the call's surroundings are being cancelled.
@@ -130,7 +130,7 @@ class Pipeline:
         composed = tool.composed.get(self)
         if composed is None:
             composed = _run_no_handler
-            for layer in reversed(self.layers(tool)):
+            for layer in reversed(self.list_layers(tool)):
                 composed = partial(_call_layer, layer, composed)
             tool.composed[self] = composed
         return composed
@@ -148,27 +148,27 @@ class Pipeline:
         try:
             return _set_duration(await call_next(call, ctx), started)
         except BaseException as error:
-            if being_cancelled(error):
+            if is_being_cancelled(error):
                 if (cancellation := _extract_cancellation(error)) is not error:
                     raise cancellation from None
                 raise
             known = error if isinstance(error, CallError) else self._report_unexpected(call, error)
-            return _set_duration(failure(known), started)
+            return _set_duration(to_error_result(known), started)
         finally:
-            if (task := cancelled_itself()) is not None:
-                await uncancel(task)
+            if (task := find_self_cancelled_task()) is not None:
+                await reset_cancellation(task)
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Show deciders a CallError whatever a tool raises, with no more detail than the client gets."""
         try:
             return await call_next(call, ctx)
         except BaseException as error:
-            if isinstance(error, CallError) or being_cancelled(error):
+            if isinstance(error, CallError) or is_being_cancelled(error):
                 raise
             raise self._report_unexpected(call, error) from error
         finally:
-            if (task := cancelled_itself()) is not None:
-                await uncancel(task)
+            if (task := find_self_cancelled_task()) is not None:
+                await reset_cancellation(task)
 
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
         reference = uuid4().hex[:12]
@@ -187,7 +187,7 @@ class Pipeline:
             ctx.holds.remove(deadline)
         raise ToolTimeout(call.name, timeout, kind=call.kind)  # reached only when the scope has cancelled its own block
 
-    async def _run_handler(self, tool: Prepared, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
+    async def _run_handler(self, tool: PreparedEntry, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
         """Run the handler, and again with the answers for as long as it returns `NeedsInput`.
 
         Between two runs of the outermost handler, `ctx.needs` is all the state that the call has, so another instance
@@ -201,7 +201,7 @@ class Pipeline:
             value = await tool.run(call.arguments, ctx, self.threads)
             if not isinstance(value, NeedsInput):
                 try:
-                    return tool.reads(value, call)
+                    return tool.read_result(value, call)
                 except Unreadable as error:
                     raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
             needs = value
@@ -223,8 +223,8 @@ def _provide_check(check: Callable[[ToolCall], None], call: ToolCall, ctx: CallC
     return call_next(call, ctx)
 
 
-def _check_input(tool: Prepared, limit: Extent, call: ToolCall) -> None:
-    if (excess := limit.excess(call.arguments)) is not None:
+def _check_input(tool: PreparedEntry, limit: SizeLimits, call: ToolCall) -> None:
+    if (excess := limit.describe_excess(call.arguments)) is not None:
         raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
     if not tool.input.is_valid(call.arguments):
         raise InvalidArguments(tool.input.check(call.arguments).errors, tool=call.name, kind=call.kind)
@@ -252,7 +252,7 @@ def _limit_outermost_calls(limit: Layer, call: ToolCall, ctx: CallContext, call_
     return call_next(call, ctx) if ctx.started else limit(call, ctx, call_next)
 
 
-async def _validate_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
     if result.success and tool.output_schema and not tool.output.is_valid(result.output):
         problems = tool.output.check(result.output).errors
@@ -260,11 +260,11 @@ async def _validate_output(tool: Prepared, call: ToolCall, ctx: CallContext, cal
     return result
 
 
-async def _recheck_output(tool: Prepared, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+async def _recheck_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     """Reduce a result that no longer matches the output schema, because a policy has changed it, to its text."""
     result = to_result(await call_next(call, ctx))
     if result.success and tool.output_schema and not tool.output.is_valid(result.output):
-        return replace(result, output=None, content=result.content or (Text(output_text(result)),))
+        return replace(result, output=None, content=result.content or (Text(get_output_text(result)),))
     return result
 
 

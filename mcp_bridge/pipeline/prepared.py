@@ -9,15 +9,15 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol
 
-from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import InvalidOutput
 from mcp_bridge.contracts.extension import CallNext
+from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
-from mcp_bridge.runtime.thread_pool import Threads
-from mcp_bridge.schema.callables import context_parameter
+from mcp_bridge.runtime.thread_pool import ThreadPool
+from mcp_bridge.schema.callables import find_context_parameter
 from mcp_bridge.schema.validator import Validator
-from mcp_bridge.wire.values import MAX_ITEMS, bounded, to_result
+from mcp_bridge.wire.values import MAX_ITEMS, check_item_count, to_result
 
 
 class Entry(Protocol):
@@ -34,7 +34,7 @@ def _read_tool_result(value: Any, _: ToolCall) -> ToolResult:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedEntry:
     """An entry that is ready to be called.
 
     For entries that are not tools, `input_schema` is the schema of their arguments, and `reads` turns what the handler
@@ -43,7 +43,7 @@ class Prepared:
 
     entry: Entry
     input_schema: Mapping[str, Any] | None = None
-    reads: Callable[[Any, ToolCall], ToolResult] = _read_tool_result
+    read_result: Callable[[Any, ToolCall], ToolResult] = _read_tool_result
     composed: dict[object, CallNext] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -69,7 +69,7 @@ class Prepared:
     @cached_property
     def context(self) -> str | None:
         """The name of the handler's parameter for the call context, if it has one."""
-        return context_parameter(self.entry.handler)
+        return find_context_parameter(self.entry.handler)
 
     @cached_property
     def handler(self) -> Callable[[Any, CallContext], Any]:
@@ -87,7 +87,7 @@ class Prepared:
         """Whether the handler is a coroutine function, and so needs no thread."""
         return is_async(self.entry.handler)
 
-    async def run(self, arguments: Any, ctx: CallContext, threads: Threads) -> Any:
+    async def run(self, arguments: Any, ctx: CallContext, threads: ThreadPool) -> Any:
         """Run the handler and return what it returns; a generator's items become a list.
 
         An async handler runs in this event loop, any other in one of `threads`. Raises InvalidOutput for a generator of
@@ -114,6 +114,6 @@ class Prepared:
 
     def _check_length(self, items: list[Any]) -> list[Any]:
         try:
-            return bounded(items)
+            return check_item_count(items)
         except ValueError as error:
             raise InvalidOutput([f"$: {error}"], tool=self.name, output=None) from error

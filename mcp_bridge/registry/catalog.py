@@ -10,13 +10,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from mcp_bridge.contracts.errors import DuplicateTool, RegistryError
 
 
-class Owned(Protocol):
+class OwnedEntry(Protocol):
     """An entry with an owner, the source that published it."""
 
     owner: str
 
 
-T = TypeVar("T", bound=Owned)
+T = TypeVar("T", bound=OwnedEntry)
 Listener = Callable[[], None]
 
 
@@ -41,13 +41,13 @@ class Catalog(Generic[T]):
         return isinstance(name, str) and name in self._entries
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self.all())
+        return iter(self.list_all())
 
     def get(self, name: str) -> T | None:
         """Return the entry with exactly this name, or None."""
         return self._entries.get(name)
 
-    def all(self) -> tuple[T, ...]:
+    def list_all(self) -> tuple[T, ...]:
         """Return all entries, sorted by name; computed once per version."""
         if self._sorted is None:
             self._sorted = tuple(self._entries[name] for name in sorted(self._entries))

@@ -25,10 +25,10 @@ STORES: dict[str, str] = {
 
 Those in `FILES` are called with their file, and have a method `check` that raises OSError if it cannot be used.
 """
-FILES = frozenset({"sqlite"})
+FILE_STORES = frozenset({"sqlite"})
 
 
-def load(reference: str) -> Any:
+def load_object(reference: str) -> Any:
     """Return the object that `module:attribute` names. Raises ConfigError, naming the part that is wrong."""
     module_name, _, attribute = reference.partition(":")
     try:
@@ -45,14 +45,14 @@ def load(reference: str) -> Any:
         raise ConfigError(f"plugin '{reference}': '{module_name}' has no '{attribute}'", hint=hint) from None
 
 
-def source_type(name: str) -> Any:
+def load_source_type(name: str) -> Any:
     """Return the options model of a source type, which may be a third-party `module:attribute`. Raises ConfigError."""
     if ":" in name:
-        return load(name)
+        return load_object(name)
     if name not in SOURCES:
         known = ", ".join(sorted(SOURCES))
         raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {known}, or your own as module:Name")
-    return load(SOURCES[name])
+    return load_object(SOURCES[name])
 
 
 def make_store(name: str, file: Path | None = None, *, where: str = "state.store") -> Store:
@@ -65,9 +65,9 @@ def make_store(name: str, file: Path | None = None, *, where: str = "state.store
         raise ConfigError(
             f"unknown store '{name}'", where=where, hint=f"Known stores: {known}, or your own as module:Name"
         )
-    factory = load(STORES.get(name, name))
+    factory = load_object(STORES.get(name, name))
     try:
-        store = _make_file_store(factory, file) if name in FILES else factory()
+        store = _make_file_store(factory, file) if name in FILE_STORES else factory()
     except Exception as error:  # whatever a third-party factory raises
         raise ConfigError(f"store '{name}' cannot be made: {error}", where=where) from error
     if not isinstance(store, Store):

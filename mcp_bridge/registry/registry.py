@@ -18,10 +18,10 @@ from mcp_bridge.contracts.errors import ToolNotFound
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.contracts.results import Result, ResultStatus
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+from mcp_bridge.contracts.tool_use_results import Result, ResultStatus
 from mcp_bridge.pipeline.pipeline import Pipeline
-from mcp_bridge.pipeline.prepared import Prepared
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.catalog import Catalog
 from mcp_bridge.registry.selection import has_tags
 from mcp_bridge.wire.values import to_result
@@ -45,7 +45,7 @@ class ToolRegistry:
         self.prompts: Catalog[PromptEntry] = Catalog("Prompt")
         self._pipeline = pipeline
         self._catalog: Catalog[ToolEntry] = Catalog()
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared: dict[str, PreparedEntry] = {}
         self._updates: dict[object, Callable[[str], None]] = {}
 
     def __len__(self) -> int:
@@ -125,11 +125,11 @@ class ToolRegistry:
 
     def list(self) -> builtins.list[ToolEntry]:
         """Return all tools, sorted by name."""
-        return builtins.list(self._catalog.all())
+        return builtins.list(self._catalog.list_all())
 
     def list_names(self) -> builtins.list[str]:
         """Return all names, sorted."""
-        return [entry.name for entry in self._catalog.all()]
+        return [entry.name for entry in self._catalog.list_all()]
 
     def search(
         self,
@@ -142,7 +142,7 @@ class ToolRegistry:
         part = (name_contains or "").lower()
         return [
             entry
-            for entry in self._catalog.all()
+            for entry in self._catalog.list_all()
             if part in entry.name.lower() and has_tags(entry, tags or (), match_all=match_all_tags)
         ]
 
@@ -181,36 +181,36 @@ class ToolRegistry:
 
         Raises ToolNotFound. Every other problem is in the result.
         """
-        tool = self.prepared(call.name)
+        tool = self.get_prepared(call.name)
         if tool is None:
-            raise unknown(call.name, self.list_names())
+            raise make_not_found_error(call.name, self.list_names())
         return await self.run_prepared(tool, call, ctx)
 
-    async def run_prepared(self, prepared: Prepared, call: ToolCall, ctx: CallContext) -> ToolResult:
+    async def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run an entry of any kind through the pipeline. Every problem is in the result.
 
         A call made by a call stays under the policy of the first, whichever registry it is made to.
         """
         if ctx.pipeline is not None:  # a call made by a call
-            ctx = ctx.nested()
+            ctx = ctx.create_nested()
         else:
             ctx.pipeline = self.pipeline
         if ctx.caller is None:
             ctx.caller = self
         return await cast("Pipeline", ctx.pipeline).compose(prepared)(call, ctx)
 
-    def prepared(self, name: str) -> Prepared | None:
+    def get_prepared(self, name: str) -> PreparedEntry | None:
         """Return the tool of this name, ready to be called, or None."""
         entry = self._catalog.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)
         if prepared is None or prepared.entry is not cast("Any", entry):
-            prepared = self._prepared[name] = Prepared(entry)
+            prepared = self._prepared[name] = PreparedEntry(entry)
         return prepared
 
-    def _check_call(self, name: str, data: Any, *, validate: bool) -> Prepared | Result:
-        tool = self.prepared(name)
+    def _check_call(self, name: str, data: Any, *, validate: bool) -> PreparedEntry | Result:
+        tool = self.get_prepared(name)
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
         if validate and not tool.input.is_valid(data):
@@ -227,7 +227,7 @@ def _fail(name: str, error: Exception, started: float) -> Result:
     return Result.failure(message, [str(error)], duration_ms=_measure(started))
 
 
-def _check_result(tool: Prepared, data: Any, started: float, *, validate: bool) -> Result:
+def _check_result(tool: PreparedEntry, data: Any, started: float, *, validate: bool) -> Result:
     """Return what the handler returned as a Result: its own failure, PARTIAL for invalid output, or SUCCESS."""
     name, duration_ms = tool.name, _measure(started)
     if isinstance(data, Result):
@@ -245,7 +245,7 @@ def _check_result(tool: Prepared, data: Any, started: float, *, validate: bool) 
     return Result.success(data, f"Tool '{name}' executed successfully.", duration_ms=duration_ms)
 
 
-def _check_output(tool: Prepared, data: Any) -> list[str]:
+def _check_output(tool: PreparedEntry, data: Any) -> list[str]:
     try:
         output = to_result(data).output  # as clients would see it
     except ValueError as error:  # it contains itself
@@ -265,7 +265,7 @@ def _run_to_completion(awaitable: Any) -> Any:
         return pool.submit(anyio.run, wait).result()
 
 
-def unknown(name: str, known: Iterable[str]) -> ToolNotFound:
+def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
     """Return the error for an unknown tool, which suggests similar names."""
     if len(name) > _NAME:  # it may be of any length, and difflib compares it with every name
         return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")

@@ -24,30 +24,30 @@ class Selection:
     prefix: str = ""
     alias: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, entries: Iterable[ToolEntry], owner: str) -> Iterator[ToolEntry]:
+    def select_tools(self, entries: Iterable[ToolEntry], owner: str) -> Iterator[ToolEntry]:
         """Yield copies of the selected entries with their published names and their owner."""
         for entry in entries:
-            if self._takes(entry):
-                yield replace(entry, name=self._name(entry.name), owner=owner)
+            if self._is_selected(entry):
+                yield replace(entry, name=self._get_published_name(entry.name), owner=owner)
 
-    def of_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
+    def select_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
         """Yield the prompts with their published names. Patterns, tags and aliases apply to tools only."""
         for entry in entries:
             yield replace(entry, name=f"{self.prefix}{SEPARATOR}{entry.name}") if self.prefix else entry
 
-    def unknown(self, entries: Iterable[ToolEntry]) -> list[str]:
+    def find_unknown_aliases(self, entries: Iterable[ToolEntry]) -> list[str]:
         """Return a problem for each alias of a tool that does not exist."""
         names = {entry.name for entry in entries}
         return [f"alias: there is no tool '{name}'" for name in self.alias if name not in names]
 
-    def _takes(self, entry: ToolEntry) -> bool:
+    def _is_selected(self, entry: ToolEntry) -> bool:
         if self.include and not any(fnmatchcase(entry.name, pattern) for pattern in self.include):
             return False
         if any(fnmatchcase(entry.name, pattern) for pattern in self.exclude):
             return False
         return has_tags(entry, self.tags, match_all=self.match_all_tags)
 
-    def _name(self, name: str) -> str:
+    def _get_published_name(self, name: str) -> str:
         if name in self.alias:
             return self.alias[name]
         return f"{self.prefix}{SEPARATOR}{name}" if self.prefix else name

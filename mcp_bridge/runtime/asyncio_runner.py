@@ -14,21 +14,21 @@ from mcp_bridge.runtime import event_loop
 T = TypeVar("T")
 
 
-async def on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Await the coroutine that `call` makes: directly on asyncio, elsewhere in a thread with its own loop.
 
     Cancellation is passed on to the coroutine.
     """
-    if event_loop.on_asyncio():
+    if event_loop.is_on_asyncio():
         return await call()
-    elsewhere = _Elsewhere(call)
+    elsewhere = _ThreadRunner(call)
     try:
         return await to_thread.run_sync(elsewhere.run, abandon_on_cancel=True)
     finally:
         elsewhere.cancel()
 
 
-class _Elsewhere(Generic[T]):
+class _ThreadRunner(Generic[T]):
     """One coroutine in an event loop of its own."""
 
     def __init__(self, call: Callable[[], Coroutine[Any, Any, T]]) -> None:
@@ -38,7 +38,7 @@ class _Elsewhere(Generic[T]):
         self._cancelled = False
 
     def run(self) -> T:
-        return asyncio.run(self._main())
+        return asyncio.run(self._run_call())
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -47,7 +47,7 @@ class _Elsewhere(Generic[T]):
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(task.cancel)
 
-    async def _main(self) -> T:
+    async def _run_call(self) -> T:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         if self._cancelled:
             raise asyncio.CancelledError

@@ -19,30 +19,30 @@ logger = logging.getLogger("mcp_bridge.calls")
 
 EventLoop = Literal["asyncio", "uvloop"]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
-EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+EXHAUSTION_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """The errors of `accept` after which asyncio waits a second and accepts again."""
-REPORT_EVERY = 10.0
+REPORT_INTERVAL = 10.0
 """Seconds between two log lines about connections that cannot be accepted."""
 
 
-class Lasting(asyncio.AbstractEventLoop):
+class ResilientLoop(asyncio.AbstractEventLoop):
     """Runs until its main task is done, whatever other tasks raise. Calls cost nothing more.
 
     SystemExit and KeyboardInterrupt of any task or callback end asyncio's loop (`Task.__step`, `Handle._run`). The
     queue is kept, and the code that awaits the task gets its error, so the loop can be entered again.
     """
 
-    _reported = float("-inf")
+    _last_report = float("-inf")
 
     def run_until_complete(self, future: Any) -> Any:
         """Return the result of `future`. Ctrl-C raises KeyboardInterrupt as on any loop."""
         main: Any = asyncio.ensure_future(future, loop=self)
-        main.add_done_callback(self._end)
+        main.add_done_callback(self._stop_loop)
         try:
             while not main.done():
-                self._turn(main)
+                self._run_until_stopped(main)
         finally:
-            main.remove_done_callback(self._end)
+            main.remove_done_callback(self._stop_loop)
         return main.result()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
@@ -52,30 +52,30 @@ class Lasting(asyncio.AbstractEventLoop):
         (https://github.com/python/cpython/issues/127529).
         """
         error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in EXHAUSTED and "socket" in context):
+        if not (isinstance(error, OSError) and error.errno in EXHAUSTION_ERRORS and "socket" in context):
             super().call_exception_handler(context)
-        elif self.time() - self._reported >= REPORT_EVERY:
-            self._reported = self.time()
+        elif self.time() - self._last_report >= REPORT_INTERVAL:
+            self._last_report = self.time()
             logger.error("new connections wait because the system is out of resources (%s)", error.strerror)
 
-    def _turn(self, main: Any) -> None:
+    def _run_until_stopped(self, main: Any) -> None:
         try:
             self.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
             if main.done():  # the main task's own error, which is in its result
                 return
-            if isinstance(error, KeyboardInterrupt) and _by_a_person(main):
+            if isinstance(error, KeyboardInterrupt) and _is_user_interrupt(main):
                 raise
             logger.error("a task or callback outside of the calls tried to end the server", exc_info=error)
         else:
             if not main.done():
                 logger.error("something stopped the event loop; it continues")
 
-    def _end(self, _: object) -> None:
+    def _stop_loop(self, _: object) -> None:
         self.stop()
 
 
-def on_asyncio() -> bool:
+def is_on_asyncio() -> bool:
     """Whether this code runs on asyncio, rather than on trio or outside of an event loop."""
     try:
         asyncio.get_running_loop()
@@ -84,7 +84,7 @@ def on_asyncio() -> bool:
     return True
 
 
-def being_cancelled(error: BaseException) -> bool:
+def is_being_cancelled(error: BaseException) -> bool:
     """Whether the current scope is being cancelled, rather than the code that raised `error` doing so on its own."""
     cancelled = anyio.get_cancelled_exc_class()
     if isinstance(error, BaseExceptionGroup):
@@ -95,7 +95,7 @@ def being_cancelled(error: BaseException) -> bool:
     return anyio.current_effective_deadline() == float("-inf")
 
 
-def cancelled_itself() -> asyncio.Task[Any] | None:
+def find_self_cancelled_task() -> asyncio.Task[Any] | None:
     """Return the running task if code that ran in it may have cancelled it; None while its surroundings are cancelled.
 
     Such a request is pending until the task waits, so it would cancel whatever the task does next. Others cancel a
@@ -110,7 +110,7 @@ def cancelled_itself() -> asyncio.Task[Any] | None:
     return task
 
 
-async def uncancel(task: asyncio.Task[Any]) -> None:
+async def reset_cancellation(task: asyncio.Task[Any]) -> None:
     """Take back a pending request of the running task to be cancelled, if there is one."""
     requests = task.cancelling()
     try:
@@ -121,7 +121,7 @@ async def uncancel(task: asyncio.Task[Any]) -> None:
         task.uncancel()
 
 
-def _by_a_person(main: Any) -> bool:
+def _is_user_interrupt(main: Any) -> bool:
     """Whether a KeyboardInterrupt may come from SIGINT: asyncio cancels the main task first, Python does not."""
     if isinstance(main, asyncio.Task) and main.cancelling():
         return True
@@ -129,7 +129,7 @@ def _by_a_person(main: Any) -> bool:
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def lasting(kind: EventLoop = "asyncio") -> LoopFactory:
+def make_loop_factory(kind: EventLoop = "asyncio") -> LoopFactory:
     """Return a factory of event loops that tools cannot end. Raises ConfigError when uvloop is unavailable.
 
     asyncio's own loop is the default because third-party code is written for it. uvloop differs: writing to a child
@@ -144,5 +144,5 @@ def lasting(kind: EventLoop = "asyncio") -> LoopFactory:
             hint = f"Run `pip install '{DISTRIBUTION}[uvloop]'` (CPython on Linux and macOS), or write `asyncio`"
             raise ConfigError("uvloop is not available in this Python", hint=hint) from error
         bases = (uvloop.Loop,)
-    factory: LoopFactory = type("LastingLoop", (Lasting, *bases), {})
+    factory: LoopFactory = type("LastingLoop", (ResilientLoop, *bases), {})
     return factory

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazily(package: str, where: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+def make_lazy_getattr(package: str, where: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
     """Return a `__getattr__` for a package; `where` maps modules to the names that are imported from them."""
     homes = {name: module for module, names in where.items() for name in names}
 

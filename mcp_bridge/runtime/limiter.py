@@ -46,7 +46,7 @@ class Limiter:
 
     async def _wait(self, key: Hashable, quota: float) -> Slot:
         if self.waiting >= self._queue:
-            self._drop_newest(key)
+            self._reject_newest(key)
         waiter = _Waiter(quota)
         self._queues.setdefault(key, deque()).append(waiter)
         self.waiting += 1
@@ -81,7 +81,7 @@ class Limiter:
             waiter.is_admitted = True
             waiter.decided.set()
 
-    def _drop_newest(self, key: Hashable) -> None:
+    def _reject_newest(self, key: Hashable) -> None:
         lengths = {other: len(queue) for other, queue in self._queues.items()}
         longest = max(lengths, key=lengths.__getitem__, default=key)
         if lengths.get(longest, 0) <= lengths.get(key, 0) + 1:

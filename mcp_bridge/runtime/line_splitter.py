@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-LIMIT = 4 * 1024 * 1024
+MAX_LINE = 4 * 1024 * 1024
 """The longest line in bytes; longer ones are dropped."""
 
 
-class Lines:
+class LineSplitter:
     """Splits bytes into lines. None takes the place of a line that is too long."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
         self._rest = bytearray()
         self._skipping = False
@@ -20,16 +20,16 @@ class Lines:
         """Yield the lines that `data` completes."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
-            yield from self._line(data[start:end])
+            yield from self._complete_line(data[start:end])
             start = end + 1
-        self._keep(data[start:])
+        self._append_tail(data[start:])
 
-    def end(self) -> Iterator[bytes | None]:
+    def finish(self) -> Iterator[bytes | None]:
         """Yield the last line, which has no newline, when no more bytes come."""
         if self._rest or self._skipping:
-            yield from self._line(b"")
+            yield from self._complete_line(b"")
 
-    def _line(self, tail: bytes) -> Iterator[bytes | None]:
+    def _complete_line(self, tail: bytes) -> Iterator[bytes | None]:
         if self._skipping:
             self._skipping = False
             yield None
@@ -41,7 +41,7 @@ class Lines:
         elif line.strip():
             yield line
 
-    def _keep(self, tail: bytes) -> None:
+    def _append_tail(self, tail: bytes) -> None:
         if self._skipping:
             return
         self._rest += tail

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.runtime.third_party import described, passes
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -88,9 +88,9 @@ def import_attribute(reference: str, directory: Path) -> Any:
             hint = f"Did you mean '{near[0]}'?" if near else "Correct the name"
             raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None
         except BaseException as error:  # a property may raise anything
-            if passes(error):
+            if is_own_cancellation(error):
                 raise
-            raise SourceError(f"'{reference}': '{part}' of {where} cannot be read: {described(error)}") from error
+            raise SourceError(f"'{reference}': '{part}' of {where} cannot be read: {describe_error(error)}") from error
         where = f"'{part}'"
     return found
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-PATIENCE = 1.0
+READER_TIMEOUT = 1.0
 """Seconds without reading after which output is dropped until the client reads again."""
 _CHUNK = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
@@ -21,7 +21,7 @@ _READ = 65_536
 
 
 @contextlib.contextmanager
-def relayed(descriptor: int = 2) -> Iterator[None]:
+def relay_stderr(descriptor: int = 2) -> Iterator[None]:
     """Inside the block, pass what is written to a descriptor on to its pipe in a thread, which can drop it.
 
     Terminals and files are left as they are, because writing to them does not block.
@@ -29,7 +29,7 @@ def relayed(descriptor: int = 2) -> Iterator[None]:
     if not _may_block(descriptor):
         yield
         return
-    relay = Relay(os.dup(descriptor))
+    relay = StderrRelay(os.dup(descriptor))
     os.dup2(relay.sink, descriptor, inheritable=True)
     thread = threading.Thread(target=relay.run, name="mcp-bridge relay", daemon=True)
     thread.start()
@@ -40,11 +40,11 @@ def relayed(descriptor: int = 2) -> Iterator[None]:
             sys.stderr.flush()
         os.dup2(relay.target, descriptor, inheritable=True)
         relay.stop()
-        thread.join(2 * PATIENCE)
+        thread.join(2 * READER_TIMEOUT)
         relay.close(running=thread.is_alive())
 
 
-class Relay:
+class StderrRelay:
     """Passes what is written to `sink` on to `target`, as far as `target` can be written to without blocking."""
 
     def __init__(self, target: int) -> None:
@@ -64,8 +64,8 @@ class Relay:
         for number in (self._source, self._stopped):
             poll.register(number, select.POLLIN)
         while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ)):
-            self._pass_on(data)
-        if self._dropped and self._takes(PATIENCE):
+            self._forward(data)
+        if self._dropped and self._can_write(READER_TIMEOUT):
             self._write(self._report_dropped())
 
     def stop(self) -> None:
@@ -79,8 +79,8 @@ class Relay:
         for number in unused:
             os.close(number)
 
-    def _pass_on(self, data: bytes) -> None:
-        if self._dropped and self._takes(0):
+    def _forward(self, data: bytes) -> None:
+        if self._dropped and self._can_write(0):
             data = self._report_dropped() + data
         self._write(data)
 
@@ -91,7 +91,7 @@ class Relay:
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            if not self._takes(0 if self._dropped else PATIENCE):
+            if not self._can_write(0 if self._dropped else READER_TIMEOUT):
                 self._dropped += len(view)
                 return
             try:
@@ -99,7 +99,7 @@ class Relay:
             except OSError:  # the reader has gone
                 return
 
-    def _takes(self, patience: float) -> bool:
+    def _can_write(self, patience: float) -> bool:
         """Whether writing to the target does not block: it has room, or its reader has gone."""
         import select
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from anyio import to_thread
 
-from mcp_bridge.contracts.callables import is_async
-from mcp_bridge.runtime.event_loop import being_cancelled
+from mcp_bridge.contracts.handlers import is_async
+from mcp_bridge.runtime.event_loop import is_being_cancelled
 
 _ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
@@ -28,15 +28,15 @@ async def call_method(method: Callable[..., Any], *args: object) -> Any:
     result, error = await to_thread.run_sync(partial(_capture_outcome, method, *args), abandon_on_cancel=True)
     if error is not None:
         raise error
-    return await settled(result)
+    return await resolve_awaitable(result)
 
 
-async def settled(result: Any) -> Any:
+async def resolve_awaitable(result: Any) -> Any:
     """Return a result, awaited if it is awaitable."""
     return await result if inspect.isawaitable(result) else result
 
 
-def passes(error: BaseException) -> bool:
+def is_own_cancellation(error: BaseException) -> bool:
     """Whether an error has to be raised on, because the caller itself is being cancelled.
 
     Any other error is the third-party code's own.
@@ -45,10 +45,10 @@ def passes(error: BaseException) -> bool:
         return False
     if isinstance(error, GeneratorExit):
         return True
-    return being_cancelled(error) or (isinstance(error, asyncio.CancelledError) and _cancelled_by_asyncio())
+    return is_being_cancelled(error) or (isinstance(error, asyncio.CancelledError) and _is_cancelled_by_asyncio())
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return type and text of an error in one line, also if its `__str__` fails."""
     try:
         return f"{type(error).__name__}: {error}"
@@ -56,33 +56,33 @@ def described(error: BaseException) -> str:
         return type(error).__name__
 
 
-def copied(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return a deep copy; values that cannot be copied are shared."""
     try:
-        return _copied(value)
+        return _copy_plain(value)
     except RecursionError:
-        return _deeply(value)  # deepcopy handles values that contain themselves
+        return _copy_object(value)  # deepcopy handles values that contain themselves
 
 
-def _copied(value: Any) -> Any:
+def _copy_plain(value: Any) -> Any:
     kind = type(value)
     if kind in _ATOMS:
         return value
     if kind is dict:
-        return {key: item if type(item) in _ATOMS else _copied(item) for key, item in value.items()}
+        return {key: item if type(item) in _ATOMS else _copy_plain(item) for key, item in value.items()}
     if kind is list:
-        return [item if type(item) in _ATOMS else _copied(item) for item in value]
-    return _deeply(value)
+        return [item if type(item) in _ATOMS else _copy_plain(item) for item in value]
+    return _copy_object(value)
 
 
-def _deeply(value: Any) -> Any:
+def _copy_object(value: Any) -> Any:
     try:
         return deepcopy(value)
     except Exception:  # a lock, a socket
         return value
 
 
-def _cancelled_by_asyncio() -> bool:
+def _is_cancelled_by_asyncio() -> bool:
     """Whether asyncio itself cancels this task, as `asyncio.timeout` does. anyio does not know about that."""
     try:
         task = asyncio.current_task()

@@ -21,11 +21,11 @@ from mcp_bridge.contracts.errors import Overloaded
 from mcp_bridge.runtime.limiter import Limiter, Slot
 
 T = TypeVar("T")
-Soon = Callable[[Callable[[], None]], object]
+CallSoon = Callable[[Callable[[], None]], object]
 """Schedules a callback in an event loop."""
 
 
-def from_any_thread() -> Soon:
+def make_call_soon() -> CallSoon:
     """Return a function that schedules a callback in this event loop from any thread or signal handler.
 
     It returns at once and raises RuntimeError when the loop has ended. Unlike `anyio.from_thread.run_sync` it does not
@@ -33,11 +33,11 @@ def from_any_thread() -> Soon:
     of this task's context: in that of an unknown thread, anyio could not tell which event loop it is in.
     """
     loop: Any = current_token().native_token
-    soon: Soon | None = getattr(loop, "run_sync_soon", None)  # trio runs callbacks in a context of its own
+    soon: CallSoon | None = getattr(loop, "run_sync_soon", None)  # trio runs callbacks in a context of its own
     return soon or partial(loop.call_soon_threadsafe, context=copy_context())
 
 
-class Threads:
+class ThreadPool:
     """Runs at most `size` synchronous functions at once. A cancelled call stops waiting; its thread keeps its slot."""
 
     def __init__(self, size: int) -> None:
@@ -47,7 +47,7 @@ class Threads:
         self._stuck: dict[Slot, str] = {}
 
     @property
-    def busy(self) -> int:
+    def busy_count(self) -> int:
         """The number of threads at work, including abandoned ones and excluding those that wait for a user."""
         return self._slots.in_use
 
@@ -71,11 +71,11 @@ class Threads:
             raise Overloaded(f"All threads are occupied by calls that timed out but still run: {names}. Retry later.")
         slot = await self._slots.acquire()
         mark_stuck = partial(self._stuck.__setitem__, slot, name)
-        handover = _Handover(partial(self._release, slot), mark_stuck, from_any_thread())
+        handover = _SlotHandover(partial(self._release, slot), mark_stuck, make_call_soon())
         context = copy_context()
 
         def work() -> tuple[T | None, BaseException | None]:
-            if not handover.thread_starts():
+            if not handover.start_thread_work():
                 return None, None
             # Errors travel as values: a future cannot carry a StopIteration, and a SystemExit would end the loop.
             try:
@@ -91,7 +91,7 @@ class Threads:
             result, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
         finally:
             held.remove(slot)
-            handover.waiter_leaves()
+            handover.release_waiter()
         if error is not None:
             raise error
         return cast("T", result)
@@ -101,17 +101,17 @@ class Threads:
         slot.release()
 
 
-class _Handover:
+class _SlotHandover:
     """Decides who releases the slot: the thread if it still works when the waiting task leaves, else that task."""
 
-    def __init__(self, release: Callable[[], None], abandon: Callable[[], None], soon: Soon) -> None:
+    def __init__(self, release: Callable[[], None], abandon: Callable[[], None], soon: CallSoon) -> None:
         self._release = release
         self._abandon = abandon
         self._soon = soon
         self._lock = threading.Lock()
         self._is_working = self._is_abandoned = False
 
-    def thread_starts(self) -> bool:
+    def start_thread_work(self) -> bool:
         """Return whether the task still waits: a cancelled call may leave before its thread begins."""
         with self._lock:
             self._is_working = not self._is_abandoned
@@ -125,7 +125,7 @@ class _Handover:
             with suppress(RuntimeError):  # the loop has ended, and the pool with it
                 self._soon(self._release)
 
-    def waiter_leaves(self) -> None:
+    def release_waiter(self) -> None:
         with self._lock:
             self._is_abandoned = True
             is_working = self._is_working

@@ -10,28 +10,28 @@ from types import TracebackType
 logger = logging.getLogger("mcp_bridge")
 
 
-def catch() -> None:
+def install_hooks() -> None:
     """Log warnings and uncaught exceptions, also those of threads and finalizers, from now on."""
-    sys.excepthook = _uncaught
-    sys.unraisablehook = _unraisable
-    threading.excepthook = _of_thread
+    sys.excepthook = _log_uncaught
+    sys.unraisablehook = _log_unraisable
+    threading.excepthook = _log_thread_error
     logging.captureWarnings(True)
     logging.raiseExceptions = False  # it would print the arguments of a record that cannot be written
 
 
-def _uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, traceback)
     else:
         logger.critical("the command ended with an unexpected error", exc_info=(kind, error, traceback))
 
 
-def _unraisable(args: sys.UnraisableHookArgs) -> None:
+def _log_unraisable(args: sys.UnraisableHookArgs) -> None:
     error = (args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
-    logger.error("%s %s", args.err_msg or "Exception ignored in", _shown(args.object), exc_info=error)
+    logger.error("%s %s", args.err_msg or "Exception ignored in", _format_object(args.object), exc_info=error)
 
 
-def _of_thread(args: threading.ExceptHookArgs) -> None:
+def _log_thread_error(args: threading.ExceptHookArgs) -> None:
     if issubclass(args.exc_type, SystemExit):
         return
     name = args.thread.name if args.thread is not None else "that has ended"
@@ -39,7 +39,7 @@ def _of_thread(args: threading.ExceptHookArgs) -> None:
     logger.error("uncaught in thread %s", name, exc_info=error)
 
 
-def _shown(thing: object) -> str:
+def _format_object(thing: object) -> str:
     try:
         return repr(thing)
     except Exception:

@@ -11,8 +11,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.handlers import is_async
 
 SCHEMA_HINT = "or give input_schema="
 _CONTEXT_NAME = CallContext.__name__
@@ -20,7 +20,7 @@ _FORWARDREF = 3  # annotationlib.Format.FORWARDREF; from 3.14 on, the default fo
 _FORMAT: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info >= (3, 14) else {}
 
 
-def context_parameter(function: Callable[..., Any]) -> str | None:
+def find_context_parameter(function: Callable[..., Any]) -> str | None:
     """The name of the parameter annotated `CallContext` (alone, optional, as text, under another name), or None.
 
     Accepts any callable: functions, partials, bound methods, classes, objects with `__call__`, builtins.
@@ -29,15 +29,15 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
         parameters = inspect.signature(function, **_FORMAT).parameters.values()
         bound = list_bound_keywords(function)
         return next(
-            (item.name for item in parameters if item.name not in bound and _takes_context(function, item)), None
+            (item.name for item in parameters if item.name not in bound and _is_context_parameter(function, item)), None
         )
     except (TypeError, ValueError):  # some builtins have no signature
         return None
 
 
-def _takes_context(function: Callable[..., Any], item: inspect.Parameter) -> bool:
+def _is_context_parameter(function: Callable[..., Any], item: inspect.Parameter) -> bool:
     try:
-        return is_context(resolve(function, item.annotation))
+        return is_context(resolve_annotation(function, item.annotation))
     except (NameError, AttributeError, SyntaxError, TypeError):
         return is_context(item.annotation)
 
@@ -84,7 +84,9 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(function, **_FORMAT)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{called(function)} has no signature to read. Wrap it in a function, {SCHEMA_HINT}") from error
+        raise TypeError(
+            f"{get_callable_name(function)} has no signature to read. Wrap it in a function, {SCHEMA_HINT}"
+        ) from error
 
 
 def list_bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
@@ -101,16 +103,16 @@ def read_annotation(function: Callable[..., Any], item: inspect.Parameter) -> An
     if item.annotation is item.empty:
         return Any
     try:
-        return resolve(function, item.annotation)
+        return resolve_annotation(function, item.annotation)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         name = getattr(error, "name", None) or item.annotation
         raise TypeError(
-            f"{called(function)}: parameter '{item.name}': '{name}' in its annotation cannot be resolved. "
+            f"{get_callable_name(function)}: parameter '{item.name}': '{name}' in its annotation cannot be resolved. "
             f"Define or import it at the top of the module, {SCHEMA_HINT}"
         ) from error
 
 
-def resolve(function: Callable[..., Any], annotation: Any) -> Any:
+def resolve_annotation(function: Callable[..., Any], annotation: Any) -> Any:
     """An annotation of this callable, with text evaluated in the module that defines the callable.
 
     Raises NameError, AttributeError, SyntaxError or TypeError if the evaluation does.
@@ -139,12 +141,12 @@ def _unwrap(function: Callable[..., Any]) -> Any:
     return inspect.unwrap(type(target).__call__)
 
 
-def called(function: Callable[..., Any]) -> str:
+def get_callable_name(function: Callable[..., Any]) -> str:
     """The name of a callable in messages."""
     return str(getattr(_unwrap(function), "__qualname__", function))
 
 
-def documentation(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:
+def parse_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:
     """The docstring's description without its sections, and that of each parameter (Google, NumPy, reST)."""
     from docstring_parser import parse
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import orjson
 
-from mcp_bridge.schema.callables import documentation
-from mcp_bridge.schema.secrets import names_secret
-from mcp_bridge.schema.validator import Validator, complaints
+from mcp_bridge.schema.callables import parse_docstring
+from mcp_bridge.schema.secret_names import is_secret_name
+from mcp_bridge.schema.validator import Validator, check_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-RICH: Final = "2025-11-25"
+RICH_FORMS_VERSION: Final = "2025-11-25"
 """The first version with all defaults, titles of choices and multiple choice; the only one with patterns."""
-SINGLE: Final = "value"
+SINGLE_PROPERTY: Final = "value"
 """The property of a form that asks for a single value."""
 _MAX_CACHED = 256  # forms of types
 _FORMATS = frozenset({"date", "date-time", "email", "uri"})
@@ -58,8 +58,8 @@ class _InstanceReader:
         # JSON rather than Python, so that text becomes dates and enums in strict models too
         if not self.single:
             return self.adapter.validate_json(to_json({**dict.fromkeys(self.blanks), **given}))
-        if SINGLE in given:
-            return self.adapter.validate_json(to_json(given[SINGLE]))
+        if SINGLE_PROPERTY in given:
+            return self.adapter.validate_json(to_json(given[SINGLE_PROPERTY]))
         default = self.adapter.get_default_value()
         return default.value if default is not None else None
 
@@ -74,27 +74,30 @@ class FormSchema:
     _reader: _InstanceReader | None = field(repr=False)
 
     @property
-    def whole(self) -> dict[str, Any]:
+    def full_schema(self) -> dict[str, Any]:
         """Everything that a response is checked against, as a schema from which `form_of` builds the same form."""
         checked = self._validator.schema["properties"]
         properties = {name: {**part, **checked[name]} for name, part in self.schema["properties"].items()}
         return {**self.schema, "properties": properties}
 
-    def for_version(self, version: str) -> dict[str, Any]:
+    def to_version(self, version: str) -> dict[str, Any]:
         """The `requestedSchema` for a protocol version; "" is the newest.
 
         Before 2025-11-25 the titles of choices are in `enumNames`, and only booleans have defaults. Raises ValueError
         for multiple choice, which those versions do not have.
         """
-        if not version or version > RICH:
+        if not version or version > RICH_FORMS_VERSION:
             return self.schema
         properties = self.schema["properties"]
-        if version < RICH:
-            return {**self.schema, "properties": {name: _downgrade(name, part) for name, part in properties.items()}}
+        if version < RICH_FORMS_VERSION:
+            return {
+                **self.schema,
+                "properties": {name: _convert_to_old_version(name, part) for name, part in properties.items()},
+            }
         patterns = {name: {**properties[name], "pattern": pattern} for name, pattern in self._patterns.items()}
         return {**self.schema, "properties": {**properties, **patterns}}
 
-    def given(self, content: Mapping[str, Any] | None) -> dict[str, Any]:
+    def select_content(self, content: Mapping[str, Any] | None) -> dict[str, Any]:
         """The response without unknown properties, and without the nulls that clients send for empty fields."""
         required, properties = self.schema.get("required", ()), self.schema["properties"]
         items = (content or {}).items()
@@ -104,7 +107,7 @@ class FormSchema:
         """A line for each problem of a response, such as `$.age: required field missing`; empty if it fits."""
         if content is not None and not isinstance(content, Mapping):
             return [f"$: expected type object, got {type(content).__name__}"]
-        given = self.given(content)
+        given = self.select_content(content)
         return list(self._validator.check(given).errors) or self._check_type(given)
 
     def _check_type(self, given: Mapping[str, Any]) -> list[str]:
@@ -117,7 +120,7 @@ class FormSchema:
         try:
             self._reader.read(given)
         except ValidationError as error:
-            start = (SINGLE,) if self._reader.single else ()
+            start = (SINGLE_PROPERTY,) if self._reader.single else ()
             return [
                 f"{_format_path((*start, *item['loc']))}: {item['msg']}" for item in error.errors(include_url=False)
             ]
@@ -130,11 +133,11 @@ class FormSchema:
 
         Raises ValueError for content that `check` rejects.
         """
-        given = self.given(content)
+        given = self.select_content(content)
         return given if self._reader is None else self._reader.read(given)
 
 
-def form_of(asked: Any) -> FormSchema:
+def create_form(asked: Any) -> FormSchema:
     """The form that asks for a type or a JSON Schema (a mapping), or for a mere confirmation (None).
 
     Raises ValueError naming a property that no form can have, and what to do.
@@ -170,12 +173,12 @@ def _build_type_form(asked: Any) -> FormSchema:
         raise ValueError(f"{name} cannot be asked for in a form: {reason}. Ask for another type.") from error
     schema = {**schema.get("$defs", {}).get(schema.get("$ref", "").rsplit("/", 1)[-1], {}), **schema}
     if "properties" not in schema and schema.get("type") != "object":
-        required = [] if "default" in schema else [SINGLE]
+        required = [] if "default" in schema else [SINGLE_PROPERTY]
         frame = {"type": "object", "required": required, "$defs": schema.get("$defs", {})}
-        return _build_form({**frame, "properties": {SINGLE: schema}}, adapter, single=True)
+        return _build_form({**frame, "properties": {SINGLE_PROPERTY: schema}}, adapter, single=True)
     if "properties" not in schema:
         raise ValueError(f"{name} cannot be asked for in a form: its names are not known. Name its fields.")
-    notes = documentation(asked)[1] if isinstance(asked, type) else {}
+    notes = parse_docstring(asked)[1] if isinstance(asked, type) else {}
     parts = schema["properties"]
     described = {name: {"description": notes[name], **part} for name, part in parts.items() if name in notes}
     return _build_form({**schema, "properties": {**parts, **described}}, adapter)
@@ -218,15 +221,17 @@ def _check_form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
             'This schema cannot be a form: a form is {"type": "object", "properties": {...}}. '
             'For a single value give its type, or one property such as {"value": {"type": "string"}}.'
         )
-    if problems := complaints(copy):
+    if problems := check_schema(copy):
         raise ValueError(f"This schema cannot be a form: {'; '.join(problems)}.")
     return copy
 
 
-def _downgrade(name: str, part: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_to_old_version(name: str, part: Mapping[str, Any]) -> dict[str, Any]:
     """A property for the versions before `RICH`."""
     if part["type"] == "array":
-        raise ValueError(f"'{name}' cannot be asked of this client: before {RICH} forms have no lists of choices.")
+        raise ValueError(
+            f"'{name}' cannot be asked of this client: before {RICH_FORMS_VERSION} forms have no lists of choices."
+        )
     older = {key: value for key, value in part.items() if key != "default" or part["type"] == "boolean"}
     pairs = older.pop("oneOf", None)
     if pairs is not None:
@@ -312,14 +317,14 @@ def _read_value(name: str, part: Mapping[str, Any]) -> tuple[dict[str, Any], dic
     kind = part["type"]
     if kind in ("number", "integer") and ("enum" in part or "const" in part):
         _reject(name, "its choices are numbers", "Choices are text: name them, or ask for a number with bounds")
-    part = _include_bounds(part) if kind == "integer" else part
+    part = _make_bounds_inclusive(part) if kind == "integer" else part
     sent = {"type": kind, **_select(part, _SENT[kind])}
     if sent.get("format") not in _FORMATS:
         sent.pop("format", None)
     return sent, {**sent, **_select(part, _CHECKED[kind])}
 
 
-def _include_bounds(part: Mapping[str, Any]) -> dict[str, Any]:
+def _make_bounds_inclusive(part: Mapping[str, Any]) -> dict[str, Any]:
     """An integer with inclusive bounds, because forms have no exclusive ones: more than 0 is at least 1."""
     bounded = dict(part)
     if "exclusiveMinimum" in part:
@@ -388,7 +393,7 @@ def _add_labels(name: str, part: Mapping[str, Any], sent: dict[str, Any], checke
     labels = {key: part[key] for key in _LABELS if isinstance(part.get(key), str)}
     if part.get("default") is None:
         return {**sent, **labels}
-    for line in Validator(checked).problems(part["default"]):
+    for line in Validator(checked).list_problems(part["default"]):
         _reject(name, f"its default does not fit ({line})", "Give another, or none")
     return {**sent, **labels, "default": part["default"]}
 
@@ -397,4 +402,4 @@ def _is_secret(name: str, part: Mapping[str, Any], choices: Any) -> bool:
     if part.get("format") == "password" or part.get("writeOnly") is True:
         return True
     is_typed_in = choices is None and part.get("type") in ("string", "number", "integer")
-    return is_typed_in and any(names_secret(text) for text in (name, part.get("title")) if isinstance(text, str))
+    return is_typed_in and any(is_secret_name(text) for text in (name, part.get("title")) if isinstance(text, str))

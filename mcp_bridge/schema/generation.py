@@ -21,9 +21,9 @@ from pydantic_core import PydanticSerializationError, SchemaError
 
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.question import NeedsInput
-from mcp_bridge.contracts.results import Result
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.schema.callables import documentation
+from mcp_bridge.contracts.tool_use_results import Result
+from mcp_bridge.schema.callables import parse_docstring
 
 UNSUPPORTED_TYPE: Final = (PydanticUserError, SchemaError, TypeError, NameError)
 """What pydantic raises for a type that it does not support, or that JSON Schema cannot describe."""
@@ -37,7 +37,7 @@ _STREAMS = (
 )
 
 
-def output_schema(annotation: Any) -> dict[str, Any]:
+def generate_output_schema(annotation: Any) -> dict[str, Any]:
     """The schema of what a function returns, as JSON.
 
     Empty if the type says nothing (missing, Any, None, object, text, bytes, content blocks, ToolResult, streams) or
@@ -45,9 +45,9 @@ def output_schema(annotation: Any) -> dict[str, Any]:
     """
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _AWAITABLES:
-        return output_schema(parts[-1])
+        return generate_output_schema(parts[-1])
     if NeedsInput in parts and origin in (typing.Union, types.UnionType):  # a question is not a result
-        return output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
+        return generate_output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
     if origin is list and parts == (Any,):
         return {}  # may contain content blocks
     if origin is typing.Annotated and parts[0] in _UNTYPED:
@@ -55,7 +55,7 @@ def output_schema(annotation: Any) -> dict[str, Any]:
     if annotation in _UNTYPED or origin in _STREAMS or annotation in _STREAMS or _has_content(annotation):
         return {}
     try:
-        return generate(TypeAdapter(annotation).json_schema, "serialization")
+        return generate_schema(TypeAdapter(annotation).json_schema, "serialization")
     except UNSUPPORTED_TYPE:
         return {}
 
@@ -68,22 +68,22 @@ def _has_content(annotation: Any) -> bool:
     return any(_has_content(part) for part in parts)
 
 
-def generate(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
+def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
     """The schema that a method of a model or an adapter returns, without null as a default where null does not fit."""
     schema = make(mode=mode, schema_generator=PlainGenerator)
     for part in schema.get("properties", {}).values():
-        if part.get("default", ...) is None and not _allows_null(part, schema.get("$defs", {})):
+        if part.get("default", ...) is None and not _is_nullable(part, schema.get("$defs", {})):
             del part["default"]
     return schema
 
 
-def _allows_null(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+def _is_nullable(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
     """Whether null fits a schema that pydantic has written."""
     if "$ref" in schema:
-        return _allows_null(definitions[schema["$ref"].rsplit("/", 1)[-1]], definitions)
+        return _is_nullable(definitions[schema["$ref"].rsplit("/", 1)[-1]], definitions)
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
-            return any(_allows_null(part, definitions) for part in schema[keyword])
+            return any(_is_nullable(part, definitions) for part in schema[keyword])
     if "enum" in schema or "const" in schema:
         return None in schema.get("enum", [schema.get("const", ...)])
     return bool(schema.get("type", "null") == "null")
@@ -116,15 +116,15 @@ class PlainGenerator(GenerateJsonSchema):
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
         """Without the name of the class as title."""
-        return _drop_class_name(super().model_schema(schema), schema["cls"])
+        return _remove_class_title(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
         """Without the name of the class as title."""
-        return _drop_class_name(super().dataclass_schema(schema), schema["cls"])
+        return _remove_class_title(super().dataclass_schema(schema), schema["cls"])
 
     def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
         """Without the name of the class as title."""
-        return _drop_class_name(super().typed_dict_schema(schema), schema["cls"])
+        return _remove_class_title(super().typed_dict_schema(schema), schema["cls"])
 
     def enum_schema(self, schema: Any) -> JsonSchemaValue:
         """Notes the name of the enum for `generate`."""
@@ -169,7 +169,7 @@ class FormGenerator(PlainGenerator):
         """With a title for each choice, if titles say more than the values."""
         generated = super().enum_schema(schema)
         members: list[Enum] = schema["members"]
-        description, titles = documentation(schema["cls"])
+        description, titles = parse_docstring(schema["cls"])
         self._descriptions[inspect.getdoc(schema["cls"]) or ""] = description
         if all(isinstance(item.value, str) for item in members) and (titles or any(map(_has_own_name, members))):
             del generated["enum" if "enum" in generated else "const"]
@@ -188,7 +188,7 @@ def _to_title(member: Enum) -> str:
     return member.name.replace("_", " ").capitalize()
 
 
-def _drop_class_name(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
+def _remove_class_title(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
     """Removes a title that is only the name of the class."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     if "title" not in config and schema.get("title") == cls.__name__:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge.contracts.header import X_MCP_HEADER
-from mcp_bridge.schema.keywords import Steps, each
-from mcp_bridge.schema.secrets import WORD, names_secret
+from mcp_bridge.schema.keywords import Steps, walk_schemas
+from mcp_bridge.schema.secret_names import WORD, is_secret_name
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
 _TYPES = ("string", "integer", "boolean")
@@ -22,11 +22,11 @@ _SECRETS = frozenset(
 """Secrets besides those of `names_secret`: names of headers, and pairs of words that are written as one."""
 
 
-def header_complaints(schema: Any) -> list[str]:
+def check_headers(schema: Any) -> list[str]:
     """The problems of the `x-mcp-header`s in a tool's input schema, one line each."""
     lines: list[str] = []
     places: dict[str, str] = {}
-    for steps, part in each(schema):
+    for steps, part in walk_schemas(schema):
         if X_MCP_HEADER not in part:
             continue
         place, name = "/".join(map(str, ("#", *steps, X_MCP_HEADER))), part[X_MCP_HEADER]
@@ -61,11 +61,11 @@ def _check_secrecy(steps: Steps, part: Mapping[str, Any], header: str) -> str | 
     hint = "Headers are visible and logged on their way: leave the x-mcp-header out"
     if part.get("format") == "password" or part.get("writeOnly") is True:
         return f"this is a secret. {hint}"
-    secret = next((name for name in (*map(str, steps[1::2]), header) if _mentions_secret(name)), None)
+    secret = next((name for name in (*map(str, steps[1::2]), header) if _has_secret_name(name)), None)
     return f"'{secret}' is the name of a secret. {hint}" if secret is not None else None
 
 
-def _mentions_secret(name: str) -> bool:
+def _has_secret_name(name: str) -> bool:
     """Whether a name is that of a secret or begins with one: `api_key`, `apiKey` and `api-key-of-tenant` alike."""
     words = list(WORD.finditer(name))
-    return any(names_secret(name[: word.end()]) or word[0].lower() in _SECRETS for word in words)
+    return any(is_secret_name(name[: word.end()]) or word[0].lower() in _SECRETS for word in words)

@@ -26,7 +26,7 @@ MAX_SCHEMAS = 10_000
 Steps = tuple[str | int, ...]
 
 
-def parts(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
+def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
     """The schemas directly below, each with the keys that lead there."""
     for keyword, value in schema.items():
         if keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
@@ -37,7 +37,7 @@ def parts(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
             yield (keyword,), value
 
 
-def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
     """A copy in which `change` has replaced every schema directly below."""
     copy: dict[str, Any] = {}
     for keyword, value in schema.items():
@@ -50,7 +50,7 @@ def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str,
     return copy
 
 
-def each(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
+def walk_schemas(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
     """Every schema in a schema, itself first, with the keys that lead there. References are not followed.
 
     Stops after MAX_SCHEMAS, because a schema may contain itself.
@@ -63,4 +63,4 @@ def each(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
             continue
         left -= 1
         yield steps, part
-        waiting += reversed([((*steps, *more), inner) for more, inner in parts(part)])
+        waiting += reversed([((*steps, *more), inner) for more, inner in list_subschemas(part)])

@@ -32,7 +32,7 @@ MAX_DEPTH = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ValidationProblem:
     """One problem: its JSON path such as `$.a[0]`, its keyword, and its message."""
 
     path: str
@@ -40,7 +40,7 @@ class Finding:
     text: str
 
 
-def walk(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[Finding]:
+def find_problems(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[ValidationProblem]:
     """The problems of the data by the twelve keywords, in the tool_use API's order. Never raises."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
@@ -62,19 +62,21 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_type(data: Any, expected: Any, path: str) -> Finding | None:
+def _check_type(data: Any, expected: Any, path: str) -> ValidationProblem | None:
     """Unknown type names are ignored."""
     names = expected if isinstance(expected, list | tuple) else [expected]
     known = [name for name in names if isinstance(name, str) and name in _TYPES]
     if not known or any(_TYPES[name](data) for name in known):
         return None
-    return Finding(path, "type", f"{path}: expected type {expected}, got {type(data).__name__}")
+    return ValidationProblem(path, "type", f"{path}: expected type {expected}, got {type(data).__name__}")
 
 
-def _check_enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _check_enum(data: Any, schema: Mapping[str, Any], path: str) -> Iterator[ValidationProblem]:
     allowed = schema.get("enum")
     if isinstance(allowed, list | tuple) and not any(_is_equal(data, item) for item in allowed):
-        yield Finding(path, "enum", f"{path}: value {_format_value(data)} not in enum {_format_value(allowed)}")
+        yield ValidationProblem(
+            path, "enum", f"{path}: value {_format_value(data)} not in enum {_format_value(allowed)}"
+        )
 
 
 def _is_equal(left: Any, right: Any) -> bool:
@@ -98,49 +100,51 @@ def _format_value(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _check_length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _check_length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[ValidationProblem]:
     size = len(data)
     low, high = schema.get("minLength"), schema.get("maxLength")
     if _is_number(low) and size < low:
-        yield Finding(path, "minLength", f"{path}: string length {size} < minLength {low}")
+        yield ValidationProblem(path, "minLength", f"{path}: string length {size} < minLength {low}")
     if _is_number(high) and size > high:
-        yield Finding(path, "maxLength", f"{path}: string length {size} > maxLength {high}")
+        yield ValidationProblem(path, "maxLength", f"{path}: string length {size} > maxLength {high}")
 
 
-def _check_range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _check_range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[ValidationProblem]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if _is_number(low) and data < low:
-        yield Finding(path, "minimum", f"{path}: value {_format_value(data)} < minimum {low}")
+        yield ValidationProblem(path, "minimum", f"{path}: value {_format_value(data)} < minimum {low}")
     if _is_number(high) and data > high:
-        yield Finding(path, "maximum", f"{path}: value {_format_value(data)} > maximum {high}")
+        yield ValidationProblem(path, "maximum", f"{path}: value {_format_value(data)} > maximum {high}")
 
 
 def _check_array(
     data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int
-) -> Iterator[Finding]:
+) -> Iterator[ValidationProblem]:
     size = len(data)
     low, high = schema.get("minItems"), schema.get("maxItems")
     if _is_number(low) and size < low:
-        yield Finding(path, "minItems", f"{path}: array length {size} < minItems {low}")
+        yield ValidationProblem(path, "minItems", f"{path}: array length {size} < minItems {low}")
     if _is_number(high) and size > high:
-        yield Finding(path, "maxItems", f"{path}: array length {size} > maxItems {high}")
+        yield ValidationProblem(path, "maxItems", f"{path}: array length {size} > maxItems {high}")
     prefix = schema.get("prefixItems")
     start = len(prefix) if isinstance(prefix, list) else 0
     for index, item in enumerate(data[start:], start):
-        yield from walk(item, schema.get("items"), f"{path}[{index}]", depth + 1)
+        yield from find_problems(item, schema.get("items"), f"{path}[{index}]", depth + 1)
 
 
-def _check_object(data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int) -> Iterator[Finding]:
+def _check_object(
+    data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int
+) -> Iterator[ValidationProblem]:
     required = schema.get("required")
     for name in required if isinstance(required, list | tuple) else ():
         if isinstance(name, str) and name not in data:
-            yield Finding(f"{path}.{name}", "required", f"{path}.{name}: required field missing")
+            yield ValidationProblem(f"{path}.{name}", "required", f"{path}.{name}: required field missing")
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     for name, inner in properties.items():
         if name in data:
-            yield from walk(data[name], inner, f"{path}.{name}", depth + 1)
+            yield from find_problems(data[name], inner, f"{path}.{name}", depth + 1)
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
         for name in sorted(str(key) for key in data if key not in properties):
             where = f"{path}.{name}"
-            yield Finding(where, "additionalProperties", f"{where}: additional property not allowed")
+            yield ValidationProblem(where, "additionalProperties", f"{where}: additional property not allowed")

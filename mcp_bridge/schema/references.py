@@ -16,7 +16,7 @@ _MAX_DIGITS = 10
 """No list has an index this long, and Python refuses to convert numbers of some thousand digits."""
 
 
-def resolve(reference: str, root: Any) -> Any:
+def resolve_pointer(reference: str, root: Any) -> Any:
     """What a JSON Pointer such as `#/$defs/city` (RFC 6901) leads to from the schema's root.
 
     None if it leads to nothing, and for anchors and other addresses.
@@ -35,7 +35,7 @@ def resolve(reference: str, root: Any) -> Any:
     return node
 
 
-def below(path: str, *keys: str | int) -> str:
+def extend_path(path: str, *keys: str | int) -> str:
     """A JSON path extended by keys: `$.properties.city`, `$.anyOf[0]`, `$["a b"]`."""
     for key in keys:
         if isinstance(key, int):
@@ -47,42 +47,42 @@ def below(path: str, *keys: str | int) -> str:
     return path
 
 
-class Located(NamedTuple):
+class LocatedSchema(NamedTuple):
     """A part of a schema, and the address that its references are relative to."""
 
     node: Any
     base: str
 
-    def inner(self, without: Container[str] = ()) -> Iterator[Located]:
+    def iter_inner(self, without: Container[str] = ()) -> Iterator[LocatedSchema]:
         """The values directly below, except those of some keywords."""
         if isinstance(self.node, Mapping):
             for keyword, value in self.node.items():
                 if keyword not in without:
-                    yield _locate(value, self.base)
+                    yield _make_located(value, self.base)
         elif isinstance(self.node, list | tuple):
             for value in self.node:
-                yield _locate(value, self.base)
+                yield _make_located(value, self.base)
 
 
-class References:
+class SchemaReferences:
     """The addresses in a schema. `incomplete` means that the schema has more than `most` parts."""
 
     def __init__(self, schema: Any, most: int) -> None:
-        self.root = _locate(schema, _DEFAULT_BASE)
-        self.incomplete = False
-        self._resources: defaultdict[str, list[Located]] = defaultdict(list)
-        self._anchors: defaultdict[str, list[Located]] = defaultdict(list)
+        self.root = _make_located(schema, _DEFAULT_BASE)
+        self.is_incomplete = False
+        self._resources: defaultdict[str, list[LocatedSchema]] = defaultdict(list)
+        self._anchors: defaultdict[str, list[LocatedSchema]] = defaultdict(list)
         self._resources[_DEFAULT_BASE].append(self.root)
         stack = [self.root]
-        while stack and not self.incomplete:
+        while stack and not self.is_incomplete:
             located = stack.pop()
             if isinstance(located.node, Mapping):
                 self._add(located, located.node)
-            stack.extend(located.inner())
+            stack.extend(located.iter_inner())
             most -= 1
-            self.incomplete = most < 0
+            self.is_incomplete = most < 0
 
-    def targets(self, keyword: str, reference: Any, base: str) -> Iterator[Located]:
+    def find_targets(self, keyword: str, reference: Any, base: str) -> Iterator[LocatedSchema]:
         """What a reference may lead to; a dynamic one leads to every anchor of its name."""
         if not isinstance(reference, str):
             return
@@ -91,12 +91,12 @@ class References:
         resources = self._resources.get(_join_address(base, address) if address else base, ())
         if not fragment or fragment.startswith("/"):
             for resource in resources:
-                yield _locate(resolve(f"#{fragment}", resource.node), resource.base)
+                yield _make_located(resolve_pointer(f"#{fragment}", resource.node), resource.base)
         else:
             bases = None if keyword == "$dynamicRef" else {resource.base for resource in resources}
             yield from (item for item in self._anchors.get(fragment, ()) if bases is None or item.base in bases)
 
-    def _add(self, located: Located, node: Mapping[str, Any]) -> None:
+    def _add(self, located: LocatedSchema, node: Mapping[str, Any]) -> None:
         if isinstance(node.get("$id"), str):
             self._resources[located.base].append(located)
         for keyword in ("$anchor", "$dynamicAnchor"):
@@ -104,10 +104,10 @@ class References:
                 self._anchors[node[keyword]].append(located)
 
 
-def _locate(node: Any, base: str) -> Located:
+def _make_located(node: Any, base: str) -> LocatedSchema:
     """A part with the address of its parent, or with its own `$id`."""
     own = node.get("$id") if isinstance(node, Mapping) else None
-    return Located(node, _join_address(base, own) if isinstance(own, str) else base)
+    return LocatedSchema(node, _join_address(base, own) if isinstance(own, str) else base)
 
 
 def _join_address(base: str, address: str) -> str:

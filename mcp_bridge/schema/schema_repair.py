@@ -45,7 +45,9 @@ class _Repair:
                 self.removed.append(place)
                 continue
             repaired = self._copy_value(keyword, value, place, depth)
-            if keyword == "$ref" or (repaired is not None and self.is_valid(_isolate(keyword, repaired))):
+            if keyword == "$ref" or (
+                repaired is not None and self.is_valid(_make_single_keyword_schema(keyword, repaired))
+            ):
                 copy[keyword] = repaired
             else:
                 self.removed.append(place)
@@ -89,7 +91,7 @@ class _Repair:
         visit(schema, "#")
 
 
-def _isolate(keyword: str, value: Any) -> dict[str, Any]:
+def _make_single_keyword_schema(keyword: str, value: Any) -> dict[str, Any]:
     """The keyword as a schema of its own, without its subschemas, which have been checked already."""
     if keyword in MAPS_OF_SCHEMAS:
         return {keyword: dict.fromkeys(value, True)}

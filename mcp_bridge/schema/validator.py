@@ -15,16 +15,16 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from mcp_bridge.contracts.results import ValidationResult
-from mcp_bridge.schema.extent import MAX_SUBSCHEMAS, Extent, count_expanded, has_combinators
-from mcp_bridge.schema.messages import KEYWORDS, Finding, walk
+from mcp_bridge.contracts.tool_use_results import ValidationResult
+from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems
 from mcp_bridge.schema.schema_repair import repair_schema
+from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, count_expanded, has_combinators
 
 _FALSE = "falseSchema"
-_INVALID = Finding("$", "schema", "$: value does not fit the schema")
-_EXPLAINED = Extent(depth=6, nodes=200)
+_INVALID = ValidationProblem("$", "schema", "$: value does not fit the schema")
+_EXPLAINED = SizeLimits(depth=6, nodes=200)
 """The data that the library may explain where alternatives refer to themselves: each level multiplies the work."""
-_LISTED = Extent(nodes=1_000)
+_LISTED = SizeLimits(nodes=1_000)
 """The data for which the library may list all errors; it builds the whole list before it returns the first.
 
 Of larger data it reports only the first error, unless there are alternatives: then that error lists those of each one.
@@ -45,11 +45,19 @@ class Validator:
     `check_formats` asserts `format`, which is an annotation otherwise.
     """
 
-    __slots__ = ("_check_formats", "_has_combinators", "_may_recurse", "_unknown", "_validator", "left_out", "schema")
+    __slots__ = (
+        "_check_formats",
+        "_has_combinators",
+        "_may_recurse",
+        "_unknown",
+        "_validator",
+        "ignored_keywords",
+        "schema",
+    )
 
     def __init__(self, schema: Any, *, check_formats: bool = False) -> None:
         self.schema = schema
-        self.left_out: Sequence[str] = ()
+        self.ignored_keywords: Sequence[str] = ()
         self._check_formats = check_formats
         self._unknown: Sequence[str] = ()
         self._validator: jsonschema_rs.Validator | None = None
@@ -62,14 +70,14 @@ class Validator:
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
         self._may_recurse = _has_references(schema)
         if self._may_recurse and count_expanded(schema) > MAX_SUBSCHEMAS:
-            self.left_out = ("#/$ref",)
+            self.ignored_keywords = ("#/$ref",)
             return None
         self._has_combinators = has_combinators(schema)
         validator = _compile(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
-        repaired, self.left_out = repair_schema(schema, lambda part: _compile(part) is not None)
-        self._unknown = [place for place in self.left_out if _is_external(place, _get_value(schema, place))]
+        repaired, self.ignored_keywords = repair_schema(schema, lambda part: _compile(part) is not None)
+        self._unknown = [place for place in self.ignored_keywords if _is_external(place, _get_value(schema, place))]
         return _compile(repaired, check_formats=self._check_formats)
 
     def is_valid(self, data: Any) -> bool:
@@ -77,15 +85,15 @@ class Validator:
         if self._unknown:
             return False
         if self._validator is None:
-            return not self.left_out or not self.problems(data)
+            return not self.ignored_keywords or not self.list_problems(data)
         try:
             if self._may_recurse:
                 orjson.dumps(data)  # rejects, in C, what is too deep for the library's unbounded recursion
             return bool(self._validator.is_valid(data))
         except Exception:
-            return not self.problems(data)
+            return not self.list_problems(data)
 
-    def problems(self, data: Any) -> list[str]:
+    def list_problems(self, data: Any) -> list[str]:
         """A line for each problem, the tool_use API's first; empty if the data fits.
 
         After a thousand problems or a quarter of a million characters, one line says that there are more.
@@ -97,10 +105,10 @@ class Validator:
             ]
         return list(_limit(self._find(data)))
 
-    def _find(self, data: Any) -> Iterator[Finding]:
+    def _find(self, data: Any) -> Iterator[ValidationProblem]:
         mistyped: set[str] = set()
         known: set[tuple[str, str]] = set()
-        for finding in walk(data, self.schema):
+        for finding in find_problems(data, self.schema):
             known.add((finding.path, finding.keyword))
             if finding.keyword == "type":
                 mistyped.add(finding.path)
@@ -111,7 +119,7 @@ class Validator:
             if not _is_known(other, known) and not _is_below(other.path, unexplained):
                 yield other
 
-    def _find_others(self, data: Any, *, is_clear: bool) -> Iterable[Finding]:
+    def _find_others(self, data: Any, *, is_clear: bool) -> Iterable[ValidationProblem]:
         """What the library finds: other keywords than the tool_use API's, and what only the whole schema shows.
 
         If explaining costs too much, the library only says whether the data fits, and only while `is_clear`: no other
@@ -120,22 +128,25 @@ class Validator:
         if self._validator is None:
             return []
         try:
-            if self._has_combinators and (_EXPLAINED if self._may_recurse else _LISTED).excess(data) is not None:
+            if (
+                self._has_combinators
+                and (_EXPLAINED if self._may_recurse else _LISTED).describe_excess(data) is not None
+            ):
                 return [] if not is_clear or self._validator.is_valid(data) else [_INVALID]
-            if _LISTED.excess(data) is None:
-                return [finding for error in self._validator.iter_errors(data) for finding in _translate_error(error)]
+            if _LISTED.describe_excess(data) is None:
+                return [finding for error in self._validator.iter_errors(data) for finding in _convert_error(error)]
             self._validator.validate(data)
         except jsonschema_rs.ValidationError as error:
-            return _translate_error(error)
+            return _convert_error(error)
         except Exception as error:
-            return [Finding("$", "schema", f"$: {error}")]
+            return [ValidationProblem("$", "schema", f"$: {error}")]
         return []
 
     def check(self, data: Any) -> ValidationResult:
         """`is_valid` and `problems` as a result of the tool_use API."""
         if self.is_valid(data):
             return ValidationResult()
-        return ValidationResult(False, self.problems(data) or [_INVALID.text])
+        return ValidationResult(False, self.list_problems(data) or [_INVALID.text])
 
 
 def validate(data: Any, schema: Any) -> ValidationResult:
@@ -143,12 +154,12 @@ def validate(data: Any, schema: Any) -> ValidationResult:
     return Validator(schema).check(data)
 
 
-def complaints(schema: Any) -> list[str]:
+def check_schema(schema: Any) -> list[str]:
     """The problems of a schema itself, one line each; empty if all of it is understood."""
-    return [f"{place}: {_explain(schema, place)}" for place in Validator(schema).left_out]
+    return [f"{place}: {_format_reason(schema, place)}" for place in Validator(schema).ignored_keywords]
 
 
-def _limit(findings: Iterable[Finding]) -> Iterator[str]:
+def _limit(findings: Iterable[ValidationProblem]) -> Iterator[str]:
     size = 0
     for number, finding in enumerate(findings):
         if number == _MAX_PROBLEMS or size > _MAX_CHARACTERS:
@@ -202,7 +213,7 @@ def _is_external(place: str, value: Any) -> bool:
     return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
 
 
-def _explain(schema: Any, place: str) -> str:
+def _format_reason(schema: Any, place: str) -> str:
     """Why the keyword at a place is not understood."""
     keyword, value = place.rsplit("/", 1)[-1], _get_value(schema, place)
     if place == "#/$ref" and count_expanded(schema) > MAX_SUBSCHEMAS:
@@ -230,7 +241,7 @@ def _get_value(schema: Any, place: str) -> Any:
 # -- errors of the library -----------------------------------------------------------------------------------
 
 
-def _is_known(finding: Finding, known: set[tuple[str, str]]) -> bool:
+def _is_known(finding: ValidationProblem, known: set[tuple[str, str]]) -> bool:
     """Whether the walker has found it; it reports a property that a false schema forbids at the parent's path."""
     if finding.keyword == _FALSE:
         start = f"{finding.path}."
@@ -242,30 +253,30 @@ def _is_below(path: str, tops: set[str]) -> bool:
     return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
 
 
-def _translate_error(error: jsonschema_rs.ValidationError) -> Iterator[Finding]:
+def _convert_error(error: jsonschema_rs.ValidationError) -> Iterator[ValidationProblem]:
     """A library error in the tool_use API's words, if that API has its keyword."""
     path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
     keyword = str(error.kind.name)
     if keyword == _FALSE and error.schema_path[-1:] == ["additionalProperties"]:
-        yield Finding(path, _FALSE, f"{path}: additional property not allowed")
+        yield ValidationProblem(path, _FALSE, f"{path}: additional property not allowed")
     elif keyword == "required":
         name = getattr(error.kind, "property", "")
-        yield Finding(f"{path}.{name}", keyword, f"{path}.{name}: required field missing")
+        yield ValidationProblem(f"{path}.{name}", keyword, f"{path}.{name}: required field missing")
     elif keyword == "additionalProperties":
         for name in sorted(getattr(error.kind, "unexpected", ())):
-            yield Finding(f"{path}.{name}", keyword, f"{path}.{name}: additional property not allowed")
+            yield ValidationProblem(f"{path}.{name}", keyword, f"{path}.{name}: additional property not allowed")
     elif keyword in KEYWORDS and (own := _walk_again(error, path, keyword)):
         yield own
     else:
-        yield Finding(path, keyword, f"{path}: {error.message}")
+        yield ValidationProblem(path, keyword, f"{path}: {error.message}")
 
 
-def _walk_again(error: jsonschema_rs.ValidationError, path: str, keyword: str) -> Finding | None:
+def _walk_again(error: jsonschema_rs.ValidationError, path: str, keyword: str) -> ValidationProblem | None:
     """The walker's finding for a keyword that the library met behind a reference or a combinator."""
     value = getattr(error.kind, {"type": "types", "enum": "options"}.get(keyword, "limit"), None)
     if keyword == "type" and isinstance(value, list) and len(value) == 1:
         value = value[0]
-    return next(walk(error.instance, {keyword: value}, path), None) if value is not None else None
+    return next(find_problems(error.instance, {keyword: value}, path), None) if value is not None else None
 
 
 # -- data that is not JSON -----------------------------------------------------------------------------------

@@ -19,16 +19,16 @@ from mcp_bridge.contracts.errors import InvalidOutput, QuestionExpired
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline.prepared import Prepared
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.context import Request, ServedContext
 from mcp_bridge.server.handshake import HandshakeChannel, QuestionTimeouts
 from mcp_bridge.server.suspended_calls import CallState, SuspendedCall, SuspendedCalls
 from mcp_bridge.server.watchdog import Watchdog
+from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.stores.patient import PatientStore
-from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
-from mcp_bridge.wire.versions import STATELESS, carries
+from mcp_bridge.wire.outcomes import INVALID_PARAMS, to_error_result
+from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 
 logger = logging.getLogger("mcp_bridge.server")
 
@@ -43,7 +43,7 @@ class CallRunner:
         self._watchdog = Watchdog()
         self._ttl = state.ttl
         self._timeouts = QuestionTimeouts(state.ttl)
-        self.store: Store = MemoryStore() if state.store is None else PatientStore(state.store)
+        self.store: Store = MemoryStore() if state.store is None else FaultTolerantStore(state.store)
         self._suspended = SuspendedCalls(size=state.parked, ttl=state.ttl)
         self._scopes: set[anyio.CancelScope] = set()
         keys = list(state.keys) or [secrets.token_hex(32)]
@@ -58,17 +58,17 @@ class CallRunner:
             await tasks.start(self._suspended.run)
             task_status.started()
 
-    def expire_questions(self) -> None:
+    def reject_questions(self) -> None:
         """Expire the open questions of the handshake era and reject new ones: no answer could arrive any more."""
         self._timeouts.close()
 
     def cancel_calls(self) -> None:
         """Cancel the calls in flight; their clients get an error that says so."""
-        self.expire_questions()
+        self.reject_questions()
         for scope in list(self._scopes):
             scope.cancel()
 
-    async def run_call(self, prepared: Prepared, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
+    async def run_call(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         """Run a call. Returns its result, or an `input_required` result for the client.
 
         Raises MCPError for an invalid request state, and for a call that the shutdown of the server has cancelled.
@@ -78,7 +78,7 @@ class CallRunner:
             self._scopes.add(scope)
             self._watchdog.enter()
             try:
-                if not carries(request.protocol_version, STATELESS):
+                if not has_feature(request.protocol_version, STATELESS):
                     context.ask_through(HandshakeChannel(request, self._timeouts))
                 elif self._can_suspend(prepared, request):
                     return await self._run_round(prepared, call, context, request)
@@ -88,7 +88,7 @@ class CallRunner:
                 self._scopes.discard(scope)
         raise MCPError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
 
-    def _can_suspend(self, prepared: Prepared, request: Request) -> bool:
+    def _can_suspend(self, prepared: PreparedEntry, request: Request) -> bool:
         """Whether the call needs a task of its own: it is being continued, or something may ask and the client can."""
         if (request.params or {}).get("requestState") is not None:
             return True
@@ -98,7 +98,7 @@ class CallRunner:
         return prepared.context is not None or self._registry.pipeline.has_middleware
 
     async def _run_round(
-        self, prepared: Prepared, call: ToolCall, context: ServedContext, request: Request
+        self, prepared: PreparedEntry, call: ToolCall, context: ServedContext, request: Request
     ) -> ToolResult | dict[str, Any]:
         params = request.params or {}
         state, responses = params.get("requestState"), params.get("inputResponses") or {}
@@ -113,7 +113,12 @@ class CallRunner:
         return await self._wait_for_outcome(suspended, call)
 
     async def _start(
-        self, prepared: Prepared, call: ToolCall, context: ServedContext, state: CallState, offered: Mapping[str, Any]
+        self,
+        prepared: PreparedEntry,
+        call: ToolCall,
+        context: ServedContext,
+        state: CallState,
+        offered: Mapping[str, Any],
     ) -> SuspendedCall:
         suspended = SuspendedCall(
             self._suspended, context, state.answered, offered, new=state.new, seconds=state.seconds
@@ -125,7 +130,7 @@ class CallRunner:
 
     async def _resume(
         self,
-        prepared: Prepared,
+        prepared: PreparedEntry,
         call: ToolCall,
         context: ServedContext,
         state: CallState,
@@ -135,7 +140,7 @@ class CallRunner:
         try:
             is_unused = await self.store.add(_USED + state.handle, b"", self._ttl)
         except anyio.get_cancelled_exc_class():
-            self._suspended.drop(state.handle)
+            self._suspended.cancel_suspended(state.handle)
             raise
         if not is_unused:
             logger.warning("requestState rejected on %s %r: used before, or the store failed", call.kind, call.name)
@@ -145,7 +150,9 @@ class CallRunner:
             suspended.answer(responses)
             return suspended
         if state.started:
-            return failure(QuestionExpired("This question has expired, and its call was cancelled. Retry the call."))
+            return to_error_result(
+                QuestionExpired("This question has expired, and its call was cancelled. Retry the call.")
+            )
         return await self._start(prepared, call, context, state.with_answers(responses), {})
 
     async def _wait_for_outcome(self, suspended: SuspendedCall, call: ToolCall) -> ToolResult | dict[str, Any]:
@@ -161,6 +168,6 @@ class CallRunner:
         try:
             state = CallState.from_call(suspended, self._suspended.suspend(suspended)).to_text()
         except ValueError as error:  # the state of a `NeedsInput` is not JSON
-            self._suspended.drop(suspended.handle)
-            return failure(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
+            self._suspended.cancel_suspended(suspended.handle)
+            return to_error_result(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}

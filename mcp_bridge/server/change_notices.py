@@ -25,7 +25,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
+from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.server.context import Request
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
@@ -62,7 +62,7 @@ class ChangeNotifier:
         self._changed_lists: set[str] = set()
         self._changed_uris: set[str] = set()
         self._wake = anyio.Event()
-        self._soon: Soon | None = None
+        self._soon: CallSoon | None = None
         self._streams = ListenHandler(self._bus)
         self._is_closed = False
 
@@ -97,7 +97,7 @@ class ChangeNotifier:
 
     async def run(self, registry: ToolRegistry, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Send notifications until cancelled. Changes in quick succession are sent as one."""
-        self._soon = from_any_thread()
+        self._soon = make_call_soon()
         self._is_closed = False
         with ExitStack() as stack:
             for kind, watch in (

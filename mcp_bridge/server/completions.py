@@ -14,14 +14,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline.prepared import Prepared
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import adapt_completion
-from mcp_bridge.schema.templates import template_variables
+from mcp_bridge.schema.uri_templates import parse_template_variables
 from mcp_bridge.server.context import Request, ServedContext
-from mcp_bridge.server.responses import Responses, check_success, shorten, with_result_type
+from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_result_type
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
-from mcp_bridge.wire.values import plain
+from mcp_bridge.wire.values import to_plain
 
 KNOWN, KNOWN_LENGTH = 100, 10_000
 """The most arguments in the context of a request, and the most characters of each of their names and values."""
@@ -47,7 +47,7 @@ class CompletionMethod:
     def __init__(self, registry: ToolRegistry, responses: Responses) -> None:
         self._registry = registry
         self._responses = responses
-        self._prepared: dict[tuple[str, str], tuple[Any, Prepared]] = {}
+        self._prepared: dict[tuple[str, str], tuple[Any, PreparedEntry]] = {}
 
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> dict[str, Any]:
         """Serve completion/complete: values that match the text, best first.
@@ -59,7 +59,7 @@ class CompletionMethod:
         await self._responses.wait_for_sources()
         name, entry = self._find_entry(params.ref)
         if argument.name not in _list_arguments(entry):
-            unknown = shorten(argument.name)
+            unknown = truncate_text(argument.name)
             raise MCPError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
         offered = entry.completions.get(argument.name, ())
         values = await self._call_function(offered, name, request, params) if callable(offered) else offered
@@ -83,18 +83,18 @@ class CompletionMethod:
             name, entry = ref.name, self._registry.prompts.get(ref.name)
             if entry is not None:
                 return name, entry
-            name = shorten(name)
+            name = truncate_text(name)
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
         template = self._registry.templates.get(ref.uri)
         if template is None:
-            uri = shorten(ref.uri)
+            uri = truncate_text(ref.uri)
             raise MCPError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
         return ref.uri, template
 
-    def _prepare(self, name: str, argument: str, function: Callable[..., Any]) -> Prepared:
+    def _prepare(self, name: str, argument: str, function: Callable[..., Any]) -> PreparedEntry:
         known = self._prepared.get((name, argument))
         if known is None or known[0] is not function:
-            prepared = Prepared(CompletionEntry(adapt_completion(function)))
+            prepared = PreparedEntry(CompletionEntry(adapt_completion(function)))
             known = self._prepared[name, argument] = (function, prepared)
         return known[1]
 
@@ -114,19 +114,19 @@ def _check_size(value: str, known: Mapping[str, str]) -> None:
         if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
             raise MCPError(
                 INVALID_PARAMS,
-                f"context.arguments: '{shorten(name)}' has {longest} characters; at most {KNOWN_LENGTH} are allowed. "
-                f"Send a shorter value, or omit it.",
+                f"context.arguments: '{truncate_text(name)}' has {longest} characters; at most {KNOWN_LENGTH} are "
+                f"allowed. Send a shorter value, or omit it.",
             )
 
 
 def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
-    return [variable.name for variable in template_variables(entry.uri_template)]
+    return [variable.name for variable in parse_template_variables(entry.uri_template)]
 
 
 def _to_list(result: ToolResult) -> list[Any]:
-    output = plain(result.output)
+    output = to_plain(result.output)
     return output if isinstance(output, list) else [] if output is None else [output]
 
 
@@ -139,12 +139,12 @@ def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tupl
     are dropped.
     """
     distinct = dict.fromkeys(_take_bounded(values))
-    wanted = _fold(typed)
+    wanted = _normalize(typed)
     if not wanted:
         return list(distinct)[:limit], len(distinct)
     ranks: list[list[str]] = [[] for _ in range(_RANKS)]
     for value in distinct:
-        rank = _rank_value(_fold(value), wanted)
+        rank = _rank_value(_normalize(value), wanted)
         if rank is not None:
             ranks[rank].append(value)
     matches = [value for rank in ranks for value in rank]
@@ -177,7 +177,7 @@ def _take_bounded(values: Iterable[str]) -> Iterator[str]:
             yield value
 
 
-def _fold(text: str) -> str:
+def _normalize(text: str) -> str:
     """Remove case and accents: é, É and e become one letter.
 
     At most `LONGEST` characters: the compatibility decomposition of one character, U+FDFA, has 18.

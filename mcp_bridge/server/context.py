@@ -15,18 +15,18 @@ from mcp.server.context import ServerRequestContext
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
-from mcp_bridge.contracts.levels import LEVELS, Level, check_level
+from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
 from mcp_bridge.contracts.question import Question
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.questions import (
     QuestionRequest,
-    lacks_capability,
+    is_capability_missing,
     merge_capabilities,
     to_request,
     with_plain_answers,
 )
-from mcp_bridge.wire.values import plain
-from mcp_bridge.wire.versions import STATELESS, carries
+from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
+from mcp_bridge.wire.values import to_plain
 
 Request = ServerRequestContext[Any, Any]
 LEVEL = "mcp-bridge/log-level"
@@ -57,7 +57,7 @@ class QuestionChannel(Protocol):
         """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
         ...
 
-    async def attended(self) -> None:
+    async def wait_for_request(self) -> None:
         """Wait until a request of the client is open."""
         ...
 
@@ -148,7 +148,7 @@ class ServedContext(CallContext):
             self._log_throttle = Throttle()
         if not self._log_throttle.take_token():
             return
-        params = types.LoggingMessageNotificationParams(level=level, data=plain(data), logger=logger)
+        params = types.LoggingMessageNotificationParams(level=level, data=to_plain(data), logger=logger)
         notification = types.LoggingMessageNotification(params=params)
         await request.session.send_notification(notification, related_request_id=request.request_id)
 
@@ -159,22 +159,22 @@ class ServedContext(CallContext):
         if needed:
             requests = {key: with_plain_answers(request) for key, request in requests.items()}
         required = [request.required for request in requests.values()]
-        missing = [each for each in required if lacks_capability(self.capabilities, each)]
+        missing = [each for each in required if is_capability_missing(self.capabilities, each)]
         if missing or self._channel is None:
             raise MissingCapability(merge_capabilities(missing or required))
         if current_token() != self._loop:
             raise RuntimeError(
                 "ask in the server's event loop: a synchronous function calls anyio.from_thread.run(ctx.ask, ...)"
             )
-        with self.paused():
+        with self.release_holds():
             return await self._channel.put(requests, needed=needed)
 
-    async def attended(self) -> None:
+    async def wait_for_request(self) -> None:
         """Wait until a request of the client is open, unless a handler has begun: then no other instance continues."""
-        if self._channel is not None and not self.begun:
-            await self._channel.attended()
+        if self._channel is not None and not self.has_begun:
+            await self._channel.wait_for_request()
 
-    def when_left(self, callback: Callable[[], None]) -> None:
+    def on_session_end(self, callback: Callable[[], None]) -> None:
         """Call this when the connection ends, if the session is a connection; other sessions have no known end."""
         if self._request is not None and self.session.startswith(_CONNECTION):
             self._request.session._connection.exit_stack.callback(callback)
@@ -187,7 +187,7 @@ class ServedContext(CallContext):
     def _find_lowest_level(self) -> Any:
         """Return the least severe level that the client asked for, or None."""
         assert self._request is not None
-        if carries(self.protocol_version, STATELESS):
+        if has_feature(self.protocol_version, STATELESS):
             return self.meta.get(types.LOG_LEVEL_META_KEY)
         return self._request.session._connection.state.get(LEVEL, DEFAULT_LEVEL)
 
@@ -197,7 +197,7 @@ def _find_session(request: Request, principal: str | None) -> str:
     name = (request.meta or {}).get(SESSION)
     if isinstance(name, str) and 0 < len(name) <= NAME:
         return f"named/{quote(principal or '', safe='')}/{name}"
-    if not carries(request.protocol_version, STATELESS):
+    if not has_feature(request.protocol_version, STATELESS):
         state = request.session._connection.state
         return str(state.get(SESSION) or state.setdefault(SESSION, _CONNECTION + uuid4().hex))
     return f"principal/{principal}" if principal else ""

@@ -13,7 +13,7 @@ from mcp.server.context import ServerMiddleware
 
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.state import State
-from mcp_bridge.dialects.dialect import NONE, Dialect
+from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
@@ -45,7 +45,7 @@ class Endpoint:
         started: anyio.Event | None = None,
         state: State | None = None,
         secrets: Iterable[str] = (),
-        dialect: Dialect = NONE,
+        dialect: SchemaDialect = NO_DIALECT,
     ) -> None:
         identity = identity or Identity()
         self.registry = registry
@@ -109,14 +109,14 @@ class Endpoint:
             await tasks.start(self._notifier.run, self.registry)
             task_status.started()
 
-    def end_listeners(self) -> None:
+    def close_subscriptions(self) -> None:
         """End every subscriptions/listen stream with its final result."""
         self._notifier.close_streams()
 
-    def end_questions(self) -> None:
+    def reject_questions(self) -> None:
         """Expire the open questions of the handshake era and reject new ones."""
-        self._runner.expire_questions()
+        self._runner.reject_questions()
 
-    def end_calls(self) -> None:
+    def cancel_calls(self) -> None:
         """Cancel the calls in flight; their clients get an error that says so."""
         self._runner.cancel_calls()

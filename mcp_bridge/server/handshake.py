@@ -100,7 +100,7 @@ class HandshakeChannel:
             raise errors[0]
         return {key: answers[key] for key in questions}
 
-    async def attended(self) -> None:
+    async def wait_for_request(self) -> None:
         """Return at once: the request is open for as long as the call runs."""
 
     async def _ask(self, question: QuestionRequest) -> Any:

@@ -16,9 +16,9 @@ from mcp_types import INVALID_REQUEST
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from pydantic import ValidationError
 
-from mcp_bridge.runtime.event_loop import being_cancelled
+from mcp_bridge.runtime.event_loop import is_being_cancelled
 from mcp_bridge.wire.outcomes import INTERNAL_ERROR, INVALID_PARAMS
-from mcp_bridge.wire.versions import STATELESS, carries
+from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 
 logger = logging.getLogger("mcp_bridge.server")
 
@@ -63,7 +63,7 @@ async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNex
         lines = [f"{'.'.join(map(str, problem['loc'])) or 'params'}: {problem['msg']}" for problem in problems[:5]]
         raise MCPError(INVALID_PARAMS, f"Invalid parameters of {ctx.method}: {'; '.join(lines)}") from error
     except BaseException as error:
-        if being_cancelled(error):
+        if is_being_cancelled(error):
             raise
         reference = uuid4().hex[:12]
         logger.error("%s failed, reference %s", ctx.method, reference, exc_info=error)
@@ -71,7 +71,7 @@ async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNex
 
 
 def _is_stateless(ctx: ServerRequestContext[Any, Any]) -> bool:
-    return carries(ctx.protocol_version, STATELESS)
+    return has_feature(ctx.protocol_version, STATELESS)
 
 
 class OptionalTracing:

@@ -10,14 +10,14 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline.prepared import Prepared
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
-from mcp_bridge.server.responses import Responses, check_success, shorten, with_result_type
+from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_result_type
 from mcp_bridge.wire import listings
-from mcp_bridge.wire.messages import messages, to_messages
+from mcp_bridge.wire.messages import render_messages, to_messages
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
 
@@ -29,7 +29,7 @@ class PromptMethods:
         self._runner = runner
         self._responses = responses
         self._version = -1
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared: dict[str, PreparedEntry] = {}
         self._pages = Pages("prompts", page)
 
     async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
@@ -45,13 +45,13 @@ class PromptMethods:
         name, version = params.name, request.protocol_version
         entry, prepared = self._registry.prompts.get(name), self._prepared.get(name)
         if entry is None or prepared is None:
-            name = shorten(name)
+            name = truncate_text(name)
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
         call = ToolCall(id=str(request.request_id), name=name, arguments=params.arguments or {}, kind="prompt")
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             return result
-        rendered = messages(check_success(result, version, name=name).content or (), version)
+        rendered = render_messages(check_success(result, version, name=name).content or (), version)
         description = {"description": entry.description} if entry.description else {}
         return with_result_type({**description, "messages": rendered}, version)
 
@@ -60,18 +60,18 @@ class PromptMethods:
         if prompts.version == self._version:
             return
         self._prepared = {entry.name: _prepare(entry) for entry in prompts}
-        self._pages.replace({entry.name: partial(listings.prompt, entry) for entry in prompts})
+        self._pages.replace({entry.name: partial(listings.render_prompt, entry) for entry in prompts})
         self._version = prompts.version
 
 
-def _prepare(entry: PromptEntry) -> Prepared:
+def _prepare(entry: PromptEntry) -> PreparedEntry:
     schema = {
         "type": "object",
         "properties": {argument.name: {"type": "string"} for argument in entry.arguments},
         "required": [argument.name for argument in entry.arguments if argument.required],
         "additionalProperties": False,
     }
-    return Prepared(entry, input_schema=schema, reads=_read_messages)
+    return PreparedEntry(entry, input_schema=schema, read_result=_read_messages)
 
 
 def _read_messages(value: Any, _: ToolCall) -> ToolResult:

@@ -15,11 +15,11 @@ import mcp_types as types
 from pydantic import AnyHttpUrl
 
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
-from mcp_bridge.schema.forms import FormSchema, form_of
-from mcp_bridge.wire.blocks import from_block
-from mcp_bridge.wire.messages import messages
-from mcp_bridge.wire.values import plain, plain_mapping
-from mcp_bridge.wire.versions import ICONS, STATELESS, carries
+from mcp_bridge.schema.forms import FormSchema, create_form
+from mcp_bridge.wire.content_reader import from_block
+from mcp_bridge.wire.messages import render_messages
+from mcp_bridge.wire.protocol_versions import ICONS, STATELESS, has_feature
+from mcp_bridge.wire.values import to_plain, to_plain_mapping
 
 ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 TRIES = 3
@@ -80,7 +80,7 @@ def to_request(question: Question, version: str) -> QuestionRequest:
     """Return the request for a client of this protocol version. Raises ValueError for an invalid question."""
     match question:
         case Form(message, schema):
-            return _to_form_request(message, form_of(schema), version)
+            return _to_form_request(message, create_form(schema), version)
         case Link(message, url):
             return _to_link_request(message, url, version)
         case Sampling():
@@ -106,7 +106,7 @@ def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
     return replace(request, read=read)
 
 
-def lacks_capability(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
+def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
     """Whether the client has not declared a capability that a question requires."""
     for name, parts in required.items():
         declared = capabilities.get(name)
@@ -133,13 +133,13 @@ def _restore_request(method: str, params: dict[str, Any], form: Any, version: st
         return to_request(Roots(), version)
     if "url" in params:
         return _to_link_request(params["message"], params["url"], version)
-    return _to_form_request(params["message"], form_of(form or params["requestedSchema"]), version)
+    return _to_form_request(params["message"], create_form(form or params["requestedSchema"]), version)
 
 
 def _to_form_request(message: str, form: FormSchema, version: str) -> QuestionRequest:
-    mode = {"mode": "form"} if carries(version, ICONS) else {}
-    params = {**mode, "message": str(plain(message)), "requestedSchema": form.for_version(version)}
-    return QuestionRequest(ELICIT, params, {"elicitation": {"form": {}}}, partial(_read_answer, form), form.whole)
+    mode = {"mode": "form"} if has_feature(version, ICONS) else {}
+    params = {**mode, "message": str(to_plain(message)), "requestedSchema": form.to_version(version)}
+    return QuestionRequest(ELICIT, params, {"elicitation": {"form": {}}}, partial(_read_answer, form), form.full_schema)
 
 
 def _to_link_request(message: str, url: str, version: str) -> QuestionRequest:
@@ -150,8 +150,8 @@ def _to_link_request(message: str, url: str, version: str) -> QuestionRequest:
         is_valid = False
     if not is_valid:
         raise ValueError(f"the url of a Link must begin with https:// or http:// and name a host, found {url!r}")
-    params = {"mode": "url", "message": str(plain(message)), "url": url}
-    if not carries(version, STATELESS):
+    params = {"mode": "url", "message": str(to_plain(message)), "url": url}
+    if not has_feature(version, STATELESS):
         params[_ID] = uuid4().hex
     return QuestionRequest(ELICIT, params, {"elicitation": {"url": {}}}, partial(_read_answer, None))
 
@@ -168,7 +168,7 @@ def _to_sampling_params(question: Sampling, version: str) -> dict[str, Any]:
         raise ValueError(f"max_tokens must be an integer of at least 1, found {question.max_tokens!r}")
     given: Any = question.messages
     is_list = isinstance(given, Sequence) and not isinstance(given, str)
-    conversation = messages(given if is_list else [given], version)
+    conversation = render_messages(given if is_list else [given], version)
     options = {
         "systemPrompt": question.system_prompt,
         "temperature": question.temperature,
@@ -179,7 +179,7 @@ def _to_sampling_params(question: Sampling, version: str) -> dict[str, Any]:
         "tools": question.tools,
         "toolChoice": question.tool_choice,
     }
-    chosen = {name: plain(value) for name, value in options.items() if value is not None}
+    chosen = {name: to_plain(value) for name, value in options.items() if value is not None}
     return {"messages": conversation, "maxTokens": question.max_tokens, **chosen}
 
 
@@ -194,7 +194,7 @@ def _read_answer(form: FormSchema | None, raw: Any) -> Answer:
     content = {} if content is None else content
     if problems := form.check(content):
         raise AnswerMismatch(problems)
-    return Answer(action=action, content=form.given(content), data=form.read(content))
+    return Answer(action=action, content=form.select_content(content), data=form.read(content))
 
 
 def _read_sampled(raw: Any) -> Sampled:
@@ -221,4 +221,4 @@ def _read_roots(raw: Any) -> tuple[Root, ...]:
 def _read_object(raw: Any) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise AnswerMismatch([f"$: expected an object, found {type(raw).__name__}"])
-    return plain_mapping(raw)
+    return to_plain_mapping(raw)

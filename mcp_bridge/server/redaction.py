@@ -40,23 +40,23 @@ class SecretRedaction:
         """Redact these values from now on."""
         secrets = list(secrets)
         vocabulary = "\n".join({_SCHEMA, *_iter_protocol_words()}) if secrets else ""
-        self.redactor.hide(secret for secret in secrets if secret not in vocabulary)
+        self.redactor.add_secrets(secret for secret in secrets if secret not in vocabulary)
 
     def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Awaitable[HandlerResult]:
         """Serve one request or notification."""
-        return call_next(ctx) if self.redactor.is_idle else self._serve(ctx, call_next)
+        return call_next(ctx) if self.redactor.is_empty else self._serve(ctx, call_next)
 
     async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         try:
             result = await call_next(self._wrap_channels(ctx))
         except MCPError as error:
             original = error.error
-            message, data = self.redactor.text(original.message), self.redactor.value(original.data)
+            message, data = self.redactor.redact_text(original.message), self.redactor.redact_value(original.data)
             if message is original.message and data is original.data:
                 raise
             raise MCPError(original.code, message, data) from error
         if isinstance(result, dict):
-            redacted = self.redactor.value({key: value for key, value in result.items() if key != _STATE})
+            redacted = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
             return {**redacted, _STATE: result[_STATE]} if _STATE in result else redacted
         return result
 
@@ -82,16 +82,16 @@ class RedactedChannel:
 
     async def notify(self, method: str, params: Any, opts: Any = None) -> None:
         """Send a notification."""
-        await self._channel.notify(method, self._redactor.value(params), opts)
+        await self._channel.notify(method, self._redactor.redact_value(params), opts)
 
     async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> dict[str, Any]:
         """Send a request and return the client's result."""
-        result: dict[str, Any] = await self._channel.send_raw_request(method, self._redactor.value(params), opts)
+        result: dict[str, Any] = await self._channel.send_raw_request(method, self._redactor.redact_value(params), opts)
         return result
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send progress."""
-        await self._channel.progress(progress, total, self._redactor.value(message))
+        await self._channel.progress(progress, total, self._redactor.redact_value(message))
 
 
 def _iter_protocol_words() -> Iterator[str]:

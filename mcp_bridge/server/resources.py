@@ -16,17 +16,17 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
-from mcp_bridge.pipeline.prepared import Prepared
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
-from mcp_bridge.server.responses import Responses, check_success, shorten, with_cache_hints
+from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_cache_hints
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire import listings
-from mcp_bridge.wire.contents import contents, to_contents
 from mcp_bridge.wire.outcomes import INVALID_PARAMS
+from mcp_bridge.wire.resource_contents import render_contents, to_contents
 
 logger = logging.getLogger("mcp_bridge.server")
 
@@ -37,7 +37,7 @@ _SEPARATORS = re.compile(r"[/\\]")
 class ResourceMatch:
     """The entry at a URI, and the arguments of its handler."""
 
-    prepared: Prepared
+    prepared: PreparedEntry
     arguments: Mapping[str, Any]
 
 
@@ -46,7 +46,7 @@ class TemplateMatcher:
     """A template that URIs are matched against."""
 
     template: UriTemplate
-    prepared: Prepared
+    prepared: PreparedEntry
 
 
 class ResourceIndex:
@@ -55,7 +55,7 @@ class ResourceIndex:
     def __init__(self, registry: ToolRegistry, *, page: int) -> None:
         self._registry = registry
         self._versions = (-1, -1)
-        self._entries: dict[str, Prepared] = {}
+        self._entries: dict[str, PreparedEntry] = {}
         self._matchers: list[TemplateMatcher] = []
         self._pages = Pages("resources", page)
         self._template_pages = Pages("resourceTemplates", page)
@@ -88,7 +88,7 @@ class ResourceIndex:
         if versions == self._versions:
             return
         self._entries = {entry.uri: _prepare(entry) for entry in resources}
-        self._pages.replace({entry.uri: partial(listings.resource, entry) for entry in resources})
+        self._pages.replace({entry.uri: partial(listings.render_resource, entry) for entry in resources})
         self._matchers = []
         listed: dict[str, Any] = {}
         for entry in templates:
@@ -98,16 +98,16 @@ class ResourceIndex:
                 logger.error("resource template %r is not served: %s", entry.uri_template, error)
                 continue
             self._matchers.append(matcher)
-            listed[entry.uri_template] = partial(listings.template, entry)
+            listed[entry.uri_template] = partial(listings.render_template, entry)
         self._template_pages.replace(listed)
         self._versions = versions
 
 
-def _prepare(entry: ResourceEntry | ResourceTemplate) -> Prepared:
+def _prepare(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
     def read_contents(value: Any, call: ToolCall) -> ToolResult:
         return to_contents(value, call.name, entry.mime_type)
 
-    return Prepared(entry, reads=read_contents)
+    return PreparedEntry(entry, read_result=read_contents)
 
 
 def _is_safe(value: str | list[str]) -> bool:
@@ -161,7 +161,7 @@ class ResourceMethods:
         result = await self._runner.run_call(match.prepared, call, request)
         if isinstance(result, dict):
             return result
-        rendered = {"contents": contents(check_success(result, version, uri=uri), version)}
+        rendered = {"contents": render_contents(check_success(result, version, uri=uri), version)}
         return with_cache_hints(rendered, version, ttl_ms=0, scope="private")  # it may depend on the caller
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> dict[str, Any]:
@@ -179,6 +179,6 @@ class ResourceMethods:
         await self._responses.wait_for_sources()
         match = self._index.find(uri)
         if match is None:
-            uri = shorten(uri)
+            uri = truncate_text(uri)
             raise MCPError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
         return match

@@ -13,8 +13,8 @@ from mcp_bridge.contracts.errors import InvalidArguments, MissingCapability, Pro
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.pages import BadCursor
 from mcp_bridge.wire.outcomes import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, REQUIRED
+from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge.wire.results import COMPLETE
-from mcp_bridge.wire.versions import STATELESS, carries
 
 READY_PATIENCE = 20.0
 """Seconds that a request waits for sources that are still starting; then it is served from what has been published."""
@@ -49,29 +49,29 @@ class Responses:
             return with_cache_hints(get_page(version, cursor), version, ttl_ms=self.ttl_ms, scope=self.scope)
         except BadCursor as error:
             message = "Invalid cursor. Start again without a cursor."
-            raise MCPError(INVALID_PARAMS, message, {"cursor": shorten(cursor or "")}) from error
+            raise MCPError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
 
 
-def shorten(text: str) -> str:
+def truncate_text(text: str) -> str:
     """Truncate a client's text for an error, so that a name or URI of megabytes is not sent back twice."""
     return text if len(text) <= ECHOED else f"{text[:ECHOED]}... ({len(text)} characters)"
 
 
 def with_cache_hints(result: Mapping[str, Any], version: str, *, ttl_ms: int, scope: str) -> dict[str, Any]:
     """Return a result with caching hints if the version has them (server/utilities/caching)."""
-    if not carries(version, STATELESS):
+    if not has_feature(version, STATELESS):
         return dict(result)
     return {**result, **COMPLETE, "ttlMs": ttl_ms, "cacheScope": scope}
 
 
 def with_result_type(result: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a complete result, marked as such if the version requires it."""
-    return {**result, **COMPLETE} if carries(version, STATELESS) else dict(result)
+    return {**result, **COMPLETE} if has_feature(version, STATELESS) else dict(result)
 
 
 def raise_missing_capability(result: ToolResult, version: str) -> None:
     """Raise the stateless era's error if the client lacks a capability; the handshake era has no such error."""
-    if result.code == MissingCapability.code and carries(version, STATELESS) and REQUIRED in (result.meta or {}):
+    if result.code == MissingCapability.code and has_feature(version, STATELESS) and REQUIRED in (result.meta or {}):
         required = (result.meta or {})[REQUIRED]
         raise MCPError(MISSING_CAPABILITY, result.error_text, {REQUIRED: required})
 

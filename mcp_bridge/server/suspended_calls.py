@@ -22,7 +22,7 @@ from mcp_bridge.contracts.question import Answer, NeedsInput, Question
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.questions import TRIES, AnswerMismatch, QuestionRequest, SealedQuestion, to_request
-from mcp_bridge.wire.values import plain
+from mcp_bridge.wire.values import to_plain
 
 AnswerRecord = tuple[str, str, Any]
 """The key and the digest of a question, and the client's answer."""
@@ -77,7 +77,7 @@ class PendingQuestion:
 def _to_json_value(raw: Any) -> Any:
     """Return an answer as plain data; one that is nested too deeply to be sealed matches no question anyway."""
     try:
-        return plain(raw)
+        return to_plain(raw)
     except ValueError:
         return None
 
@@ -132,7 +132,7 @@ class SuspendedCall:
             self._outcome = error
         finally:
             self._end()
-            self._calls.forget(self)
+            self._calls.remove(self)
             for pending in self.pending.values():
                 pending.expire()  # on trio, a thread that asked is still waiting
 
@@ -156,7 +156,7 @@ class SuspendedCall:
             if not self.pending:
                 self._calls.release(self)
 
-    async def attended(self) -> None:
+    async def wait_for_request(self) -> None:
         """Wait for the client's next request if the last one has been answered."""
         await self._calls.wait_until_resumed(self)
 
@@ -184,7 +184,7 @@ class SuspendedCall:
 
     def _select_records(self, *, needed: bool) -> list[AnswerRecord]:
         """Return the list that answers are recorded in. Those for a `NeedsInput` hold for one run of the handler."""
-        if self.context.begun:
+        if self.context.has_begun:
             return []  # no other instance can continue this call
         if not needed:
             return self.answered
@@ -249,9 +249,9 @@ class SuspendedCalls:
     def _make_room(self) -> bool:
         """Cancel the call that has waited longest among those that can restart from the state their clients hold."""
         for call in self._suspended.values():
-            if not call.context.begun:
+            if not call.context.has_begun:
                 call.scope.cancel()
-                self.forget(call)
+                self.remove(call)
                 return True
         return False
 
@@ -278,7 +278,7 @@ class SuspendedCalls:
             call.resumed.set()
         return call
 
-    def drop(self, handle: str) -> None:
+    def cancel_suspended(self, handle: str) -> None:
         """Cancel the call with this handle, which no client will resume."""
         if (call := self.take(handle)) is not None:
             call.scope.cancel()
@@ -288,7 +288,7 @@ class SuspendedCalls:
         if call.handle in self._suspended:
             await call.resumed.wait()
 
-    def forget(self, call: SuspendedCall) -> None:
+    def remove(self, call: SuspendedCall) -> None:
         """Remove a call that has ended."""
         self._suspended.pop(call.handle, None)
         self._asking.discard(call)
@@ -327,14 +327,14 @@ class CallState:
     def from_call(cls, call: SuspendedCall, handle: str) -> CallState:
         """Return the state of a suspended call. Raises ValueError for a `NeedsInput` whose state is not JSON."""
         context = call.context
-        if context.begun:
+        if context.has_begun:
             return cls(handle=handle, started=True)
         asked = {name: (pending.key, pending.request.digest) for name, pending in call.pending.items()}
         needs = context.needs
         if needs is not None:
             version = context.protocol_version
             sealed = {key: _to_sealed_question(question, version) for key, question in needs.questions.items()}
-            needs = NeedsInput(sealed, plain(needs.state))
+            needs = NeedsInput(sealed, to_plain(needs.state))
         answered = (*call.answered, *call.needed)
         return cls(handle=handle, answered=answered, asked=asked, needs=needs, since=time.time())
 

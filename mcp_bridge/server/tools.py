@@ -11,15 +11,15 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall
-from mcp_bridge.dialects.dialect import NONE, Dialect
+from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.headers import header_complaints
+from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
-from mcp_bridge.server.responses import Responses, raise_missing_capability, shorten
+from mcp_bridge.server.responses import Responses, raise_missing_capability, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
-from mcp_bridge.wire.outcomes import INVALID_PARAMS, failure
+from mcp_bridge.wire.outcomes import INVALID_PARAMS, to_error_result
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.tools import WireTool, to_wire
 
@@ -32,7 +32,7 @@ class ToolIndex:
     `page` is the most tools per page, `dialect` how they are presented to the client.
     """
 
-    def __init__(self, registry: ToolRegistry, *, page: int, dialect: Dialect = NONE) -> None:
+    def __init__(self, registry: ToolRegistry, *, page: int, dialect: SchemaDialect = NO_DIALECT) -> None:
         self._registry = registry
         self._dialect = dialect
         self._version = -1
@@ -65,21 +65,21 @@ class ToolIndex:
             old = known.get(entry.name)
             if old is not None and old.definition == definition:
                 tools.setdefault(old.name, old)
-            elif problems := header_complaints(definition.input_schema):  # clients would drop it, or leak a secret
+            elif problems := check_headers(definition.input_schema):  # clients would drop it, or leak a secret
                 logger.error("tool %r is not served: input schema %s", entry.name, "; ".join(problems))
             else:
                 tool = self._apply_dialect(to_wire(definition))
                 tools.setdefault(tool.name, tool)
         self._tools = tools
-        self._pages.replace({name: tool.listing for name, tool in tools.items()})
+        self._pages.replace({name: tool.render_listing for name, tool in tools.items()})
         self._version = version
 
     def _apply_dialect(self, tool: WireTool) -> WireTool:
-        if not self._dialect.changes:
+        if not self._dialect.is_active:
             return tool
-        from mcp_bridge.dialects.rewriting import applied  # a server without a dialect starts faster without it
+        from mcp_bridge.dialects.rewriting import rewrite_tool  # a server without a dialect starts faster without it
 
-        return applied(tool, self._dialect)
+        return rewrite_tool(tool, self._dialect)
 
 
 class ToolMethods:
@@ -93,7 +93,7 @@ class ToolMethods:
         truncator: ResultTruncator,
         *,
         page: int,
-        dialect: Dialect,
+        dialect: SchemaDialect,
     ) -> None:
         self._registry = registry
         self._runner = runner
@@ -111,16 +111,16 @@ class ToolMethods:
         await self._responses.wait_for_sources()
         version = request.protocol_version
         tool = self.index.get(params.name)
-        prepared = self._registry.prepared(tool.definition.name) if tool is not None else None
+        prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
         if tool is None or prepared is None:
-            name = shorten(params.name)
+            name = truncate_text(params.name)
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
         try:
-            arguments = tool.data(params.arguments)
+            arguments = tool.read_arguments(params.arguments)
             call = ToolCall(id=str(request.request_id), name=tool.definition.name, arguments=arguments)
             result = await self._runner.run_call(prepared, call, request)
         except InvalidArguments as error:
-            result = failure(error)
+            result = to_error_result(error)
         if isinstance(result, dict):
             return result
         raise_missing_capability(result, version)

@@ -12,9 +12,9 @@ from mcp_bridge.contracts.content import ResourceLink
 from mcp_bridge.contracts.errors import ResultTooLarge
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.wire.content import block, text
+from mcp_bridge.wire.content import make_text_block, render_block
+from mcp_bridge.wire.protocol_versions import STRUCTURED, has_feature
 from mcp_bridge.wire.tools import META
-from mcp_bridge.wire.versions import STRUCTURED, carries
 
 URI = "mcp-bridge://results/"
 """The beginning of the pages' URIs; what follows cannot be guessed."""
@@ -51,19 +51,21 @@ class ResultTruncator:
                 that schema, so it becomes an error.
             output_size: The size of the structured content in bytes, if known.
         """
-        kept = self._drop_excess(result, output_size)
+        kept = self._remove_excess(result, output_size)
         is_incomplete = "structuredContent" in result and "structuredContent" not in kept
         texts = [item["text"] for item in kept["content"] if item.get("type") == "text"]
         if sum(map(len, texts)) > self._most:
-            full_text = self._redactor.text("\n".join(texts))
-            kept = _replace_texts(kept, [text(full_text[: self._most]), *await self._store_rest(full_text, version)])
+            full_text = self._redactor.redact_text("\n".join(texts))
+            kept = _replace_texts(
+                kept, [make_text_block(full_text[: self._most]), *await self._store_rest(full_text, version)]
+            )
             kept.pop("structuredContent", None)
             is_incomplete = True
         elif len(texts) > BLOCKS:
-            kept = _replace_texts(kept, [text("\n".join(texts))])
+            kept = _replace_texts(kept, [make_text_block("\n".join(texts))])
         if is_incomplete and declared and not result.get("isError"):
             kept["isError"] = True
-            if carries(version, STRUCTURED):
+            if has_feature(version, STRUCTURED):
                 kept["_meta"] = {**kept.get("_meta", {}), f"{META}code": ResultTooLarge.code}
         return kept
 
@@ -80,14 +82,14 @@ class ResultTruncator:
             await self._store.set(f"{_KEY}{name}/{number}", page, self._ttl)
         notice = f"This result was truncated: it shows {self._most} of {len(full_text)} characters."
         if await self._store.get(f"{_KEY}{name}/2") is None:
-            return [text(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
+            return [make_text_block(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
         first, last = f"{URI}{name}/2", f"{URI}{name}/{len(pages) + 1}"
         advice = f"Read the rest as resources, from {first} to {last}, within {self._ttl:g} seconds."
         link = ResourceLink(first, "the rest of the result", mime_type="text/plain")
-        links = [block(link, version)] if carries(version, STRUCTURED) else []
-        return [text(f"[{notice} {advice}]"), *links]
+        links = [render_block(link, version)] if has_feature(version, STRUCTURED) else []
+        return [make_text_block(f"[{notice} {advice}]"), *links]
 
-    def _drop_excess(self, result: dict[str, Any], output_size: int | None) -> dict[str, Any]:
+    def _remove_excess(self, result: dict[str, Any], output_size: int | None) -> dict[str, Any]:
         """Return the result without the parts, other than text, that exceed the limits, and a notice about them."""
         budget = SizeBudget(self._content)
         kept = {key: value for key, value in result.items() if key != "_meta" or budget.spend(value)}
@@ -97,7 +99,9 @@ class ResultTruncator:
             kept["structuredContent"] = result["structuredContent"]
         if budget.dropped:
             notice = f"[This result was truncated: {budget.dropped} parts other than text were left out,"
-            kept["content"].append(text(f"{notice} because they exceed {self._content} bytes or {BLOCKS} blocks.]"))
+            kept["content"].append(
+                make_text_block(f"{notice} because they exceed {self._content} bytes or {BLOCKS} blocks.]")
+            )
         return kept
 
 
@@ -124,7 +128,7 @@ class SizeBudget:
         if item.get("type") != "text":
             return item if self.spend(item, blocks=1) else None
         extras = {key: value for key, value in item.items() if key not in _TEXT_KEYS}
-        return item if not extras or self.spend(extras) else text(item["text"])
+        return item if not extras or self.spend(extras) else make_text_block(item["text"])
 
 
 def _replace_texts(result: dict[str, Any], texts: list[dict[str, Any]]) -> dict[str, Any]:

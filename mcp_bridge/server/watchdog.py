@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.pipeline.prepared import Prepared
-from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
+from mcp_bridge.pipeline.prepared import PreparedEntry
+from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
 logger = logging.getLogger("mcp_bridge.server")
 
@@ -41,7 +41,7 @@ class Watchdog:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Watch this loop until cancelled."""
         self._stop = threading.Event()
-        watched = (from_any_thread(), threading.get_ident(), self._stop)
+        watched = (make_call_soon(), threading.get_ident(), self._stop)
         threading.Thread(target=self._watch, args=watched, name="mcp-bridge watchdog", daemon=True).start()
         task_status.started()
         try:
@@ -49,7 +49,7 @@ class Watchdog:
         finally:
             self._stop.set()
 
-    def _watch(self, soon: Soon, thread: int, stop: threading.Event) -> None:
+    def _watch(self, soon: CallSoon, thread: int, stop: threading.Event) -> None:
         while not stop.wait(INTERVAL):
             if not self._calls:
                 continue
@@ -71,7 +71,7 @@ def _find_running(thread: int) -> str:
     """Return the name of the tool that runs in this thread, and the line that it is at."""
     innermost = frame = sys._current_frames().get(thread)
     while frame is not None:
-        if frame.f_code is Prepared.run.__code__:
+        if frame.f_code is PreparedEntry.run.__code__:
             prepared: Any = frame.f_locals["self"]
             return f"{prepared.name!r} (at {_format_line(innermost)})"
         frame = frame.f_back

@@ -7,41 +7,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_bridge.documents.document import Document, read
-from mcp_bridge.runtime.lazy_import import lazily
+from mcp_bridge.documents.document import Document, read_document
+from mcp_bridge.runtime.lazy_import import make_lazy_getattr
 from mcp_bridge.settings.environment import expand
-from mcp_bridge.settings.load import load, options, parse
+from mcp_bridge.settings.load import load, parse, parse_options
 
 if TYPE_CHECKING:
     from mcp_bridge.settings.model import Settings, SourceSettings
-    from mcp_bridge.settings.schema import json_schema
-    from mcp_bridge.settings.sections import Frame, HttpSettings, LimitSettings, StateSettings
+    from mcp_bridge.settings.schema import build_json_schema
+    from mcp_bridge.settings.sections import HttpSettings, LimitSettings, SettingsModel, StateSettings
     from mcp_bridge.settings.values import Duration, Size, Whole
 
 _MODULES = {
     "mcp_bridge.settings.model": ("Settings", "SourceSettings"),
-    "mcp_bridge.settings.schema": ("json_schema",),
-    "mcp_bridge.settings.sections": ("Frame", "HttpSettings", "LimitSettings", "StateSettings"),
+    "mcp_bridge.settings.schema": ("build_json_schema",),
+    "mcp_bridge.settings.sections": ("SettingsModel", "HttpSettings", "LimitSettings", "StateSettings"),
     "mcp_bridge.settings.values": ("Duration", "Size", "Whole"),
 }
 
 __all__ = [
     "Document",
     "Duration",
-    "Frame",
     "HttpSettings",
     "LimitSettings",
     "Settings",
+    "SettingsModel",
     "Size",
     "SourceSettings",
     "StateSettings",
     "Whole",
+    "build_json_schema",
     "expand",
-    "json_schema",
     "load",
-    "options",
     "parse",
-    "read",
+    "parse_options",
+    "read_document",
 ]
 
-__getattr__ = lazily(__name__, _MODULES)
+__getattr__ = make_lazy_getattr(__name__, _MODULES)

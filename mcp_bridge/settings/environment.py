@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.document import Document, combined
-from mcp_bridge.documents.positions import Place, walk
-from mcp_bridge.documents.value_text import SENSITIVE, is_text
+from mcp_bridge.documents.document import Document, join_errors
+from mcp_bridge.documents.positions import KeyPath, walk_values
+from mcp_bridge.documents.value_text import SENSITIVE, is_encodable
 
 _REFERENCE = re.compile(r"(?P<literal>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{")
 
@@ -22,7 +22,7 @@ _PUBLIC = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHEL
 """Variables that every process has. They are not secrets: redacting them would make logs unreadable."""
 _SECRET_SECTIONS = ("sources", "state")
 """The sections that may contain secrets. The others describe the server, its limits and its addresses."""
-_FRAME = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
+_COMMON_KEYS = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags", "match_all_tags"})
 """Keys of a source that all types have. They name and select tools, and contain no secrets."""
 _MAX_WORD, _MAX_NUMBER = 7, 5
 """A value of so many letters, or digits, is an ordinary word or number, such as `user` or `8080`, and not a secret."""
@@ -40,11 +40,11 @@ def expand(document: Document, environ: Mapping[str, str]) -> Document:
     expansion = _Expansion(document=document, environ=environ)
     data = {key: expansion.replace_all(item, (key,)) for key, item in document.data.items()}
     if expansion.errors:
-        raise combined(expansion.errors)
-    hidden = document.hidden | expansion.hidden
+        raise join_errors(expansion.errors)
+    hidden = document.hidden_places | expansion.hidden
     secrets = document.secrets | expansion.secrets
-    told = document.told | (expansion.secrets - expansion.withheld)
-    return replace(document, data=data, hidden=hidden, secrets=secrets, told=told)
+    visible = document.visible_secrets | (expansion.secrets - expansion.withheld)
+    return replace(document, data=data, hidden_places=hidden, secrets=secrets, visible_secrets=visible)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,9 +56,9 @@ class _Expansion:
     errors: list[ConfigError] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     withheld: set[str] = field(default_factory=set)
-    hidden: set[Place] = field(default_factory=set)
+    hidden: set[KeyPath] = field(default_factory=set)
 
-    def replace_all(self, value: Any, place: Place) -> Any:
+    def replace_all(self, value: Any, place: KeyPath) -> Any:
         if isinstance(value, dict):
             return {key: self.replace_all(item, (*place, key)) for key, item in value.items()}
         if isinstance(value, list):
@@ -67,7 +67,7 @@ class _Expansion:
             return _REFERENCE.sub(lambda match: self._replace(match, place), value)
         return value
 
-    def _replace(self, match: re.Match[str], place: Place) -> str:
+    def _replace(self, match: re.Match[str], place: KeyPath) -> str:
         name, default = match["name"], match["default"]
         if match["literal"]:
             return "${"
@@ -80,52 +80,52 @@ class _Expansion:
             return self._fail(place, f"the environment variable {name} is not set", hint)
         if not found:
             return default or ""
-        if not is_text(found):
+        if not is_encodable(found):
             return self._fail(place, f"the environment variable {name} is not UTF-8 text", "Set it to UTF-8 text.")
         if name not in _PUBLIC:
             self.secrets.add(found)
             self.hidden.add(place)
-            if _names_secret(name) or not (_is_for_clients(place) or _is_common(found)):
+            if _is_secret_name(name) or not (_is_for_clients(place) or _is_common(found)):
                 self.withheld.add(found)
         return found
 
-    def _fail(self, place: Place, problem: str, hint: str) -> str:
-        self.errors.append(self.document.error(place, problem, hint))
+    def _fail(self, place: KeyPath, problem: str, hint: str) -> str:
+        self.errors.append(self.document.make_error(place, problem, hint))
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class EnvironmentVariable:
     """A variable that settings refer to. `default` is the first default, if all references have one."""
 
     name: str
     default: str | None = None
 
     @property
-    def secret(self) -> bool:
+    def is_secret(self) -> bool:
         """Whether its name is that of a secret."""
-        return _names_secret(self.name)
+        return _is_secret_name(self.name)
 
 
-def variables(document: Document) -> tuple[Variable, ...]:
+def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
     """List the variables that a document refers to, in its order, without those that every process has."""
-    found: dict[str, Variable] = {}
-    for _, value in walk(document.data):
+    found: dict[str, EnvironmentVariable] = {}
+    for _, value in walk_values(document.data):
         for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():
             name, default = match["name"], match["default"]
             if name is None or name in _PUBLIC:
                 continue
             if name not in found or default is None:
-                found[name] = Variable(name=name, default=default)
+                found[name] = EnvironmentVariable(name=name, default=default)
     return tuple(found.values())
 
 
-def _names_secret(variable: str) -> bool:
+def _is_secret_name(variable: str) -> bool:
     return any(word in variable.lower() for word in SENSITIVE)
 
 
-def _is_for_clients(place: Place) -> bool:
-    return place[0] not in _SECRET_SECTIONS or (place[0] == "sources" and len(place) > 2 and place[2] in _FRAME)
+def _is_for_clients(place: KeyPath) -> bool:
+    return place[0] not in _SECRET_SECTIONS or (place[0] == "sources" and len(place) > 2 and place[2] in _COMMON_KEYS)
 
 
 def _is_common(value: str) -> bool:

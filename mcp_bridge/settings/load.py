@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcp_bridge.documents.document import Document, read
+from mcp_bridge.documents.document import Document, read_document
 from mcp_bridge.settings.environment import expand
-from mcp_bridge.settings.problems import Report
+from mcp_bridge.settings.problems import ErrorReport
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -23,7 +23,7 @@ M = TypeVar("M", bound="BaseModel")
 
 def load(path: Path, environ: Mapping[str, str]) -> Settings:
     """Load the settings of a file, with `${NAME}` from `environ`. Raises one ConfigError that lists all problems."""
-    return parse(read(path), environ)
+    return parse(read_document(path), environ)
 
 
 def parse(document: Document, environ: Mapping[str, str]) -> Settings:
@@ -40,13 +40,13 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
         options = {"git": data.pop("git")} if "git" in data else {}  # not a key of Amplifier
         options["plan"] = data
         plan = {"type": "amplifier", "options": options, "origin": Origin(document=document, where=())}
-        return validate(Settings, {"sources": [plan]}, document, Report(document=document, model=Settings))
+        return validate(Settings, {"sources": [plan]}, document, ErrorReport(document=document, model=Settings))
     if isinstance(sources, list):
         data["sources"] = [_split_source(source, document, index) for index, source in enumerate(sources)]
-    return validate(Settings, data, document, Report(document=document, model=Settings))
+    return validate(Settings, data, document, ErrorReport(document=document, model=Settings))
 
 
-def options(model_class: type[M], source: SourceSettings) -> M:
+def parse_options(model_class: type[M], source: SourceSettings) -> M:
     """Validate the options of a source with the model of its type.
 
     Unknown keys are errors, also in nested models, unless the config of the model sets `extra`. Keys of every source
@@ -57,7 +57,7 @@ def options(model_class: type[M], source: SourceSettings) -> M:
     from mcp_bridge.settings.model import Origin, validate
 
     origin = source.origin or Origin(document=Document(path="", data=dict(source.options)), where=())
-    report = Report(
+    report = ErrorReport(
         document=origin.document, model=model_class, base=origin.where, also_known=sorted(_list_common_keys())
     )
     return validate(model_class, source.options, origin.document, report)

@@ -27,14 +27,14 @@ from pydantic_core import ErrorDetails
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.document import Document
-from mcp_bridge.documents.positions import Place
+from mcp_bridge.documents.positions import KeyPath
 from mcp_bridge.settings.sections import (
     ApprovalSettings,
     ClientName,
     DialectSettings,
-    Frame,
     HttpSettings,
     LimitSettings,
+    SettingsModel,
     StateSettings,
 )
 from mcp_bridge.settings.values import Duration, Size, Whole
@@ -68,10 +68,10 @@ class Origin:
     """The place of a part of the settings in its file, for errors that are found later."""
 
     document: Document
-    where: Place
+    where: KeyPath
 
 
-class IsolationSettings(Frame):
+class IsolationSettings(SettingsModel):
     """Where the tools of a source run, and which resources they may use."""
 
     mode: Literal["none", "process"] = Field(
@@ -109,7 +109,7 @@ class IsolationSettings(Frame):
     write: tuple[str, ...] = Field(default=(), description="Paths that sandboxed workers may write to.")
 
 
-class SourceSettings(Frame):
+class SourceSettings(SettingsModel):
     """A source of tools."""
 
     type: str = Field(min_length=1, description="The type of the source, such as `python`. It determines the options.")
@@ -147,7 +147,7 @@ class SourceSettings(Frame):
     )
 
 
-class Settings(Frame):
+class Settings(SettingsModel):
     """The settings file."""
 
     name: str = Field(default="mcp-bridge", min_length=1, description="The name that clients see.")
@@ -199,7 +199,7 @@ class Settings(Frame):
         if isinstance(context, Document):
             self._document = context
             self._directory = _get_directory(context)
-            self._secrets, self._public = context.secrets, context.told
+            self._secrets, self._public = context.secrets, context.visible_secrets
         self._secrets |= {key.get_secret_value() for key in self.state.keys}
 
     @field_validator("working_dir")
@@ -210,9 +210,9 @@ class Settings(Frame):
             raise ValueError(f"expected an existing folder, or one of {', '.join(_WORKING_DIRS)}")
         return value
 
-    def located(self, error: ConfigError, *where: str) -> ConfigError:
+    def add_location(self, error: ConfigError, *where: str) -> ConfigError:
         """Add the file, and the line of a key, to an error."""
-        return error if self._document is None else self._document.error(where, error.problem, error.hint)
+        return error if self._document is None else self._document.make_error(where, error.problem, error.hint)
 
     @property
     def directory(self) -> Path:
@@ -245,7 +245,7 @@ class Settings(Frame):
         return self._secrets
 
     @property
-    def withheld(self) -> frozenset[str]:
+    def hidden_from_clients(self) -> frozenset[str]:
         """The secrets that must not reach clients either. See `environment.expand`."""
         return self._secrets - (self._public - {key.get_secret_value() for key in self.state.keys})
 

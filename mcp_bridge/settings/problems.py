@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.documents.document import Document, combined
-from mcp_bridge.documents.positions import Place, Step, walk
-from mcp_bridge.documents.value_text import SENSITIVE, SHORTEST_SECRET, kind, redacted, shortened, shown
+from mcp_bridge.documents.document import Document, join_errors
+from mcp_bridge.documents.positions import KeyPath, PathStep, walk_values
+from mcp_bridge.documents.value_text import (
+    SENSITIVE,
+    SHORTEST_SECRET,
+    describe_kind,
+    describe_value,
+    quote_text,
+    redact_values,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -52,7 +59,7 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ErrorReport:
     """Reports the errors of validating `model` with the data at `base` of the document.
 
     `also_known` are valid keys at `base` that the model does not have.
@@ -60,13 +67,13 @@ class Report:
 
     document: Document
     model: type[BaseModel]
-    base: Place = ()
+    base: KeyPath = ()
     also_known: Sequence[str] = ()
 
     def __call__(self, errors: Sequence[ErrorDetails]) -> ConfigError:
         """Combine all errors into one, in the order of the file."""
         problems = {str(error): error for error in map(self._convert, errors)}
-        return combined(sorted(problems.values(), key=lambda error: error.line or 0))
+        return join_errors(sorted(problems.values(), key=lambda error: error.line or 0))
 
     def _convert(self, error: ErrorDetails) -> ConfigError:
         where = self._find_place(error)
@@ -77,14 +84,14 @@ class Report:
         else:
             hidden = is_hidden(self.document, where)
             problem, hint = _describe_value(error, self.document, hidden=hidden), ""
-        return self.document.error(where, problem, hint)
+        return self.document.make_error(where, problem, hint)
 
-    def _find_place(self, error: ErrorDetails) -> Place:
+    def _find_place(self, error: ErrorDetails) -> KeyPath:
         """Return the steps of pydantic's `loc` that exist in the file, without the names of union members."""
         value: Any = self.document.data
         for step in self.base:
             value = value[step]
-        where: list[Step] = [*self.base]
+        where: list[PathStep] = [*self.base]
         for step in error["loc"]:
             if _has_step(value, step):
                 value = value[step]
@@ -93,17 +100,17 @@ class Report:
             where.append(error["loc"][-1])
         return tuple(where)
 
-    def _describe_unknown_key(self, where: Place) -> tuple[str, str]:
+    def _describe_unknown_key(self, where: KeyPath) -> tuple[str, str]:
         inside, key = where[len(self.base) : -1], str(where[-1])
-        known = sorted({*known_keys(self.model, inside), *(() if inside else self.also_known)})
-        problem = f"unknown key {shortened(key)}"
+        known = sorted({*list_known_keys(self.model, inside), *(() if inside else self.also_known)})
+        problem = f"unknown key {quote_text(key)}"
         near = difflib.get_close_matches(key[:100], known, n=1)
         if near:
             return f"{problem}, did you mean '{near[0]}'?", ""
         return problem, f"Known keys: {', '.join(known)}."
 
 
-def known_keys(model: type[BaseModel], inside: Sequence[Step]) -> set[str]:
+def list_known_keys(model: type[BaseModel], inside: Sequence[PathStep]) -> set[str]:
     """Return the valid keys at a place of the model's data."""
     models = [model]
     for step in inside:
@@ -115,11 +122,11 @@ def known_keys(model: type[BaseModel], inside: Sequence[Step]) -> set[str]:
     return {info.alias or name for one in models for name, info in one.model_fields.items()}
 
 
-def is_hidden(document: Document, where: Place) -> bool:
+def is_hidden(document: Document, where: KeyPath) -> bool:
     """Return whether a value must not appear in messages: it is from the environment, or has a key such as `token`."""
     if any(word in step.lower() for step in where if isinstance(step, str) for word in SENSITIVE):
         return True
-    return any(place[: len(where)] == where for place in document.hidden)
+    return any(place[: len(where)] == where for place in document.hidden_places)
 
 
 def _iter_models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -129,7 +136,7 @@ def _iter_models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _iter_models(part)
 
 
-def _has_step(value: Any, step: Step) -> bool:
+def _has_step(value: Any, step: PathStep) -> bool:
     if isinstance(value, dict):
         return step in value
     return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
@@ -137,7 +144,11 @@ def _has_step(value: Any, step: Step) -> bool:
 
 def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) -> str:
     value = error["input"]
-    found = f"{kind(value)} (not shown)" if hidden and isinstance(value, str | int | float) else shown(value)
+    found = (
+        f"{describe_kind(value)} (not shown)"
+        if hidden and isinstance(value, str | int | float)
+        else describe_value(value)
+    )
     template = _EXPECTED.get(error["type"])
     if template:
         return f"expected {template.format(**error.get('ctx', {}))}, found {found}"
@@ -151,6 +162,10 @@ def _redact(message: str, document: Document, own: Sequence[str]) -> str:
     """Remove values that must not be shown from the text of a validator."""
     private = {
         *document.secrets,
-        *(value for place, value in walk(document.data) if isinstance(value, str) and is_hidden(document, place)),
+        *(
+            value
+            for place, value in walk_values(document.data)
+            if isinstance(value, str) and is_hidden(document, place)
+        ),
     }
-    return redacted(message, {*own, *(text for text in private if len(text) >= SHORTEST_SECRET)})
+    return redact_values(message, {*own, *(text for text in private if len(text) >= SHORTEST_SECRET)})

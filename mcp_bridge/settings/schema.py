@@ -15,7 +15,7 @@ _REFERENCE = {"type": "string", "pattern": r"\$\{", "description": "A reference 
 _NOT_SCHEMAS = ("const", "default", "enum", "examples")
 
 
-def json_schema(option_models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
+def build_json_schema(option_models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
     """Build the schema, in which the `type` of a source selects the model of its options.
 
     A type that is not in `option_models` is valid only if it names a plugin (`module:attribute`).

@@ -14,20 +14,20 @@ ClientName = Literal[
 ]  # fmt: skip
 
 
-class Frame(BaseModel):
+class SettingsModel(BaseModel):
     """The base of all models: frozen, rejects unknown keys, and keeps values out of pydantic's messages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class ToolLimitSettings(Frame):
+class ToolLimitSettings(SettingsModel):
     """Limits for one tool."""
 
     timeout: Duration | None = Field(default=None, description="How long a call may take.")
     concurrency: Whole | None = Field(default=None, ge=1, le=100_000, description="How many calls may run at once.")
 
 
-class LimitSettings(Frame):
+class LimitSettings(SettingsModel):
     """Limits for each call, and for all calls together."""
 
     timeout: Duration = Field(
@@ -80,7 +80,7 @@ class LimitSettings(Frame):
     )
 
 
-class HttpSettings(Frame):
+class HttpSettings(SettingsModel):
     """The HTTP endpoint: its address, and limits for its clients."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="The address to listen on.")
@@ -123,7 +123,7 @@ class HttpSettings(Frame):
     )
 
 
-class StateSettings(Frame):
+class StateSettings(SettingsModel):
     """State that is kept between calls: where, and for how long."""
 
     store: str = Field(
@@ -148,7 +148,7 @@ class StateSettings(Frame):
     )
 
 
-class ApprovalSettings(Frame):
+class ApprovalSettings(SettingsModel):
     """How users approve calls for which a hook asks."""
 
     options: tuple[str, ...] = Field(
@@ -194,7 +194,7 @@ class ApprovalSettings(Frame):
     )
 
 
-class DialectSettings(Frame):
+class DialectSettings(SettingsModel):
     """Changes to tool definitions for clients that would reject them. Calls are validated as before."""
 
     clients: tuple[ClientName, ...] = Field(

@@ -23,7 +23,9 @@ class MemoryStore:
     """
 
     def __init__(self, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kept: TLRUCache[str, _Kept] = TLRUCache(max_bytes, _end, timer=clock, getsizeof=_size)
+        self._kept: TLRUCache[str, _MemoryEntry] = TLRUCache(
+            max_bytes, _compute_expiry, timer=clock, getsizeof=_measure_entry
+        )
 
     async def get(self, key: str) -> bytes | None:
         """Return the value, or None if there is none or it has expired."""
@@ -32,7 +34,7 @@ class MemoryStore:
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Store a value for `ttl` seconds. A value that is larger than the whole store is dropped."""
-        kept = _Kept(value, len(key) + len(value) + ENTRY, ttl)
+        kept = _MemoryEntry(value, len(key) + len(value) + ENTRY, ttl)
         if kept.size <= self._kept.maxsize:
             self._kept[key] = kept
             return
@@ -56,7 +58,7 @@ class MemoryStore:
         return [key for key in self._kept if key.startswith(prefix)]
 
 
-class _Kept(NamedTuple):
+class _MemoryEntry(NamedTuple):
     """A stored value. A tuple, because it is the cheapest to make, and every call may make one."""
 
     value: bytes
@@ -64,9 +66,9 @@ class _Kept(NamedTuple):
     ttl: float
 
 
-def _size(kept: _Kept) -> int:
+def _measure_entry(kept: _MemoryEntry) -> int:
     return kept.size
 
 
-def _end(_: str, kept: _Kept, now: float) -> float:
+def _compute_expiry(_: str, kept: _MemoryEntry, now: float) -> float:
     return now + kept.ttl

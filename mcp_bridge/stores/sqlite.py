@@ -56,28 +56,28 @@ class SqliteStore:
 
     async def get(self, key: str) -> bytes | None:
         """Return the value, or None if there is none or it has expired."""
-        return await _threaded(partial(self._get, key))
+        return await _run_in_thread(partial(self._get, key))
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Store a value for `ttl` seconds. A value that is larger than half the store is dropped."""
-        await _threaded(partial(self._write, _SET, key, value, ttl))
+        await _run_in_thread(partial(self._write, _SET, key, value, ttl))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """Store a value unless the key exists, atomically; return whether it was stored."""
-        return await _threaded(partial(self._write, _ADD, key, value, ttl))
+        return await _run_in_thread(partial(self._write, _ADD, key, value, ttl))
 
     async def delete(self, key: str) -> None:
         """Delete a value, which need not exist."""
-        await _threaded(partial(self._delete, key))
+        await _run_in_thread(partial(self._delete, key))
 
     async def keys(self, prefix: str) -> list[str]:
         """Return the keys that begin with `prefix`."""
-        return await _threaded(partial(self._keys, prefix))
+        return await _run_in_thread(partial(self._list_keys, prefix))
 
     def _get(self, key: str) -> bytes | None:
         if not self._path.exists():
             return None
-        with self._opened() as database:
+        with self._open() as database:
             asked = database.execute("SELECT value FROM kept WHERE key = ? AND until > ?", (key, self._clock()))
             found = asked.fetchone()
         return bytes(found[0]) if found is not None else None
@@ -88,7 +88,7 @@ class SqliteStore:
             if statement is _SET:  # no value is better than an outdated one
                 self._delete(key)
             return False
-        with self._opened(make=True) as database:
+        with self._open(make=True) as database:
             now = self._clock()
             while True:
                 try:
@@ -103,19 +103,19 @@ class SqliteStore:
 
     def _delete(self, key: str) -> None:
         if self._path.exists():
-            with self._opened() as database:
+            with self._open() as database:
                 database.execute("DELETE FROM kept WHERE key = ?", (key,))
 
-    def _keys(self, prefix: str) -> list[str]:
+    def _list_keys(self, prefix: str) -> list[str]:
         if not self._path.exists():
             return []
-        with self._opened() as database:
+        with self._open() as database:
             asked = (len(prefix), prefix, self._clock())
             found = database.execute("SELECT key FROM kept WHERE substr(key, 1, ?) = ? AND until > ?", asked).fetchall()
         return [str(key) for (key,) in found]
 
     @contextmanager
-    def _opened(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
+    def _open(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
         """Open the file. Raises StoreFileError, OSError."""
         try:
             if make and not self._path.exists():
@@ -123,32 +123,32 @@ class SqliteStore:
                 os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would make it readable for others
             uri = f"{self._path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)) as database:
-                self._begin(database)
+                self._check_or_create(database)
                 yield database
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-                raise self._damaged(str(error)) from error
+                raise self._make_file_error(str(error)) from error
             raise OSError(f"the store in {self._path} cannot be used: {error}") from error
 
-    def _begin(self, database: sqlite3.Connection) -> None:
+    def _check_or_create(self, database: sqlite3.Connection) -> None:
         """Check that the file belongs to this store, and create the table in an empty one."""
-        if _number(database, "application_id") != _APPLICATION:
-            _make(database)
-            if _number(database, "application_id") != _APPLICATION:
-                raise self._damaged("another application made it")
-        if _number(database, "user_version") != _VERSION:
-            raise self._damaged("another version of mcp-bridge made it")
+        if _read_pragma(database, "application_id") != _APPLICATION:
+            _create_table(database)
+            if _read_pragma(database, "application_id") != _APPLICATION:
+                raise self._make_file_error("another application made it")
+        if _read_pragma(database, "user_version") != _VERSION:
+            raise self._make_file_error("another version of mcp-bridge made it")
         database.execute("PRAGMA synchronous = NORMAL")
-        pages = self._max_bytes // _number(database, "page_size")
+        pages = self._max_bytes // _read_pragma(database, "page_size")
         database.execute(f"PRAGMA max_page_count = {max(pages, 8)}")
 
-    def _damaged(self, why: str) -> StoreFileError:
+    def _make_file_error(self, why: str) -> StoreFileError:
         return StoreFileError(
             f"{self._path} is not a store of mcp-bridge: {why}. Move it away, and a new one is created"
         )
 
 
-def _make(database: sqlite3.Connection) -> None:
+def _create_table(database: sqlite3.Connection) -> None:
     """Create the table in an empty file, unless another process is doing so. Any other file stays as it is."""
     if not _is_empty(database):
         return
@@ -173,10 +173,10 @@ def _make_room(database: sqlite3.Connection) -> bool:
     return database.execute(_SOONEST).rowcount > 0
 
 
-def _number(database: sqlite3.Connection, pragma: str) -> int:
+def _read_pragma(database: sqlite3.Connection, pragma: str) -> int:
     return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
-async def _threaded(work: Callable[[], T]) -> T:
+async def _run_in_thread(work: Callable[[], T]) -> T:
     """Run in a thread. A cancelled task does not wait for the file."""
     return await to_thread.run_sync(work, abandon_on_cancel=True)

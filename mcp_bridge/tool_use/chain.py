@@ -9,8 +9,8 @@ from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolError, ToolNotFound
-from mcp_bridge.contracts.results import Result, ValidationResult
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.contracts.tool_use_results import Result, ValidationResult
 from mcp_bridge.registry.registry import ToolRegistry
 
 
@@ -30,13 +30,13 @@ class ChainStep:
             "output_key": self.output_key,
         }
 
-    def input_from(self, context: Mapping[str, Any]) -> dict[str, Any]:
+    def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Return this step's input: the mapped values or, without a mapping, a shallow copy of the whole context."""
         if not self.input_mapping:
             return dict(context)
-        return {target: resolve(context, source) for target, source in self.input_mapping.items()}
+        return {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
 
-    def keep(self, data: Any, context: dict[str, Any]) -> None:
+    def store_output(self, data: Any, context: dict[str, Any]) -> None:
         """Store this step's output in the context: under its key, else merged if it is a dict."""
         if self.output_key:
             context[self.output_key] = data
@@ -116,16 +116,16 @@ class ToolChain:
         if not checked.valid:
             result.success, result.errors = False, checked.errors
         else:
-            self._run(result, stop_on_failure=stop_on_failure)
+            self._run_steps(result, stop_on_failure=stop_on_failure)
         result.duration_ms = (time.monotonic() - started) * 1000
         return result
 
-    def _run(self, result: ChainResult, *, stop_on_failure: bool) -> None:
+    def _run_steps(self, result: ChainResult, *, stop_on_failure: bool) -> None:
         for index, step in enumerate(self._steps):
-            step_result = self._registry.invoke(step.tool_name, step.input_from(result.context))
+            step_result = self._registry.invoke(step.tool_name, step.build_input(result.context))
             result.step_results.append(step_result)
             if step_result.ok:
-                step.keep(step_result.data, result.context)
+                step.store_output(step_result.data, result.context)
                 continue
             result.success = False
             result.errors += [*step_result.errors, f"Step {index} ('{step.tool_name}') failed: {step_result.message}"]
@@ -146,35 +146,35 @@ class ToolChain:
         chain, with an error that names the step.
         """
         text = description or f"Runs in order: {', '.join(step.tool_name for step in self._steps)}."
-        return ToolEntry(name, text, self._serve, input_schema or {}, output_schema or {}, list(tags or ()))
+        return ToolEntry(name, text, self._run_as_tool, input_schema or {}, output_schema or {}, list(tags or ()))
 
-    async def _serve(self, data: Any, ctx: CallContext) -> dict[str, Any]:
+    async def _run_as_tool(self, data: Any, ctx: CallContext) -> dict[str, Any]:
         checked = self.validate()
         if not checked.valid:
             raise ToolError("The chain cannot run.", code="chain_invalid", details=checked.errors)
         context = dict(data or {})
         for index, step in enumerate(self._steps):
             await ctx.progress(index, len(self._steps), step.tool_name)
-            await self._step(index, step, context, ctx)
+            await self._run_step(index, step, context, ctx)
         return context
 
-    async def _step(self, index: int, step: ChainStep, context: dict[str, Any], ctx: CallContext) -> None:
+    async def _run_step(self, index: int, step: ChainStep, context: dict[str, Any], ctx: CallContext) -> None:
         place = f"Step {index} ('{step.tool_name}') failed"
-        call = ToolCall(id=ctx.request_id, name=step.tool_name, arguments=step.input_from(context))
+        call = ToolCall(id=ctx.request_id, name=step.tool_name, arguments=step.build_input(context))
         try:
             result = await self._registry.dispatch(call, ctx)
         except ToolNotFound as error:  # unregistered since the chain was validated
             raise ToolError(f"{place}: {error.message}", code=str(error.code)) from error
         if result.is_error:
             raise ToolError(f"{place}: {result.error_text}", code=result.code)
-        step.keep(result.output, context)
+        step.store_output(result.output, context)
 
 
-def resolve(context: Any, path: str) -> Any:
+def resolve_path(context: Any, path: str) -> Any:
     """Return the value at a dotted path, or None. A key that itself contains dots takes precedence."""
     if not isinstance(context, Mapping):
         return None
     if path in context:
         return context[path]
     head, dot, tail = path.partition(".")
-    return resolve(context[head], tail) if dot and head in context else None
+    return resolve_path(context[head], tail) if dot and head in context else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge.contracts.results import ValidationResult
+from mcp_bridge.contracts.tool_use_results import ValidationResult
 from mcp_bridge.schema.validator import validate
 
 

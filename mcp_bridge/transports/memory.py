@@ -9,6 +9,6 @@ from mcp.client import Client
 from mcp_bridge.server.endpoint import Endpoint
 
 
-def client(endpoint: Endpoint, **options: Any) -> Client:
+def make_client(endpoint: Endpoint, **options: Any) -> Client:
     """Return an `mcp.Client`, not yet entered, for an endpoint. `options` are the client's own, such as `mode`."""
     return Client(endpoint.kernel, **options)

@@ -18,19 +18,27 @@ import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
-from mcp_bridge.runtime.descriptors import Descriptor, Pipes
-from mcp_bridge.runtime.line_splitter import Lines
+from mcp_bridge.runtime.line_splitter import LineSplitter
+from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.ends import CLOSING, DRAIN, ENDING, Ending, Ledger, goes_on, wind_down
-from mcp_bridge.transports.frames import dump, error, parse
+from mcp_bridge.transports.jsonrpc_lines import dump_message, format_error, parse_message
+from mcp_bridge.transports.shutdown import (
+    CLOSE_TIMEOUT,
+    DRAIN_TIMEOUT,
+    SHUTDOWN_MESSAGE,
+    RequestCounter,
+    ShutdownSignals,
+    drain_calls,
+    is_part_of_call,
+)
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-FULL = 1024 * 1024
+MAX_BUFFERED_OUTPUT = 1024 * 1024
 """Bytes that are buffered for a slow reader before senders have to wait."""
 
 
-class Stream:
+class StdioStream:
     """The base of both directions: a context manager that closes."""
 
     async def __aenter__(self) -> Self:
@@ -45,10 +53,10 @@ class Stream:
         """Do nothing: the caller closes the descriptors."""
 
 
-class Outbox(Stream):
+class StdioWriter(StdioStream):
     """The write side. Messages are encoded in the sender's task, so the writer cannot fail; writes are coalesced."""
 
-    def __init__(self, sink: Descriptor, ledger: Ledger) -> None:
+    def __init__(self, sink: Descriptor, ledger: RequestCounter) -> None:
         self._sink = sink
         self._ledger = ledger
         self._waiting = bytearray()
@@ -57,30 +65,30 @@ class Outbox(Stream):
         self._writing = self._gone = False
         self._open: set[str | int] = set()
 
-    def opened(self, number: str | int) -> bool:
+    def register_request(self, number: str | int) -> bool:
         """Register a request; return False if its id is in use."""
         if number in self._open:
             return False
         self._open.add(number)
-        self._ledger.opened()
+        self._ledger.add_request()
         return True
 
-    async def settled(self, number: str | int | None) -> None:
+    async def unregister_request(self, number: str | int | None) -> None:
         """Release the id of a request that is answered, or will not be."""
         if number in self._open:
             self._open.remove(number)
-            await self._ledger.settled()
+            await self._ledger.remove_request()
 
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message; wait only while too much is buffered."""
         message = item.message
-        self.put(dump(message))
+        self.put_bytes(dump_message(message))
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            await self.settled(message.id)
-        while len(self._waiting) > FULL and not self._gone:
+            await self.unregister_request(message.id)
+        while len(self._waiting) > MAX_BUFFERED_OUTPUT and not self._gone:
             await self._flushed.wait()
 
-    def put(self, data: bytes) -> None:
+    def put_bytes(self, data: bytes) -> None:
         """Queue bytes."""
         if not self._gone:
             self._waiting += data
@@ -103,9 +111,9 @@ class Outbox(Stream):
             self._flushed.set()
             self._flushed = anyio.Event()
 
-    async def left(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until the client has closed its end, as far as that can be detected without writing."""
-        if not await self._sink.broken():
+        if not await self._sink.wait_until_broken():
             await anyio.sleep_forever()
 
     async def flush(self, patience: float) -> None:
@@ -115,14 +123,14 @@ class Outbox(Stream):
                 await self._flushed.wait()
 
 
-class Inbox(Stream):
+class StdioReader(StdioStream):
     """The read side. After the end of input, the stream ends once the calls in flight are answered."""
 
     def __init__(
         self,
         source: Descriptor,
-        outbox: Outbox,
-        ledger: Ledger,
+        outbox: StdioWriter,
+        ledger: RequestCounter,
         endpoint: Endpoint,
         drain: float,
         ended: Callable[[], None],
@@ -133,7 +141,7 @@ class Inbox(Stream):
         self._endpoint = endpoint
         self._drain = drain
         self._tell = ended
-        self._lines = Lines()
+        self._lines = LineSplitter()
         self._ready: deque[bytes | None] = deque()
         self._ended = self._refusing = False
         self._until: float | None = None
@@ -152,12 +160,12 @@ class Inbox(Stream):
         """Return the next message. Raises EndOfStream once input has ended and the calls in flight are answered."""
         while True:
             while self._ready:
-                if (message := self._accept(self._ready.popleft())) is not None:
+                if (message := self._accept_line(self._ready.popleft())) is not None:
                     return message
             if self._ended:
-                await self._finish()
+                await self._finish_calls()
                 raise anyio.EndOfStream
-            await self._read()
+            await self._read_input()
 
     def stop(self) -> None:
         """Stop reading, as if input had ended."""
@@ -168,11 +176,11 @@ class Inbox(Stream):
     async def drain(self) -> None:
         """Reject new requests, but not those that belong to calls in flight; stop once these are answered."""
         self._refusing = True
-        self._endpoint.end_listeners()
-        await self._wind_down()
+        self._endpoint.close_subscriptions()
+        await self._drain_calls()
         self.stop()
 
-    async def _read(self) -> None:
+    async def _read_input(self) -> None:
         data = b""
         with anyio.CancelScope() as self._reading:
             try:
@@ -185,70 +193,77 @@ class Inbox(Stream):
         elif not self._ended:
             self._ended = True
             self._tell()
-            self._ready.extend(self._lines.end())
+            self._ready.extend(self._lines.finish())
 
-    def _accept(self, line: bytes | None) -> SessionMessage | None:
-        message = parse(line)
+    def _accept_line(self, line: bytes | None) -> SessionMessage | None:
+        message = parse_message(line)
         if isinstance(message, bytes):
-            self._outbox.put(message)
+            self._outbox.put_bytes(message)
             return None
         if not isinstance(message, types.JSONRPCRequest):
             return SessionMessage(message)
-        if self._refusing and not goes_on(message.method, message.params):
-            self._outbox.put(error(message.id, CONNECTION_CLOSED, ENDING))
+        if self._refusing and not is_part_of_call(message.method, message.params):
+            self._outbox.put_bytes(format_error(message.id, CONNECTION_CLOSED, SHUTDOWN_MESSAGE))
             return None
-        if not self._outbox.opened(message.id):
-            self._outbox.put(error(message.id, INVALID_REQUEST, "Invalid Request: a request with this id is in flight"))
+        if not self._outbox.register_request(message.id):
+            self._outbox.put_bytes(
+                format_error(message.id, INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
+            )
             return None
-        settled = partial(self._outbox.settled, message.id)
+        settled = partial(self._outbox.unregister_request, message.id)
         return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=settled))
 
-    async def _finish(self) -> None:
-        self._endpoint.end_listeners()
-        self._endpoint.end_questions()  # no answer can arrive any more
+    async def _finish_calls(self) -> None:
+        self._endpoint.close_subscriptions()
+        self._endpoint.reject_questions()  # no answer can arrive any more
         logger.info("input has ended")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._hurry_when_left)
-            await self._wind_down()
+            tasks.start_soon(self._watch_client)
+            await self._drain_calls()
             tasks.cancel_scope.cancel()
 
-    async def _hurry_when_left(self) -> None:
-        await self._outbox.left()
-        self._ledger.hurry()
+    async def _watch_client(self) -> None:
+        await self._outbox.wait_until_closed()
+        self._ledger.shorten_waits()
 
-    async def _wind_down(self) -> None:
+    async def _drain_calls(self) -> None:
         if self._until is None:
             self._until = anyio.current_time() + self._drain
         left = max(0.0, self._until - anyio.current_time())
-        await wind_down(self._endpoint, self._ledger, self._drain, left)
+        await drain_calls(self._endpoint, self._ledger, self._drain, left)
 
 
 async def serve(
-    endpoint: Endpoint, pipes: Pipes, *, drain: float = DRAIN, signals: bool = True, ending: Ending | None = None
+    endpoint: Endpoint,
+    pipes: StdioPipes,
+    *,
+    drain: float = DRAIN_TIMEOUT,
+    signals: bool = True,
+    ending: ShutdownSignals | None = None,
 ) -> None:
     """Serve one client over `pipes` until its input ends or a signal comes; then drain for `drain` seconds.
 
     `ending` handles the signals already; without it they are handled here, unless `signals` is false.
     """
-    with ending or Ending(signals=signals) as taken:
-        await _serve(endpoint, pipes, drain, taken)
+    with ending or ShutdownSignals(signals=signals) as taken:
+        await _serve_pipes(endpoint, pipes, drain, taken)
 
 
-async def _serve(endpoint: Endpoint, pipes: Pipes, drain: float, ending: Ending) -> None:
-    ledger = Ledger()
-    outbox = Outbox(Descriptor(pipes.sink), ledger)
-    inbox = Inbox(Descriptor(pipes.source), outbox, ledger, endpoint, drain, ending.drains)
+async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, ending: ShutdownSignals) -> None:
+    ledger = RequestCounter()
+    outbox = StdioWriter(Descriptor(pipes.sink), ledger)
+    inbox = StdioReader(Descriptor(pipes.source), outbox, ledger, endpoint, drain, ending.begin_drain)
     kernel = endpoint.kernel
 
     async def write() -> None:
         await outbox.run()
-        ledger.hurry()  # the responses are not read any more, though input may still be open
+        ledger.shorten_waits()  # the responses are not read any more, though input may still be open
         inbox.stop()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write)
         await tasks.start(endpoint.run)  # sources are imported meanwhile: a signal interrupts that
-        with ending.heard(lambda: tasks.start_soon(inbox.drain), ledger.hurry, drain):
+        with ending.handle_while_serving(lambda: tasks.start_soon(inbox.drain), ledger.shorten_waits, drain):
             await kernel.run(inbox, outbox, kernel.create_initialization_options())
-            await outbox.flush(CLOSING if ledger.hurried else drain)
+            await outbox.flush(CLOSE_TIMEOUT if ledger.hurried else drain)
         tasks.cancel_scope.cancel()

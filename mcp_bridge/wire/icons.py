@@ -6,27 +6,27 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_bridge.wire.values import words
+from mcp_bridge.wire.values import sanitize_text
 
 logger = logging.getLogger("mcp_bridge.wire")
 
 
-def icons(given: Iterable[Any]) -> list[dict[str, Any]]:
+def render_icons(given: Iterable[Any]) -> list[dict[str, Any]]:
     """Render the valid icons. Invalid ones are logged and left out."""
-    return [icon for icon in map(_icon, given) if icon]
+    return [icon for icon in map(_render_icon, given) if icon]
 
 
-def _icon(icon: Any) -> dict[str, Any] | None:
+def _render_icon(icon: Any) -> dict[str, Any] | None:
     source = icon.get("src") if isinstance(icon, Mapping) else None
     if not isinstance(source, str) or not source.startswith(("https://", "data:")):
         logger.warning("an icon is left out: src must be an https: or data: URL")
         return None
-    kept: dict[str, Any] = {"src": words(source)}
-    if kind := words(icon.get("mimeType")):
+    kept: dict[str, Any] = {"src": sanitize_text(source)}
+    if kind := sanitize_text(icon.get("mimeType")):
         kept["mimeType"] = kind
     if (theme := icon.get("theme")) in ("light", "dark"):
         kept["theme"] = theme
     sizes = icon.get("sizes")
     if isinstance(sizes, list | tuple) and all(isinstance(size, str) for size in sizes):
-        kept["sizes"] = [words(size) for size in sizes]
+        kept["sizes"] = [sanitize_text(size) for size in sizes]
     return kept

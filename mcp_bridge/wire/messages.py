@@ -8,8 +8,8 @@ from typing import Any
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.prompt import Message
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.wire.content import block
-from mcp_bridge.wire.values import Unreadable, as_block, plain, plain_mapping
+from mcp_bridge.wire.content import render_block
+from mcp_bridge.wire.values import Unreadable, as_block, to_plain, to_plain_mapping
 
 ROLES = ("user", "assistant")
 
@@ -26,27 +26,27 @@ def to_messages(value: Any) -> ToolResult:
     if value is None:
         raise Unreadable("a prompt must return text, content or messages, found nothing")
     items = value if isinstance(value, list | tuple) else [value]
-    return ToolResult(success=True, content=tuple(_message(item) for item in items))
+    return ToolResult(success=True, content=tuple(_to_message(item) for item in items))
 
 
-def messages(content: Iterable[Any], version: str) -> list[dict[str, Any]]:
+def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]]:
     """Render messages as JSON-ready dicts that `version` supports. Mappings are passed on unchanged."""
-    return [_wire(item, version) for item in content]
+    return [_render_message(item, version) for item in content]
 
 
-def _message(item: Any) -> Message:
+def _to_message(item: Any) -> Message:
     if isinstance(item, Mapping) and "role" in item and "content" in item:
         item = Message(item["content"], item["role"])
     if not isinstance(item, Message):
         return Message(as_block(item))
     if item.role not in ROLES:
-        raise Unreadable(f"the role of a message must be one of {', '.join(ROLES)}, found {plain(item.role)!r}")
+        raise Unreadable(f"the role of a message must be one of {', '.join(ROLES)}, found {to_plain(item.role)!r}")
     return item
 
 
-def _wire(item: Any, version: str) -> dict[str, Any]:
+def _render_message(item: Any, version: str) -> dict[str, Any]:
     if isinstance(item, Mapping):
-        return plain_mapping(item)
+        return to_plain_mapping(item)
     message = item if isinstance(item, Message) else Message(item)
     content = message.content if isinstance(message.content, Content) else as_block(message.content)
-    return {"role": message.role, "content": block(content, version)}
+    return {"role": message.role, "content": render_block(content, version)}

@@ -17,7 +17,7 @@ REQUIRED = "requiredCapabilities"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ErrorOutcome:
     """How an error reaches a client: as a JSON-RPC error with `rpc_code`, or for None as a result with `isError`."""
 
     error: type[errors.CallError]
@@ -31,62 +31,64 @@ class Row:
         return str(self.error.code)
 
 
-TABLE: tuple[Row, ...] = (
-    Row(errors.ToolNotFound, INVALID_PARAMS, "no tool of this name is published", "list the tools again"),
-    Row(
+TABLE: tuple[ErrorOutcome, ...] = (
+    ErrorOutcome(errors.ToolNotFound, INVALID_PARAMS, "no tool of this name is published", "list the tools again"),
+    ErrorOutcome(
         errors.ResourceNotFound,
         INVALID_PARAMS,
         "there is no resource at this URI",
         "list the resources and templates again",
     ),
-    Row(errors.PromptNotFound, INVALID_PARAMS, "no prompt of this name is published", "list the prompts again"),
-    Row(
+    ErrorOutcome(
+        errors.PromptNotFound, INVALID_PARAMS, "no prompt of this name is published", "list the prompts again"
+    ),
+    ErrorOutcome(
         errors.InvalidArguments,
         None,
         "the arguments do not match the input schema",
         "fix the problem in each line and retry",
     ),
-    Row(
+    ErrorOutcome(
         errors.InvalidOutput,
         None,
         "the tool ran, but its result does not match the output schema",
         "use the text, and report the problem to the tool's author",
     ),
-    Row(
+    ErrorOutcome(
         errors.ToolError,
         None,
         "the tool reports what went wrong; its author may use another code",
         "follow the text",
     ),
-    Row(
+    ErrorOutcome(
         errors.ToolFailed,
         None,
         "the tool raised an unexpected exception",
         "give the reference to the operator, who finds the traceback in the log",
     ),
-    Row(
+    ErrorOutcome(
         errors.ToolTimeout, None, "the tool exceeded its time limit and was stopped", "ask for less, or raise the limit"
     ),
-    Row(errors.ToolCrashed, None, "the process of the tool has ended", "do not retry the same call"),
-    Row(errors.ToolUnavailable, None, "something that the tool depends on does not respond", "retry later"),
-    Row(errors.Overloaded, None, "the server is at capacity", "retry later"),
-    Row(errors.RateLimited, None, "the caller made too many calls in too short a time", "wait, then retry"),
-    Row(errors.Denied, None, "a policy denied the call", "do not retry the same call"),
-    Row(errors.ApprovalDeclined, None, "the user declined the call", "ask the user how to continue"),
-    Row(
+    ErrorOutcome(errors.ToolCrashed, None, "the process of the tool has ended", "do not retry the same call"),
+    ErrorOutcome(errors.ToolUnavailable, None, "something that the tool depends on does not respond", "retry later"),
+    ErrorOutcome(errors.Overloaded, None, "the server is at capacity", "retry later"),
+    ErrorOutcome(errors.RateLimited, None, "the caller made too many calls in too short a time", "wait, then retry"),
+    ErrorOutcome(errors.Denied, None, "a policy denied the call", "do not retry the same call"),
+    ErrorOutcome(errors.ApprovalDeclined, None, "the user declined the call", "ask the user how to continue"),
+    ErrorOutcome(
         errors.MissingCapability,
         MISSING_CAPABILITY,
         "the tool needs input from the user, and the client cannot be asked",
         "use a client with the named capability, or another tool",
     ),
-    Row(errors.InvalidAnswer, None, "the client's answers to a question were not valid", "ask the user again"),
-    Row(errors.QuestionExpired, None, "a question was not answered in time", "retry the call"),
-    Row(errors.MissingScope, None, "the caller's token lacks a scope", "sign in with the named scope"),
-    Row(errors.ResultTooLarge, None, "the result exceeds the size limit", "ask for a smaller part"),
+    ErrorOutcome(errors.InvalidAnswer, None, "the client's answers to a question were not valid", "ask the user again"),
+    ErrorOutcome(errors.QuestionExpired, None, "a question was not answered in time", "retry the call"),
+    ErrorOutcome(errors.MissingScope, None, "the caller's token lacks a scope", "sign in with the named scope"),
+    ErrorOutcome(errors.ResultTooLarge, None, "the result exceeds the size limit", "ask for a smaller part"),
 )
 
 
-def failure(error: errors.CallError) -> ToolResult:
+def to_error_result(error: errors.CallError) -> ToolResult:
     """Return an error as a result for the model. The data of an invalid output is kept."""
     output = error.output if isinstance(error, errors.InvalidOutput) else None
     meta = {REQUIRED: error.required} if isinstance(error, errors.MissingCapability) else None

@@ -6,10 +6,10 @@ from typing import Any
 
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.wire.content import block, text
+from mcp_bridge.wire.content import make_text_block, render_block
+from mcp_bridge.wire.protocol_versions import STATELESS, STRUCTURED, has_feature
 from mcp_bridge.wire.tools import META, RESULT, WireTool
-from mcp_bridge.wire.values import output_text, plain, plain_mapping, text_of
-from mcp_bridge.wire.versions import STATELESS, STRUCTURED, carries
+from mcp_bridge.wire.values import get_output_text, to_plain, to_plain_mapping, to_text
 
 COMPLETE = {"resultType": "complete"}
 """The beginning of every complete result in the stateless versions; without it the SDK responds with -32603."""
@@ -17,52 +17,52 @@ COMPLETE = {"resultType": "complete"}
 
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
     """Render a result as a JSON-ready dict. An output that is an object, or declared, is structured content too."""
-    rendered: dict[str, Any] = dict(COMPLETE) if carries(version, STATELESS) else {}
-    rendered["content"] = _failure(result, version) if result.is_error else _success(result, version)
+    rendered: dict[str, Any] = dict(COMPLETE) if has_feature(version, STATELESS) else {}
+    rendered["content"] = _render_failure(result, version) if result.is_error else _render_success(result, version)
     if result.is_error:
         rendered["isError"] = True
-    elif carries(version, STRUCTURED):
-        rendered |= _structured(result.output, tool, version)
-    if carries(version, STRUCTURED) and (meta := _meta(result)):
+    elif has_feature(version, STRUCTURED):
+        rendered |= _render_structured_content(result.output, tool, version)
+    if has_feature(version, STRUCTURED) and (meta := _render_result_meta(result)):
         rendered["_meta"] = meta
     return rendered
 
 
-def _success(result: ToolResult, version: str) -> list[dict[str, Any]]:
+def _render_success(result: ToolResult, version: str) -> list[dict[str, Any]]:
     if result.content is not None:
-        return _blocks(result.content, version)
-    return [] if result.output is None else [text(output_text(result))]
+        return _render_blocks(result.content, version)
+    return [] if result.output is None else [make_text_block(get_output_text(result))]
 
 
-def _failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
+def _render_failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
     """Render the error first, then what else the tool returned."""
-    words = str(plain(result.error_text))
-    blocks = [text(words or "The tool failed without an error message.")]
+    words = str(to_plain(result.error_text))
+    blocks = [make_text_block(words or "The tool failed without an error message.")]
     if result.content is not None:
-        return [*(blocks if words else []), *_blocks(result.content, version)] or blocks
-    if result.output is None or (output := output_text(result)) == words:
+        return [*(blocks if words else []), *_render_blocks(result.content, version)] or blocks
+    if result.output is None or (output := get_output_text(result)) == words:
         return blocks
-    return [*(blocks if words else []), text(output)]
+    return [*(blocks if words else []), make_text_block(output)]
 
 
-def _blocks(content: Any, version: str) -> list[dict[str, Any]]:
+def _render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
     items = [content] if isinstance(content, str | bytes | Content) else content
-    return [block(item, version) for item in items]
+    return [render_block(item, version) for item in items]
 
 
-def _structured(output: Any, tool: WireTool, version: str) -> dict[str, Any]:
+def _render_structured_content(output: Any, tool: WireTool, version: str) -> dict[str, Any]:
     if tool.output_schema is not None:
-        if tool.wraps(version):
+        if tool.needs_wrapper(version):
             return {"structuredContent": {RESULT: output}}
         # A policy may have replaced the output by content. The handshake versions accept objects only.
-        if isinstance(output, dict) or carries(version, STATELESS):
+        if isinstance(output, dict) or has_feature(version, STATELESS):
             return {"structuredContent": output}
         return {}
     return {"structuredContent": output} if isinstance(output, dict) else {}
 
 
-def _meta(result: ToolResult) -> dict[str, Any]:
-    meta = plain_mapping(result.meta)
+def _render_result_meta(result: ToolResult) -> dict[str, Any]:
+    meta = to_plain_mapping(result.meta)
     if result.is_error and result.code:
-        meta[f"{META}code"] = text_of(plain(result.code))
+        meta[f"{META}code"] = to_text(to_plain(result.code))
     return meta

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp_bridge.schema.references import resolve
-from mcp_bridge.wire.values import plain
+from mcp_bridge.schema.references import resolve_pointer
+from mcp_bridge.wire.values import to_plain
 
 _OBJECT_WORDS = frozenset(
     {
@@ -17,29 +17,29 @@ _OBJECT_WORDS = frozenset(
 _ROOT_WORDS = ("$defs", "definitions", "$schema", "$id")
 
 
-def takes_object(schema: Any) -> bool:
+def can_be_object(schema: Any) -> bool:
     """Whether an object can match `schema`. True for `false` too: nothing matches it, with or without a wrapper."""
-    return schema is False or _Reading(schema).takes(schema, "object")
+    return schema is False or _SchemaAnalysis(schema).can_match(schema, "object")
 
 
-def takes_null(schema: Any) -> bool:
+def can_be_null(schema: Any) -> bool:
     """Whether null can match `schema`."""
-    return _Reading(schema).takes(schema, "null")
+    return _SchemaAnalysis(schema).can_match(schema, "null")
 
 
-def always_object(schema: Any) -> bool:
+def is_always_object(schema: Any) -> bool:
     """Whether every value that matches `schema` is an object."""
-    return _Reading(schema).is_object(schema)
+    return _SchemaAnalysis(schema).is_object(schema)
 
 
-class _Reading:
+class _SchemaAnalysis:
     """Analyses a schema from its root. Each reference is followed once, because it may lead back to itself."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._known: dict[str, bool] = {}
 
-    def takes(self, schema: Any, kind: str) -> bool:
+    def can_match(self, schema: Any, kind: str) -> bool:
         """Whether a value of this kind (object or null) can match."""
         if not isinstance(schema, Mapping):
             return schema is not False
@@ -48,10 +48,10 @@ class _Reading:
         if _OBJECT_WORDS & schema.keys():
             return kind == "object"
         if isinstance(reference := schema.get("$ref"), str):
-            return self._followed(reference, lambda target: self.takes(target, kind), meanwhile=True)
+            return self._follow_reference(reference, lambda target: self.can_match(target, kind), meanwhile=True)
         for word, together in (("anyOf", any), ("oneOf", any), ("allOf", all)):
             if isinstance(parts := schema.get(word), list | tuple) and parts:
-                return together(self.takes(part, kind) for part in parts)
+                return together(self.can_match(part, kind) for part in parts)
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if isinstance(values, list | tuple):
             return any(value is None if kind == "null" else isinstance(value, Mapping) for value in values)
@@ -64,16 +64,16 @@ class _Reading:
         if "type" in schema:
             return schema["type"] in ("object", ["object"])
         if isinstance(reference := schema.get("$ref"), str):
-            return self._followed(reference, self.is_object, meanwhile=False)
+            return self._follow_reference(reference, self.is_object, meanwhile=False)
         for word, together in (("anyOf", all), ("oneOf", all), ("allOf", any)):
             if isinstance(parts := schema.get(word), list | tuple) and parts:
                 return together(self.is_object(part) for part in parts)
         return False
 
-    def _followed(self, reference: str, judge: Callable[[Any], bool], *, meanwhile: bool) -> bool:
+    def _follow_reference(self, reference: str, judge: Callable[[Any], bool], *, meanwhile: bool) -> bool:
         if reference not in self._known:
             self._known[reference] = meanwhile
-            self._known[reference] = judge(resolve(reference, self._root))
+            self._known[reference] = judge(resolve_pointer(reference, self._root))
         return self._known[reference]
 
 
@@ -81,18 +81,18 @@ def as_object(schema: Any) -> dict[str, Any]:
     """Return a schema of objects with `type: object` at its root."""
     if not isinstance(schema, Mapping):
         return {"type": "object", "not": {}} if schema is False else {"type": "object"}
-    return {**rooted(schema), "type": "object"}
+    return {**sanitize_root(schema), "type": "object"}
 
 
-def rooted(schema: Mapping[str, Any]) -> dict[str, Any]:
+def sanitize_root(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without the root keywords whose values have types that MCP does not accept."""
-    copy: dict[str, Any] = plain(schema)
+    copy: dict[str, Any] = to_plain(schema)
     if "properties" in copy and isinstance(properties := copy["properties"], dict):
         copy["properties"] = {name: part for name, part in properties.items() if isinstance(part, dict | bool)}
-    return {word: value for word, value in copy.items() if _ROOT_TYPES.get(word, _anything)(value)}
+    return {word: value for word, value in copy.items() if _ROOT_TYPES.get(word, _is_anything)(value)}
 
 
-def _anything(_: Any) -> bool:
+def _is_anything(_: Any) -> bool:
     return True
 
 
@@ -107,26 +107,26 @@ _ROOT_TYPES: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def wrapped(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
+def wrap_schema(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return an object schema with `schema` as its one property `key`. Definitions move to the root."""
-    inner = rooted(schema)
+    inner = sanitize_root(schema)
     moved = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
-    inner = _moved(inner, f"#/properties/{key}")
+    inner = _move_references(inner, f"#/properties/{key}")
     return {
         "type": "object",
         "properties": {key: inner},
         "required": [key],
-        **_moved(moved, f"#/properties/{key}"),
+        **_move_references(moved, f"#/properties/{key}"),
     }
 
 
-def _moved(node: Any, prefix: str) -> Any:
+def _move_references(node: Any, prefix: str) -> Any:
     """Adapt references to the old root, except those into definitions, to its new place."""
     if isinstance(node, list):
-        return [_moved(item, prefix) for item in node]
+        return [_move_references(item, prefix) for item in node]
     if not isinstance(node, dict):
         return node
-    moved = {name: _moved(value, prefix) for name, value in node.items()}
+    moved = {name: _move_references(value, prefix) for name, value in node.items()}
     reference = moved.get("$ref")
     if isinstance(reference, str) and _is_rooted(reference):
         moved["$ref"] = prefix + reference[1:]

@@ -9,11 +9,11 @@ from typing import Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolDefinition
-from mcp_bridge.wire.icons import icons
-from mcp_bridge.wire.names import client_name
-from mcp_bridge.wire.schemas import always_object, as_object, rooted, takes_null, takes_object, wrapped
-from mcp_bridge.wire.values import plain, plain_mapping, text_of, words
-from mcp_bridge.wire.versions import AUDIO, ICONS, STATELESS, STRUCTURED, carries
+from mcp_bridge.wire.client_names import to_client_name
+from mcp_bridge.wire.icons import render_icons
+from mcp_bridge.wire.protocol_versions import AUDIO, ICONS, STATELESS, STRUCTURED, has_feature
+from mcp_bridge.wire.schemas import as_object, can_be_null, can_be_object, is_always_object, sanitize_root, wrap_schema
+from mcp_bridge.wire.values import sanitize_text, to_plain, to_plain_mapping, to_text
 
 logger = logging.getLogger("mcp_bridge.wire")
 
@@ -45,28 +45,28 @@ class WireTool:
     wraps_output: bool
     may_be_null: bool
     description: str
-    mend: Callable[[Any], Any] | None = None
+    repair: Callable[[Any], Any] | None = None
     _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
-    def listing(self, version: str) -> dict[str, Any]:
+    def render_listing(self, version: str) -> dict[str, Any]:
         """Return the tool as tools/list shows it in this protocol version; rendered once per version."""
         listing = self._listings.get(version)
         if listing is None:
-            listing = self._listings[version] = _listing(self, version)
+            listing = self._listings[version] = _render_listing(self, version)
         return listing
 
-    def wraps(self, version: str) -> bool:
+    def needs_wrapper(self, version: str) -> bool:
         """Whether structured content is wrapped: the SDK drops null, and older versions accept objects only."""
-        return self.wraps_output and (self.may_be_null or not carries(version, STATELESS))
+        return self.wraps_output and (self.may_be_null or not has_feature(version, STATELESS))
 
-    def data(self, arguments: Mapping[str, Any] | None) -> Any:
+    def read_arguments(self, arguments: Mapping[str, Any] | None) -> Any:
         """Turn a client's arguments into the handler's data. Raises InvalidArguments if a wrapped input is missing."""
         given: Any = {} if arguments is None else arguments
         if self.wraps_input:
-            given = self._unwrapped(given)
-        return given if self.mend is None else self.mend(given)
+            given = self._unwrap_input(given)
+        return given if self.repair is None else self.repair(given)
 
-    def _unwrapped(self, given: Mapping[str, Any]) -> Any:
+    def _unwrap_input(self, given: Mapping[str, Any]) -> Any:
         if set(given) != {INPUT}:
             extra = [f"$.{name}: additional property not allowed" for name in sorted(set(given) - {INPUT})]
             missing = [] if INPUT in given else [f"$.{INPUT}: required field missing"]
@@ -76,81 +76,81 @@ class WireTool:
 
 def to_wire(definition: ToolDefinition) -> WireTool:
     """Prepare a definition. Invalid parts are logged and left out, so that no tool can break the list."""
-    given = _schema(definition, "input", definition.input_schema)
-    wraps = not takes_object(given)
-    schema = wrapped(given, INPUT) if wraps else as_object(given)
-    output = _schema(definition, "output", definition.output_schema)
+    given = _make_plain_schema(definition, "input", definition.input_schema)
+    wraps = not can_be_object(given)
+    schema = wrap_schema(given, INPUT) if wraps else as_object(given)
+    output = _make_plain_schema(definition, "output", definition.output_schema)
     declared = output if isinstance(output, dict) and output else None
     return WireTool(
-        name=client_name(definition.name),
+        name=to_client_name(definition.name),
         definition=definition,
         input_schema=schema,
         wraps_input=wraps,
         output_schema=declared,
-        wraps_output=declared is not None and not always_object(declared),
-        may_be_null=declared is not None and takes_null(declared),
-        description=words(definition.description),
+        wraps_output=declared is not None and not is_always_object(declared),
+        may_be_null=declared is not None and can_be_null(declared),
+        description=sanitize_text(definition.description),
     )
 
 
-def _schema(definition: ToolDefinition, side: str, schema: Any) -> Any:
+def _make_plain_schema(definition: ToolDefinition, side: str, schema: Any) -> Any:
     """Return a schema as plain JSON; empty if it contains itself or cannot be read."""
     try:
-        return plain(schema)
+        return to_plain(schema)
     except ValueError as error:
         logger.warning("tool %r is listed without its %s schema: %s", definition.name, side, error)
         return {}
 
 
-def _listing(tool: WireTool, version: str) -> dict[str, Any]:
+def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
     definition = tool.definition
     rendered: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description,
         "inputSchema": tool.input_schema,
     }
-    if carries(version, STRUCTURED):
-        rendered |= _since_structured(tool, version)
-    if carries(version, AUDIO) and (annotations := _annotations(definition)):
+    if has_feature(version, STRUCTURED):
+        rendered |= _render_structured_fields(tool, version)
+    if has_feature(version, AUDIO) and (annotations := _select_hints(definition)):
         rendered["annotations"] = annotations
-    if carries(version, ICONS) and (own := icons(definition.icons)):
+    if has_feature(version, ICONS) and (own := render_icons(definition.icons)):
         rendered["icons"] = own
     return rendered
 
 
-def _since_structured(tool: WireTool, version: str) -> dict[str, Any]:
+def _render_structured_fields(tool: WireTool, version: str) -> dict[str, Any]:
     rendered: dict[str, Any] = {}
-    if title := words(tool.definition.title):
+    if title := sanitize_text(tool.definition.title):
         rendered["title"] = title
-    if (schema := output_schema(tool, version)) is not None:
+    if (schema := render_output_schema(tool, version)) is not None:
         rendered["outputSchema"] = schema
-    if meta := _meta(tool):
+    if meta := _render_tool_meta(tool):
         rendered["_meta"] = meta
     return rendered
 
 
-def output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
+def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
     """Return the declared output schema in the form that `version` supports, or None."""
     if (schema := tool.output_schema) is None:
         return None
-    if tool.wraps(version):
-        return wrapped(schema, RESULT)
-    return rooted(schema) if carries(version, STATELESS) else as_object(schema)
+    if tool.needs_wrapper(version):
+        return wrap_schema(schema, RESULT)
+    return sanitize_root(schema) if has_feature(version, STATELESS) else as_object(schema)
 
 
-def _meta(tool: WireTool) -> dict[str, Any]:
+def _render_tool_meta(tool: WireTool) -> dict[str, Any]:
     definition = tool.definition
-    meta = plain_mapping(definition.meta)
-    if tags := [text_of(plain(tag)) for tag in definition.tags if isinstance(tag, str)]:
+    meta = to_plain_mapping(definition.meta)
+    if tags := [to_text(to_plain(tag)) for tag in definition.tags if isinstance(tag, str)]:
         meta[f"{META}tags"] = tags
     if tool.name != definition.name:
-        meta[f"{META}name"] = plain(definition.name)
+        meta[f"{META}name"] = to_plain(definition.name)
     return meta
 
 
-def _annotations(definition: ToolDefinition) -> dict[str, Any]:
+def _select_hints(definition: ToolDefinition) -> dict[str, Any]:
     given = definition.annotations if isinstance(definition.annotations, Mapping) else {}
     kept: dict[str, Any] = {name: given[name] for name in _HINTS if isinstance(given.get(name), bool)}
-    if title := words(given.get("title")):
+    if title := sanitize_text(given.get("title")):
         kept["title"] = title
     return kept

@@ -18,8 +18,8 @@ from typing import Any
 import orjson
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
-from mcp_bridge.contracts.results import Result
 from mcp_bridge.contracts.tool import EncodedOutput, ToolResult
+from mcp_bridge.contracts.tool_use_results import Result
 
 logger = logging.getLogger("mcp_bridge.wire")
 
@@ -55,9 +55,9 @@ def to_result(value: Any) -> ToolResult:
     read.
     """
     if isinstance(value, str):
-        return ToolResult(success=True, output=_clean(value))
+        return ToolResult(success=True, output=_replace_surrogates(value))
     if isinstance(value, ToolResult):
-        return _checked(value)
+        return _normalize_result(value)
     if isinstance(value, Result):
         return _from_result(value)
     if isinstance(value, Content | bytes | bytearray):
@@ -66,28 +66,28 @@ def to_result(value: Any) -> ToolResult:
         return ToolResult(success=True, content=tuple(as_block(item) for item in value))
     output = value.value if isinstance(value, Enum) else value  # orjson writes enums, but not as their text
     encoded = _encode_plain(output)
-    return ToolResult(success=True, output=plain(output) if encoded is None else output, encoded=encoded)
+    return ToolResult(success=True, output=to_plain(output) if encoded is None else output, encoded=encoded)
 
 
-def _checked(value: ToolResult) -> ToolResult:
+def _normalize_result(value: ToolResult) -> ToolResult:
     """Return a handler's own result with an output that is plain, and an error and code that are text."""
     if isinstance(value.error, _TEXT) and isinstance(value.code, _TEXT):
         encoded = _encode_plain(value.output)
         if encoded is None:
-            return dataclasses.replace(value, output=plain(value.output), encoded=None)
+            return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
         return value if value.encoded in (None, encoded) else dataclasses.replace(value, encoded=encoded)
-    error = plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_text(value.error)
+    error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_text(value.error)
     code = _as_text(value.code)
-    return dataclasses.replace(value, output=plain(value.output), error=error, code=code, encoded=None)
+    return dataclasses.replace(value, output=to_plain(value.output), error=error, code=code, encoded=None)
 
 
-def output_text(result: ToolResult) -> str:
+def get_output_text(result: ToolResult) -> str:
     """Return a result's output as text, without serialising it again."""
     encoded = result.encoded
-    return encoded.text if encoded is not None and encoded.output is result.output else text_of(result.output)
+    return encoded.text if encoded is not None and encoded.output is result.output else to_text(result.output)
 
 
-def text_of(output: Any) -> str:
+def to_text(output: Any) -> str:
     """Return an output as text for the model: text unchanged, everything else as compact JSON."""
     return output if isinstance(output, str) else orjson.dumps(output).decode()
 
@@ -96,17 +96,17 @@ def _as_text(value: Any) -> str | None:
     return None if value is None else as_text(value)
 
 
-def words(text: Any) -> str:
+def sanitize_text(text: Any) -> str:
     """Return text from a third party as plain text; empty if it is not text."""
-    return str(plain(text)) if isinstance(text, str) else ""
+    return str(to_plain(text)) if isinstance(text, str) else ""
 
 
 def as_text(value: Any) -> str:
     """Return any value as text, else as compact JSON. Raises Unreadable as `plain` does."""
-    return text_of(plain(value))
+    return to_text(to_plain(value))
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Convert a value to JSON types: str, int, float, bool, None, list, and dict with text keys.
 
     NaN and infinities become None, lone surrogates U+FFFD, bytes base64, and integers beyond 64 bits and unknown
@@ -114,7 +114,7 @@ def plain(value: Any) -> Any:
     for an object that raises when it is read.
     """
     try:
-        return _plain(value, 0)
+        return _convert(value, 0)
     except Unreadable:
         raise
     except BaseException as error:  # from a third-party __str__, __iter__ or model_dump. Nothing in here awaits
@@ -122,17 +122,17 @@ def plain(value: Any) -> Any:
         raise Unreadable(f"the value cannot be read: {type(error).__name__} in a value of type {kind}") from error
 
 
-def plain_mapping(value: Any) -> dict[str, Any]:
+def to_plain_mapping(value: Any) -> dict[str, Any]:
     """Convert a third-party mapping to JSON types; empty if it is not a mapping or, which is logged, cannot be read."""
     try:
-        converted: dict[str, Any] = plain(value) if isinstance(value, Mapping) else {}
+        converted: dict[str, Any] = to_plain(value) if isinstance(value, Mapping) else {}
     except ValueError as error:
         logger.warning("a mapping is left out: %s", error)
         return {}
     return converted
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _convert(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise Unreadable(f"the value contains itself or is nested deeper than {MAX_DEPTH} levels")
     if value is None or value is True or value is False:
@@ -140,7 +140,7 @@ def _plain(value: Any, depth: int) -> Any:
     for kinds, convert in _CONVERSIONS:
         if isinstance(value, kinds):
             return convert(value, depth)
-    return _object(value, depth)
+    return _convert_object(value, depth)
 
 
 def _encode_plain(value: Any) -> EncodedOutput | None:
@@ -154,39 +154,39 @@ def _encode_plain(value: Any) -> EncodedOutput | None:
     return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
 
 
-def _clean(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
-def _integer(value: int, _: int) -> int | str:
+def _convert_integer(value: int, _: int) -> int | str:
     return int(value) if int(value) in _INT64 else str(int(value))
 
 
-def _float(value: float, _: int) -> float | None:
+def _convert_float(value: float, _: int) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    return {_key(key, depth): _plain(item, depth + 1) for key, item in value.items()}
+def _convert_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    return {_convert_key(key, depth): _convert(item, depth + 1) for key, item in value.items()}
 
 
-def _key(key: Any, depth: int) -> str:
+def _convert_key(key: Any, depth: int) -> str:
     return (
-        _clean(str.__str__(key))
+        _replace_surrogates(str.__str__(key))
         if isinstance(key, str) and not isinstance(key, Enum)
-        else text_of(_plain(key, depth + 1))
+        else to_text(_convert(key, depth + 1))
     )
 
 
-def _items(value: Iterable[Any], depth: int) -> list[Any]:
-    return [_plain(item, depth + 1) for item in value]
+def _convert_items(value: Iterable[Any], depth: int) -> list[Any]:
+    return [_convert(item, depth + 1) for item in value]
 
 
-def _generated(value: Iterable[Any], depth: int) -> list[Any]:
-    return _items(bounded(list(islice(value, MAX_ITEMS + 1))), depth)
+def _convert_generator(value: Iterable[Any], depth: int) -> list[Any]:
+    return _convert_items(check_item_count(list(islice(value, MAX_ITEMS + 1))), depth)
 
 
-def bounded(items: list[Any]) -> list[Any]:
+def check_item_count(items: list[Any]) -> list[Any]:
     """Return the items of a generator. Raises Unreadable for more than MAX_ITEMS."""
     if len(items) > MAX_ITEMS:
         raise Unreadable(f"the generator yields more than {MAX_ITEMS} items")
@@ -194,26 +194,26 @@ def bounded(items: list[Any]) -> list[Any]:
 
 
 _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
-    (Enum, lambda value, depth: _plain(value.value, depth + 1)),
-    (str, lambda value, _: _clean(str.__str__(value))),
-    (int, _integer),
-    (float, _float),
-    (Mapping, _mapping),
+    (Enum, lambda value, depth: _convert(value.value, depth + 1)),
+    (str, lambda value, _: _replace_surrogates(str.__str__(value))),
+    (int, _convert_integer),
+    (float, _convert_float),
+    (Mapping, _convert_mapping),
     ((bytes, bytearray, memoryview), lambda value, _: base64.b64encode(bytes(value)).decode()),
     ((datetime, date, time), lambda value, _: value.isoformat()),
-    ((Sequence, AbstractSet), _items),
-    (GeneratorType, _generated),
+    ((Sequence, AbstractSet), _convert_items),
+    (GeneratorType, _convert_generator),
 )
 
 
-def _object(value: Any, depth: int) -> Any:
+def _convert_object(value: Any, depth: int) -> Any:
     """Convert dataclasses and models by their fields, anything else by its text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
+        return {item.name: _convert(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
     dump = getattr(type(value), "model_dump", None)
     if callable(dump):
-        return _plain(dump(value, mode="json", by_alias=True), depth + 1)
-    return _clean(str(value))
+        return _convert(dump(value, mode="json", by_alias=True), depth + 1)
+    return _replace_surrogates(str(value))
 
 
 def as_block(item: Any) -> Content:
@@ -224,7 +224,7 @@ def as_block(item: Any) -> Content:
         return block
     if issubclass(kind, bytes | bytearray):
         return from_bytes(bytes(item))
-    return Text(text_of(plain(item)))
+    return Text(to_text(to_plain(item)))
 
 
 def from_bytes(data: bytes) -> Content:
@@ -243,8 +243,8 @@ def _from_result(result: Result) -> ToolResult:
     lines = [result.message, *(f"- {error}" for error in result.errors if error != result.message)]
     return ToolResult(
         success=result.ok,
-        output=plain(result.data),
+        output=to_plain(result.data),
         error=None if result.ok else "\n".join(line for line in lines if line) or result.status.value,
         code=None if result.ok else result.status.value,
-        meta=plain(result.metadata) or None,
+        meta=to_plain(result.metadata) or None,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_bridge.runtime.lazy_import import lazily
+from mcp_bridge.runtime.lazy_import import make_lazy_getattr
 
 if TYPE_CHECKING:
     from mcp_bridge.xaibo.models import (
@@ -83,7 +83,7 @@ __all__ = [
     "ToolResult",
 ]
 
-__getattr__ = lazily(__name__, _MODULES)
+__getattr__ = make_lazy_getattr(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

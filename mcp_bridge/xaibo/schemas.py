@@ -37,7 +37,7 @@ ABSENT = _Absent.ABSENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class ParameterChoices:
     """The type and the enum of a parameter. Each member is a pair: as in the schema, and as the provider wrote it.
 
     `kind` is None if the type is unknown, or if a member is not of this type.
@@ -52,7 +52,7 @@ class Choices:
         return [value for value, _ in self.members]
 
 
-def schema_of(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+def build_schema(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     """Build the JSON Schema of a tool's parameters. It allows further arguments, because providers do.
 
     Raises TypeError if `parameters` is not a mapping.
@@ -69,7 +69,7 @@ def schema_of(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     return schema
 
 
-def arguments_of(parameters: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def convert_arguments(parameters: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Convert arguments for a provider: numbers and booleans of an enum become the text that it has for them."""
     return {name: _convert_argument((parameters or {}).get(name), value) for name, value in arguments.items()}
 
@@ -105,7 +105,7 @@ def _build_property(parameter: Any) -> dict[str, Any]:
     return schema
 
 
-def _read_choices(parameter: Any) -> Choices:
+def _read_choices(parameter: Any) -> ParameterChoices:
     """Read type and enum so that a value can satisfy both.
 
     Members of numbers and booleans, which are text, are parsed. If one is not of the type, the type is left out. The
@@ -115,11 +115,11 @@ def _read_choices(parameter: Any) -> Choices:
     kind = _KINDS.get(name) if isinstance(name, str) else None
     written = _read_enum(parameter)
     if kind in ("object", "null") or not written:
-        return Choices(kind=kind)
+        return ParameterChoices(kind=kind)
     members = written if kind in (None, "array") else [_parse_member(kind, member) for member in written]
     if any(member is ABSENT for member in members):
         kind, members = None, written
-    return Choices(kind=kind, members=tuple(_join_members(members, written)))
+    return ParameterChoices(kind=kind, members=tuple(_join_members(members, written)))
 
 
 def _parse_member(kind: str | None, member: Any) -> Any:
@@ -173,7 +173,7 @@ def _join_members(members: Sequence[Any], written: Sequence[Any]) -> Iterator[tu
             yield member, text
 
 
-def _read_default(parameter: Any, choices: Choices) -> Any:
+def _read_default(parameter: Any, choices: ParameterChoices) -> Any:
     """Return the default for the schema. One of null appears only if it was set, and null is a valid argument."""
     default = get_field(parameter, "default")
     if default is not None:

@@ -78,7 +78,7 @@ async def gets_ready(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Have a module that hangs get ready."""
     loader = ModuleLoader(coordinator, [folder])
     await loader.load("hanging_module")
-    await loader.session_ready(coordinator)
+    await loader.run_session_ready(coordinator)
 
 
 async def resolves(coordinator: ModuleCoordinator, folder: Path) -> None:

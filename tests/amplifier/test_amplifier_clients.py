@@ -14,8 +14,8 @@ import pytest
 from mcp.client import Client
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
-from mcp_bridge.amplifier.source.sessions import Keeping
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.amplifier.source.sessions import SessionLimits
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
 from tests.kits.loops import BOTH_LOOPS
@@ -72,7 +72,7 @@ class Noting(Served):
             "tools": [{"module": "notes", "config": {"told": str(self.told)}}],
             "hooks": [{"module": "counts"}],
         }
-        super().__init__(folder, {"notes": NOTES, "counts": COUNTS}, keeping=Keeping(**keeping), **plan)
+        super().__init__(folder, {"notes": NOTES, "counts": COUNTS}, keeping=SessionLimits(**keeping), **plan)
 
     def sessions(self, what: str) -> int:
         """How many have begun, or have ended."""
@@ -219,7 +219,7 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_where_all_sessions_are_at_work_a_newcomer_is_refused(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"waits": WAITS}, keeping=Keeping(most=1), tools=["waits"])
+    served = Served(tmp_path, {"waits": WAITS}, keeping=SessionLimits(limit=1), tools=["waits"])
     async with two(served, "2026-07-28") as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(one.call_tool, "wait", {})
         while not served.coordinator.session_state.get("waits"):
@@ -371,8 +371,8 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_without_hooks_around_them_too_calls_keep_their_session_alive(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"long": LONG}, keeping=Keeping(idle=0.02))
-    served.bridge = Bridge(ToolRegistry(), sources=[Attached(source=served.source)])  # as in a worker
+    served = Served(tmp_path, {"long": LONG}, keeping=SessionLimits(idle_timeout=0.02))
+    served.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=served.source)])  # as in a worker
     async with served.running():
         for session in ("first", "second"):
             call, ctx = ToolCall(id="1", name="long", arguments={}), CallContext(session=session)

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolCall, ToolEntry, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
-from mcp_bridge.amplifier.hooks import unhurried
+from mcp_bridge.amplifier.hooks import pause_handler_clock
 from mcp_bridge.amplifier.testing import EventRecorder
 from tests.kits.loops import BOTH_LOOPS
 
@@ -267,7 +267,7 @@ async def test_a_question_that_outlives_its_handler_leaves_no_deadline_behind() 
     hooks, released = HookRegistry(timeout=2), anyio.Event()
 
     async def asks() -> None:
-        with unhurried():
+        with pause_handler_clock():
             await released.wait()
 
     async with anyio.create_task_group() as tasks:

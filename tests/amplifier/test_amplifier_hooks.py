@@ -159,7 +159,7 @@ async def test_handlers_are_listed_by_event_in_their_order() -> None:
     assert hooks.list_handlers() == {"x": ["first", "EventRecorder"], "y": ["handler"]}
     assert hooks.list_handlers("x") == {"x": ["first", "EventRecorder"]}
     assert hooks.list_handlers("z") == {"z": []}
-    assert [hooks.hears(event) for event in "xyz"] == [True, True, False]
+    assert [hooks.has_handlers(event) for event in "xyz"] == [True, True, False]
 
 
 async def test_an_event_without_handlers_continues() -> None:

@@ -187,7 +187,7 @@ async def test_an_installed_module_is_its_entry_point(tmp_path: Path, monkeypatc
     assert (await loader.load("whole", config))[1] is not config
     assert await loader.load("part") == "part"
     assert await loader.load("outer") == "inner"
-    assert await loader.session_ready(coordinator) == []
+    assert await loader.run_session_ready(coordinator) == []
     assert coordinator.ready == 1  # type: ignore[attr-defined]
     for name in ("gone", "none"):
         with pytest.raises(ModuleLoadError, match=f"module '{name}' cannot be imported"):
@@ -239,9 +239,9 @@ async def test_modules_get_ready_once_all_are_mounted_and_one_that_fails_stops_n
     loader = ModuleLoader(coordinator := TestCoordinator(), search_paths=[tmp_path])
     for module in ("ready_c", "ready_b", "ready_a"):
         await loader.load(module)
-    assert await loader.session_ready(coordinator) == ["ready_b: on_session_ready failed: SystemExit: no"]
+    assert await loader.run_session_ready(coordinator) == ["ready_b: on_session_ready failed: SystemExit: no"]
     assert coordinator.session_state == {"ready_a": 1, "ready_c": 1}
-    assert await loader.session_ready(coordinator) == []
+    assert await loader.run_session_ready(coordinator) == []
 
 
 async def test_sources_say_where_their_module_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.plan import read
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.amplifier.mount_plan import read_plan
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import load
 from tests.kits.amplifier.amplifier_modules import MODULE, written
@@ -30,13 +30,17 @@ def test_an_orchestrator_by_name_has_its_source_and_its_config_beside_it() -> No
         }
     }
     mixed = {**beside, "session": {**beside["session"], "orchestrator": {"module": "loop-x"}}}
-    assert read(beside)[0].everything() == read(whole)[0].everything() == read(mixed)[0].everything()
+    assert (
+        read_plan(beside)[0].list_modules() == read_plan(whole)[0].list_modules() == read_plan(mixed)[0].list_modules()
+    )
     for plan in (beside, whole, mixed):
-        assert read(plan)[1] == []
+        assert read_plan(plan)[1] == []
 
 
 def test_a_module_named_by_text_is_one_without_source_and_config() -> None:
-    plan, problems = read({"tools": ["tool-a", {"module": "tool-b", "source": None, "config": None}], "hooks": None})
+    plan, problems = read_plan(
+        {"tools": ["tool-a", {"module": "tool-b", "source": None, "config": None}], "hooks": None}
+    )
     assert problems == []
     assert [(spec.module, spec.kind, spec.source, spec.config) for spec in plan.modules] == [
         ("tool-a", "tools", None, {}),
@@ -45,16 +49,16 @@ def test_a_module_named_by_text_is_one_without_source_and_config() -> None:
 
 
 def test_dependencies_are_mounted_first() -> None:
-    plan, problems = read(
+    plan, problems = read_plan(
         {"hooks": ["h"], "tools": ["t"], "providers": ["p"], "session": {"context": "c", "orchestrator": "o"}}
     )
-    assert ([spec.module for spec in plan.everything()], problems) == (["o", "c", "p", "t", "h"], [])
-    assert [spec.module for spec in plan.of("tools")] == ["t"]
+    assert ([spec.module for spec in plan.list_modules()], problems) == (["o", "c", "p", "t", "h"], [])
+    assert [spec.module for spec in plan.get_section("tools")] == ["t"]
 
 
 def test_agents_and_what_modules_add_are_kept_as_they_are() -> None:
     given = {"agents": {"a": {"x": 1}}, "session": {"injection_size_limit": 5}, "tools": [{"module": "t", "id": 7}]}
-    plan, problems = read(given)
+    plan, problems = read_plan(given)
     assert (plan.agents, plan.session, problems) == ({"a": {"x": 1}}, {"injection_size_limit": 5}, [])
 
 
@@ -93,15 +97,15 @@ WRONG: dict[str, tuple[Any, str, str]] = {
 
 @pytest.mark.parametrize(("given", "path", "problem"), WRONG.values(), ids=WRONG.keys())
 def test_a_problem_has_its_path_in_the_plan(given: Any, path: str, problem: str) -> None:
-    _, problems = read(given)
+    _, problems = read_plan(given)
     assert [one.path for one in problems] == [path]
     assert problems[0].problem.startswith(problem)
 
 
 def test_every_problem_is_reported_and_the_rest_is_a_plan() -> None:
-    plan, problems = read({"tools": [{"module": 1}, "good", {"config": {}}], "hooks": 5})
+    plan, problems = read_plan({"tools": [{"module": 1}, "good", {"config": {}}], "hooks": 5})
     assert [one.path for one in problems] == ["tools[0].module", "tools[2].module", "hooks"]
-    assert [spec.module for spec in plan.everything()] == ["good"]
+    assert [spec.module for spec in plan.list_modules()] == ["good"]
 
 
 SETTINGS = """
@@ -119,7 +123,7 @@ sources:
 def refused(path: Path) -> str:
     """What a bridge made from these settings says."""
     with pytest.raises(ConfigError) as caught:
-        from_settings(load(path, {"SECRET": "hunter2hunter2"}))
+        build_from_settings(load(path, {"SECRET": "hunter2hunter2"}))
     return str(caught.value)
 
 
@@ -161,8 +165,8 @@ def test_a_plan_is_a_settings_file_as_it_is_and_variables_are_expanded(tmp_path:
             "config": {"word": "hello", "deep": [{"secret": "hunter2hunter2"}]},
         },
     )
-    assert "hunter2hunter2" in settings.withheld
-    from_settings(settings)
+    assert "hunter2hunter2" in settings.hidden_from_clients
+    build_from_settings(settings)
 
 
 def test_problems_of_a_plan_that_is_the_whole_file_have_lines(tmp_path: Path) -> None:

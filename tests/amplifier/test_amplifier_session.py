@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.amplifier.hosts import session_on
-from mcp_bridge.amplifier.plan import read
-from mcp_bridge.amplifier.session import Session, is_provider, is_tool
+from mcp_bridge.amplifier.hosts import create_session
+from mcp_bridge.amplifier.mount_plan import read_plan
+from mcp_bridge.amplifier.session import ModuleSession, is_provider, is_tool
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool
 from mcp_bridge.contracts.errors import SourceError
@@ -27,14 +27,14 @@ class Begun:
     def __init__(self, folder: Path, modules: dict[str, str], **plan: Any) -> None:
         Served(folder, modules, **plan)
         config = plan or {"tools": [{"module": name} for name in modules]}
-        self.plan = read(config)[0]
-        self.session = session_on(Served.host, dict(config), Resolver(folder), [folder], lambda: None)
+        self.plan = read_plan(config)[0]
+        self.session = create_session(Served.host, dict(config), Resolver(folder), [folder], lambda: None)
         self.coordinator = self.session.coordinator
         self.recorder = EventRecorder()
         for event in EVENTS:
             self.coordinator.hooks.register(event, self.recorder)
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> ModuleSession:
         """Begin it."""
         await self.session.begin(self.plan)
         return self.session
@@ -86,7 +86,7 @@ ON_CORE = ["a tool under another key", "nothing, with a direct write", "nothing,
 async def test_a_mount_may_answer_in_many_ways(what: str, tmp_path: Path) -> None:
     text, tools = MOUNTS[what]
     async with Begun(tmp_path, {"mine": text}) as session:
-        assert (list(session.tools()), session.problems) == (tools, [])
+        assert (list(session.get_tools()), session.problems) == (tools, [])
 
 
 @pytest.mark.parametrize("answer", ["None", "{'name': 'x'}", "[MockTool('t')]"])
@@ -153,7 +153,7 @@ BROKEN = {
 async def test_a_module_that_fails_is_a_problem_and_the_others_serve(text: str, said: str, tmp_path: Path) -> None:
     begun = Begun(tmp_path, {"broken": text, "good": "def mount(c, d): return MockTool('good')"})
     async with begun as session:
-        assert list(session.tools()) == ["good"]
+        assert list(session.get_tools()) == ["good"]
         assert len(session.problems) == 1
         assert session.problems[0].startswith("broken: ")
         assert said in session.problems[0]
@@ -178,7 +178,7 @@ async def test_two_modules_with_one_name_are_an_error_that_names_both(text: str,
         assert session.problems[0].startswith("second: ")
         assert "mount at 'tools': 'same' is already mounted" in session.problems[0]
         assert session.problems[0].endswith("The other belongs to module 'first'.")
-        assert len(session.tools()) == 1
+        assert len(session.get_tools()) == 1
 
 
 @BOTH_HOSTS
@@ -186,7 +186,7 @@ async def test_who_takes_another_away_first_may_take_its_place(tmp_path: Path) -
     text = "async def mount(c, d):\n    await c.unmount('tools', 'same')\n    return MockTool('same', 'new')"
     async with Begun(tmp_path, {"first": COLLIDING["mounted"], "second": text}) as session:
         assert session.problems == []
-        assert (await session.tools()["same"].execute({})).output == "new"
+        assert (await session.get_tools()["same"].execute({})).output == "new"
 
 
 @BOTH_HOSTS
@@ -200,7 +200,7 @@ async def test_modules_are_ready_after_all_mounts_and_failures_are_reported(tmp_
     async with begun as session:
         assert session.coordinator.session_state == {"seen": ["bad", "late"]}
         assert session.problems == ["bad: on_session_ready failed: ValueError: why"]
-        assert list(session.tools()) == ["bad", "late"]
+        assert list(session.get_tools()) == ["bad", "late"]
     assert len(begun.recorder.get_events("module:on_session_ready_failed")) == 1
 
 

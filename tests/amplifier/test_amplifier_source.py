@@ -13,7 +13,7 @@ from mcp.client import Client
 from mcp_bridge.amplifier import FileSource, ModuleNotFoundError
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import MockTool
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
@@ -182,7 +182,7 @@ async def test_hooks_govern_the_calls_of_every_source(tmp_path: Path) -> None:
             """,
         },
     )
-    async with connect(from_settings(load(tmp_path / "s.yaml", {}))) as client:
+    async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
         assert (await client.call_tool("add", {"a": 2, "b": 2})).content[0].text == "42"
         denied = await client.call_tool("add", {"a": 13, "b": 2})
         assert denied.is_error
@@ -202,7 +202,7 @@ async def test_modules_are_found_by_path_by_file_url_and_beside_the_settings(tmp
       - {{module: home, source: "{tmp_path}/home.py"}}
     """
     written(tmp_path, {"plan.yaml": plan})
-    bridge = from_settings(load(tmp_path / "plan.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
     async with connect(bridge) as client:
         assert sorted(await listed(client)) == sorted(names)
     assert bridge.problems == {"amplifier": []}
@@ -221,10 +221,10 @@ async def test_modules_are_found_by_path_by_file_url_and_beside_the_settings(tmp
 )
 async def test_a_source_that_leads_nowhere_says_why(source: str | int, said: str, tmp_path: Path) -> None:
     written(tmp_path, {"plan.yaml": f"tools: [{{module: x, source: {source!r}}}]"})
-    bridge = from_settings(load(tmp_path / "plan.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
     with pytest.raises(SourceError, match=said):
-        async with bridge.running():
-            await bridge.started()
+        async with bridge.run_sources():
+            await bridge.wait_until_started()
 
 
 def test_a_source_may_be_an_object_that_resolves_itself(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -
     names = NAMES.replace("class Tool", "from mcp_bridge.amplifier import ToolResult\n\n\nclass Tool", 1)
     plan = "sources: [{type: amplifier, call_ids: ['o*', direct], plan: {tools: [names]}}]"
     written(tmp_path, {"names.py": names, "s.yaml": plan})
-    async with connect(from_settings(load(tmp_path / "s.yaml", {}))) as client:
+    async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
         for name, has_id in (("open", True), ("odd", True), ("direct", True), ("none", False)):
             seen = (await client.call_tool(name, {"a": 1})).structured_content
             assert (name, "_tool_call_id" in seen) == (name, has_id)
@@ -248,6 +248,6 @@ async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -
 def test_settings_say_how_long_a_hook_may_take(tmp_path: Path) -> None:
     written(tmp_path, {"s.yaml": "sources:\n  - {type: amplifier, hook_timeout: soon, plan: {}}"})
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].hook_timeout: "):
-        from_settings(load(tmp_path / "s.yaml", {}))
+        build_from_settings(load(tmp_path / "s.yaml", {}))
     written(tmp_path, {"t.yaml": "sources:\n  - {type: amplifier, hook_timeout: 2s, plan: {}}"})
-    from_settings(load(tmp_path / "t.yaml", {}))
+    build_from_settings(load(tmp_path / "t.yaml", {}))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_bridge.amplifier import ModuleNotFoundError
-from mcp_bridge.amplifier.source.git import Address, is_git, parsed
+from mcp_bridge.amplifier.source.git import GitAddress, is_git_source, parse_address
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ from mcp_bridge.amplifier.source.git import Address, is_git, parsed
 def test_an_address_says_which_repository_which_commit_and_where_in_it(
     uri: str, url: str, ref: str, subdirectory: str
 ) -> None:
-    assert is_git(uri)
-    assert parsed(uri) == Address(uri, url, ref, subdirectory)
+    assert is_git_source(uri)
+    assert parse_address(uri) == GitAddress(uri, url, ref, subdirectory)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_address_says_which_repository_which_commit_and_where_in_it(
 )
 def test_an_address_that_could_mean_more_than_a_repository_is_refused(uri: str, said: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=said):
-        parsed(uri)
+        parse_address(uri)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_address_that_could_mean_more_than_a_repository_is_refused(uri: str, 
 )
 def test_credentials_are_refused_and_not_shown(uri: str) -> None:
     with pytest.raises(ModuleNotFoundError) as error:
-        parsed(uri)
+        parse_address(uri)
     assert "passw0rd" not in str(error.value)
     assert "***@" in str(error.value)
 
@@ -118,17 +118,17 @@ def test_credentials_are_refused_and_not_shown(uri: str) -> None:
     ],
 )
 def test_a_pattern_allows_repositories_whatever_the_ref(pattern: str, is_allowed: bool) -> None:
-    address = parsed("git+https://host/org/tool-x@main#subdirectory=a")
+    address = parse_address("git+https://host/org/tool-x@main#subdirectory=a")
     assert address.is_allowed([pattern]) is is_allowed
     assert address.is_allowed(["https://other/*", pattern]) is is_allowed
 
 
 def test_what_is_not_allowed_says_the_line_to_write_and_that_line_allows_it() -> None:
-    address = parsed("git+https://host/org/tool-x@main")
+    address = parse_address("git+https://host/org/tool-x@main")
     with pytest.raises(ModuleNotFoundError, match=r"is not allowed.*git: \['https://host/org/tool-x'\]"):
-        address.check(())
-    address.check(["https://host/org/tool-x"])
-    assert not parsed("git+https://host/org/tool-y").is_allowed(["https://host/org/tool-x"])
+        address.require_allowed(())
+    address.require_allowed(["https://host/org/tool-x"])
+    assert not parse_address("git+https://host/org/tool-y").is_allowed(["https://host/org/tool-x"])
 
 
 BEGINNINGS = ["", "https://", "https://host/", "ssh://", "ssh://me@", "file:", "file:///", "file:///srv/a@"]
@@ -140,7 +140,7 @@ ODD = ["\\", " ", "[::1]", "&", "=", "\n", "{", "*", "ext::", "--", "%", "a", "b
 def test_whatever_an_address_says_git_gets_a_plain_url_and_a_plain_ref(beginning: str, pieces: list[str]) -> None:
     text = beginning + "".join(pieces)
     with contextlib.suppress(ModuleNotFoundError):
-        address = parsed(f"git+{text}")
+        address = parse_address(f"git+{text}")
         authority, _, path = address.url.partition("://")[2].partition("/")
         assert re.fullmatch(r"(https|ssh|file)", address.scheme)
         assert not re.search(r"[\s\\\x00-\x1f?#]", address.url)

@@ -19,7 +19,7 @@ from mcp_bridge.amplifier.source.checkouts import (
     move_into_place,
     remove_compiled,
 )
-from mcp_bridge.amplifier.source.git import parsed
+from mcp_bridge.amplifier.source.git import parse_address
 from tests.kits.amplifier.amplifier_modules import written
 
 FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
@@ -136,9 +136,9 @@ def test_commits_have_their_places_by_repository(tmp_path: Path) -> None:
         f"git+https://host/{'x' * 300}/one",
         f"git+https://host/{'y' * 300}/one",
     ]
-    places = [checkouts.locate(parsed(uri), commit).folder for uri in uris]
+    places = [checkouts.locate(parse_address(uri), commit).folder for uri in uris]
     assert len(set(places)) == len(uris)
-    assert checkouts.locate(parsed(f"{uris[0]}@main#subdirectory=x"), commit).folder == places[0]
+    assert checkouts.locate(parse_address(f"{uris[0]}@main#subdirectory=x"), commit).folder == places[0]
     for place in places:
         assert place.name == commit
         assert place.parent.parent == tmp_path

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.amplifier import ModuleLoadError
-from mcp_bridge.amplifier.source.git import Git, parsed
+from mcp_bridge.amplifier.source.git import Git, parse_address
 from tests.kits.amplifier.git_repositories import GIT, Repository, says
 
 
@@ -107,8 +107,8 @@ def https(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def fetched(git: Git, uri: str, folder: Path) -> str:
     """The text of the module in the commit that an address means."""
-    address = parsed(uri)
-    git.fetch(address, git.commit_of(address), folder)
+    address = parse_address(uri)
+    git.fetch(address, git.find_commit(address), folder)
     return (folder / "one.py").read_text()
 
 
@@ -132,7 +132,7 @@ def test_a_branch_a_tag_a_commit_and_the_default_branch_are_found(repository: Re
         f"@{second}": second,
     }
     git = Git()
-    assert {ref: git.commit_of(parsed(repository.uri + ref)) for ref in expected} == expected
+    assert {ref: git.find_commit(parse_address(repository.uri + ref)) for ref in expected} == expected
     assert "first" in fetched(git, f"{repository.uri}@main", tmp_path / "a")
     assert "second" in fetched(git, f"{repository.uri}@v1", tmp_path / "b")
     assert "first" in fetched(git, f"{repository.uri}@{first}", tmp_path / "c")
@@ -150,21 +150,21 @@ def test_a_branch_a_tag_a_commit_and_the_default_branch_are_found(repository: Re
 )
 def test_a_ref_that_is_not_there_is_told(ref: str, said: str, repository: Repository) -> None:
     with pytest.raises(ModuleLoadError, match=said):
-        Git().commit_of(parsed(f"{repository.uri}@{ref}"))
+        Git().find_commit(parse_address(f"{repository.uri}@{ref}"))
 
 
 def test_a_name_of_two_commits_is_refused_and_of_one_is_not(repository: Repository) -> None:
     repository.push("HEAD:refs/heads/same", "HEAD:refs/tags/same", "HEAD:refs/heads/both", "HEAD~1:refs/tags/both")
-    assert Git().commit_of(parsed(f"{repository.uri}@same")) == repository.git("rev-parse", "HEAD")
+    assert Git().find_commit(parse_address(f"{repository.uri}@same")) == repository.git("rev-parse", "HEAD")
     with pytest.raises(ModuleLoadError, match=r"'both' is a branch and a tag\. Write refs/heads/"):
-        Git().commit_of(parsed(f"{repository.uri}@both"))
+        Git().find_commit(parse_address(f"{repository.uri}@both"))
 
 
 def test_an_empty_repository_and_none_at_all_are_told(tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match="the repository is empty"):
-        Git().commit_of(parsed(Repository(tmp_path, "empty").uri))
+        Git().find_commit(parse_address(Repository(tmp_path, "empty").uri))
     with pytest.raises(ModuleLoadError, match="does not appear to be a git repository"):
-        Git().commit_of(parsed(f"git+{(tmp_path / 'gone').as_uri()}"))
+        Git().find_commit(parse_address(f"git+{(tmp_path / 'gone').as_uri()}"))
 
 
 def test_a_commit_that_is_not_there_or_is_none_is_told(repository: Repository, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_nothing_of_the_users_settings_or_of_the_folder_is_read(
 def test_git_reaches_only_what_the_address_says_and_asks_nobody(repository: Repository, tmp_path: Path) -> None:
     environ = stand_in(tmp_path, f'env > {tmp_path}/env\nexec "$GIT" "$@"')
     git = Git({**environ, "SECRET_TOKEN": "x", "GIT_PROXY_COMMAND": "x", "https_proxy": "http://proxy"})
-    git.commit_of(parsed(repository.uri))
+    git.find_commit(parse_address(repository.uri))
     seen = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
     assert seen["GIT_ALLOW_PROTOCOL"] == "file"
     assert (seen["GIT_TERMINAL_PROMPT"], seen["GIT_SSH_COMMAND"]) == ("0", "ssh -oBatchMode=yes")
@@ -252,7 +252,7 @@ def test_git_may_be_on_the_path_by_a_relative_name(
 ) -> None:
     stand_in(tmp_path, 'exec "$GIT" "$@"')
     monkeypatch.chdir(tmp_path)
-    assert Git({"PATH": "bin"}).commit_of(parsed(repository.uri)) == repository.git("rev-parse", "HEAD~1")
+    assert Git({"PATH": "bin"}).find_commit(parse_address(repository.uri)) == repository.git("rev-parse", "HEAD~1")
 
 
 def test_a_git_that_cannot_be_kept_from_settings_is_refused(tmp_path: Path) -> None:
@@ -270,16 +270,16 @@ def test_a_git_that_hangs_is_ended_with_all_that_it_started(repository: Reposito
     with held(tmp_path / "pipe"):
         git = Git(stand_in(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"), timeout=3)
         with pytest.raises(ModuleLoadError, match=r"git took longer than 3 seconds"):
-            git.commit_of(parsed(repository.uri))
+            git.find_commit(parse_address(repository.uri))
 
 
 def test_what_git_says_is_told_and_only_the_end_of_it(repository: Repository, tmp_path: Path) -> None:
     git = Git(stand_in(tmp_path, "for n in 1 2 3 4 5 6; do echo line $n >&2; done; exit 7"))
     with pytest.raises(ModuleLoadError, match=r"main: line 3; line 4; line 5; line 6$"):
-        git.commit_of(parsed(f"{repository.uri}@main"))
+        git.find_commit(parse_address(f"{repository.uri}@main"))
     (tmp_path / "bin" / "git").write_text("#!/bin/sh\nexit 7\n")
     with pytest.raises(ModuleLoadError, match="git exited with 7"):
-        git.commit_of(parsed(repository.uri))
+        git.find_commit(parse_address(repository.uri))
 
 
 def test_an_interrupt_ends_git_too(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +290,7 @@ def test_an_interrupt_ends_git_too(repository: Repository, tmp_path: Path, monke
         git = Git(stand_in(tmp_path, f"sleep 300 > {tmp_path}/pipe &\nsleep 300"))
         monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            git.commit_of(parsed(repository.uri))
+            git.find_commit(parse_address(repository.uri))
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="NOT TESTED: no openssl to make a certificate with")
@@ -301,8 +301,8 @@ def test_over_https_certificates_are_checked_and_redirections_not_followed(
     with https(repository.bare.parent) as (host, certificate):
         uri = f"git+https://{host}/{repository.bare.name}@main"
         with pytest.raises(ModuleLoadError, match="certificate"):
-            Git().commit_of(parsed(uri))
+            Git().find_commit(parse_address(uri))
         git = Git({**os.environ, "GIT_SSL_CAINFO": str(certificate)})
         assert "first" in fetched(git, uri, tmp_path / "out")
         with pytest.raises(ModuleLoadError, match="unable to"):
-            git.commit_of(parsed(uri.replace(host, f"{host}/moved")))
+            git.find_commit(parse_address(uri.replace(host, f"{host}/moved")))

@@ -16,7 +16,7 @@ import pytest
 from mcp_bridge.amplifier import ModuleLoadError
 from mcp_bridge.amplifier.source import lock_file, resolver
 from mcp_bridge.amplifier.source.git import Git
-from mcp_bridge.amplifier.source.lock_file import Entry, LockFile
+from mcp_bridge.amplifier.source.lock_file import LockEntry, LockFile
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
@@ -101,9 +101,9 @@ async def test_a_branch_that_moves_is_followed_only_by_an_update(
     for path in place.kept.iterdir():
         path.rename(place.folder / "away")
     again = place.locked().locked[0]
-    assert (again.entry, again.was) == (first, first.commit)
+    assert (again.entry, again.previous_commit) == (first, first.commit)
     updated = place.locked(update=True).locked[0]
-    assert (updated.entry.commit, updated.was) == (second, first.commit)
+    assert (updated.entry.commit, updated.previous_commit) == (second, first.commit)
     assert "second" in (place.files(uri) / "one.py").read_text()
 
 
@@ -154,7 +154,7 @@ async def test_several_modules_of_one_repository_are_fetched_once(
 
 def test_a_subdirectory_that_is_not_there_is_told(tmp_path: Path, repository: Repository) -> None:
     place = Place(tmp_path / "place", {"one": f"{repository.uri}#subdirectory=gone", "two": repository.uri})
-    (failed,) = place.locked().failed
+    (failed,) = place.locked().errors
     assert "has no folder 'gone'" in failed
     assert not place.lock.path.exists()
 
@@ -232,7 +232,7 @@ async def test_a_hostile_address_is_told_and_the_other_modules_are_served(tmp_pa
 def test_a_commit_with_a_link_out_of_it_is_refused(place: Place, repository: Repository) -> None:
     (repository.work / "words").symlink_to("../../secret")
     repository.commit({})
-    (failed,) = place.locked().failed
+    (failed,) = place.locked().errors
     assert "'words' is a link to ../../secret, out of the repository" in failed
     assert not place.lock.path.exists()
     assert not list(place.kept.iterdir())
@@ -251,12 +251,12 @@ def test_a_repository_that_gives_other_files_than_were_locked_is_an_error(
     place: Place, uri: str, tmp_path: Path
 ) -> None:
     entry = place.locked().locked[0].entry
-    place.lock.write({uri: Entry(commit=entry.commit, hash=f"sha256:{'0' * 64}", used_by=entry.used_by)})
-    (failed,) = place.locked().failed
+    place.lock.write({uri: LockEntry(commit=entry.commit, hash=f"sha256:{'0' * 64}", used_by=entry.used_by)})
+    (failed,) = place.locked().errors
     assert "differ from those that were locked" in failed
     assert place.lock.modules[uri].hash == f"sha256:{'0' * 64}"
     place.kept.rename(tmp_path / "away")
-    (failed,) = place.locked(update=True).failed
+    (failed,) = place.locked(update=True).errors
     assert "differ from those that were locked" in failed
     assert not list(place.kept.iterdir())
 
@@ -267,7 +267,7 @@ def test_two_entries_of_one_commit_cannot_have_different_files(tmp_path: Path, r
     place.locked()
     wrong = replace(place.lock.modules[uris["two"]], hash=f"sha256:{'0' * 64}")
     place.lock.write({uris["two"]: wrong})
-    (failed,) = place.locked().failed
+    (failed,) = place.locked().errors
     assert failed.startswith(f"{uris['two']}: the files of commit")
 
 
@@ -284,9 +284,9 @@ def test_a_checkout_that_another_bridge_made_meanwhile_will_do(
         raise OSError("No space left on device")
 
     monkeypatch.setattr(lock_file, "move_into_place", full)
-    assert place.locked().failed == ["No space left on device"]
+    assert place.locked().errors == ["No space left on device"]
     monkeypatch.setattr(lock_file, "move_into_place", late)
-    assert place.locked().failed == ()
+    assert place.locked().errors == ()
     monkeypatch.setattr(lock_file, "move_into_place", real)
     assert "first" in (place.files(uri) / "one.py").read_text()
 
@@ -321,7 +321,7 @@ def test_one_module_that_fails_leaves_the_lock_as_it_was(tmp_path: Path, uri: st
     repository.commit({"one.py": says("one", "second")})
     more = Place(tmp_path / "place", {"one": uri, "two": f"{repository.uri}@gone", "three": f"{repository.uri}@none"})
     outcome = more.locked(update=True)
-    assert [line.partition(": ")[2] for line in outcome.failed] == [
+    assert [line.partition(": ")[2] for line in outcome.errors] == [
         "the repository has no branch or tag 'gone'. Check its name",
         "the repository has no branch or tag 'none'. Check its name",
     ]
@@ -355,7 +355,7 @@ async def test_what_a_module_needs_is_installed_beside_it_reported_if_missing_an
     only_from(tmp_path / "wheels", monkeypatch)
     repository.commit({"one.py": NEEDY, "pyproject.toml": pyproject("needed-words>=1", "pytest", "amplifier-core")})
     place = Place(tmp_path / "place", {"one": repository.uri})
-    (failed,) = place.locked().failed
+    (failed,) = place.locked().errors
     assert "needs needed-words>=1, which pip cannot install: " in failed
     wheel(tmp_path / "wheels", "needed_words", "1.5", {"needed_words.py": "HELLO = 'good day'", "json.py": "no"})
     assert place.locked().locked[0].entry.installed == ("needed_words==1.5",)
@@ -396,13 +396,13 @@ async def test_what_a_module_needs_stays_in_the_version_that_was_locked(
 
 def test_a_module_for_another_python_is_told(tmp_path: Path, repository: Repository) -> None:
     repository.commit({"pyproject.toml": '[project]\nname = "x"\nrequires-python = ">=99"'})
-    (failed,) = Place(tmp_path / "place", {"one": repository.uri}).locked().failed
+    (failed,) = Place(tmp_path / "place", {"one": repository.uri}).locked().errors
     assert "is for Python >=99, and the bridge runs on " in failed
 
 
 def test_what_the_bridge_has_in_another_version_is_told(tmp_path: Path, repository: Repository) -> None:
     repository.commit({"pyproject.toml": pyproject("pytest<1")})
-    (failed,) = Place(tmp_path / "place", {"one": repository.uri}).locked().failed
+    (failed,) = Place(tmp_path / "place", {"one": repository.uri}).locked().errors
     assert "needs pytest<1, where " in failed
     assert failed.endswith("is installed with the bridge, and that is found first")
 
@@ -448,9 +448,9 @@ async def test_the_files_are_looked_at_once(
     ],
 )
 def test_a_lock_file_that_is_broken_is_told(text: str, told: str, tmp_path: Path) -> None:
-    LockFile.of(tmp_path).path.write_text(text)
+    LockFile.read(tmp_path).path.write_text(text)
     with pytest.raises(ModuleLoadError, match=told):
-        LockFile.of(tmp_path)
+        LockFile.read(tmp_path)
 
 
 async def test_nothing_is_served_with_a_lock_file_that_is_broken(place: Place) -> None:

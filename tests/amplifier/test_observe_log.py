@@ -14,9 +14,9 @@ from mcp.client import Client
 from mcp_bridge.amplifier import HookRegistry, ModuleCoordinator
 from mcp_bridge.amplifier.events import ALL_EVENTS
 from mcp_bridge.amplifier.source.events_log import EventsLog, format_event, redact_config
-from mcp_bridge.amplifier.source.sessions import Keeping
+from mcp_bridge.amplifier.source.sessions import SessionLimits
 from mcp_bridge.amplifier.testing import create_test_coordinator
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
@@ -115,7 +115,7 @@ async def test_each_session_has_a_file_of_its_own_where_the_path_says_so(mode: s
 
 async def test_a_session_that_all_share_is_written_once(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    served = Observed(tmp_path, MODULES, plan=PLAN, events=path, keeping=Keeping(shared=True))
+    served = Observed(tmp_path, MODULES, plan=PLAN, events=path, keeping=SessionLimits(shared=True))
     async with served.clients(LEGACY) as (one, other):
         await say(one, "a")
         await say(other, "b")
@@ -143,7 +143,7 @@ async def test_secrets_are_in_no_line_and_modules_have_them_all_the_same(tmp_pat
         "sources:\n  - type: amplifier\n    events: log.jsonl\n    plan:\n      tools:\n        - module: tells\n"
         "          config: {where: 'https://${TELLS_TOKEN}@host', api_key: written-out, tokens: 5, at: [1, {pwd: x}]}\n"
     )
-    async with connect(from_settings(load(tmp_path / "s.yaml", {"TELLS_TOKEN": SECRET}))) as client:
+    async with connect(build_from_settings(load(tmp_path / "s.yaml", {"TELLS_TOKEN": SECRET}))) as client:
         result = await client.call_tool("tell", {})
         assert result.structured_content["where"] == "https://[secret]@host"
         assert result.structured_content["api_key"] == "written-out"
@@ -255,9 +255,9 @@ async def test_a_disk_that_fails_costs_no_call(tmp_path: Path, caplog: pytest.Lo
 async def test_a_plan_of_nothing_is_no_plan_because_its_events_are_written(tmp_path: Path) -> None:
     served = Observed(tmp_path, {"bad": "1 / 0"}, events=tmp_path / "events.jsonl")
     with anyio.fail_after(PATIENCE):
-        async with served.bridge.running():
+        async with served.bridge.run_sources():
             with pytest.raises(Exception, match="bad: module 'bad' cannot be imported"):
-                await served.bridge.started()
+                await served.bridge.wait_until_started()
     assert [line["event"] for line in lines(tmp_path / "events.jsonl")] == [
         "module:load_failed",
         "session:start",
@@ -270,7 +270,7 @@ async def test_the_settings_say_where_and_how_large(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "sources: [{type: amplifier, events: 'sub/{session_id}.jsonl', events_size: 1 KiB, plan: {tools: [tools]}}]"
     )
-    async with connect(from_settings(load(tmp_path / "s.yaml", {}))) as client:
+    async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
         for _ in range(20):
             await say(client, "x" * 100)
         session = (await read(client, "amplifier://amplifier/status"))["session"]["id"]

@@ -10,9 +10,9 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.third_party import copied
+from mcp_bridge.runtime.third_party import copy_value
 from mcp_bridge.settings import load
 from mcp_bridge.sources.python import PythonSource
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, PATIENCE, Served
@@ -108,7 +108,7 @@ async def test_what_blocks_is_not_counted_and_no_time_out_lets_everybody_finish(
 def test_the_settings_say_how_long_it_may_take(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("sources:\n  - {type: amplifier, mount_timeout: soon, plan: {}}")
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].mount_timeout: "):
-        from_settings(load(tmp_path / "s.yaml", {}))
+        build_from_settings(load(tmp_path / "s.yaml", {}))
 
 
 KEEPS = """
@@ -178,7 +178,7 @@ async def test_where_nobody_says_what_is_secret_nothing_is_told_of_the_plan(tmp_
 def test_a_copy_of_what_contains_itself_is_one_too() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
-    made = copied({"loop": loop})["loop"]
+    made = copy_value({"loop": loop})["loop"]
     assert made is not loop
     assert made[1] is made
 

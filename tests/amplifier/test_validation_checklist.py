@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mcp_bridge.amplifier.validation.checklist import BRIDGE, ITEMS, KINDS, Findings, checklist
+from mcp_bridge.amplifier.validation.checklist import BRIDGE, ITEMS, KINDS, ItemFindings, list_items
 from tests.kits.amplifier.documents_reading import FOLDER
 from tests.kits.paths import ROOT
 
@@ -105,18 +105,18 @@ def test_ids_are_unique_and_begin_with_the_type_that_they_are_for() -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, None])
 def test_a_list_is_of_one_type(kind: str | None) -> None:
-    assert {item.kind for item in checklist(kind)} == {None, kind}
+    assert {item.kind for item in list_items(kind)} == {None, kind}
 
 
 def test_what_has_failed_once_stays_so_and_what_nobody_tells_was_not_reached() -> None:
-    findings = Findings()
+    findings = ItemFindings()
     for state in ("skipped", "passed", "failed", "passed", "failed"):
         findings.add("tool.errors", state, f"found: {state}", "do something")
     findings.add("tool.schema", "failed", "there is none")
     findings.add("tool.name", "passed")
-    told = {finding.item.id: finding for finding in findings.told("tool")}
+    told = {finding.item.id: finding for finding in findings.build_findings("tool")}
     assert (told["tool.errors"].state, told["tool.errors"].found) == ("failed", "found: failed")
     assert (told["tool.schema"].state, told["tool.name"].state) == ("warned", "passed")
     assert (told["tool.cancel"].state, told["tool.cancel"].found) == ("skipped", "not reached")
-    assert findings.failed("tool.errors")
-    assert not findings.failed("tool.cancel")
+    assert findings.has_failed("tool.errors")
+    assert not findings.has_failed("tool.cancel")

@@ -16,7 +16,7 @@ import pytest
 from mcp.client import Client
 
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
@@ -80,7 +80,7 @@ def settings(folder: Path, working_dir: str | None = None, **source: Any) -> Pat
 
 def bridge_of(folder: Path, working_dir: str | None = None, **source: Any) -> Bridge:
     """A bridge over that module."""
-    return from_settings(load(settings(folder, working_dir, **source), {}))
+    return build_from_settings(load(settings(folder, working_dir, **source), {}))
 
 
 def call(path: Path, cwd: Path, *given: str) -> subprocess.CompletedProcess[str]:

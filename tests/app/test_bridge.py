@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from mcp_bridge import ConfigError, Offer, ToolEntry, ToolRegistry, ToolSource
-from mcp_bridge.app.bridge import Attached, Bridge, Identity
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.bridge import AttachedSource, Bridge, Identity
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.registry.selection import Selection
@@ -57,7 +57,7 @@ def offer(*names: str, problems: tuple[str, ...] = (), **fields: Any) -> Offer:
 
 
 def bridge_of(*sources: Any, registry: ToolRegistry | None = None, **selection: Any) -> Bridge:
-    return Bridge(registry, [Attached(source=source, selection=Selection(**selection)) for source in sources])
+    return Bridge(registry, [AttachedSource(source=source, selection=Selection(**selection)) for source in sources])
 
 
 # Lives
@@ -74,17 +74,17 @@ async def test_sources_start_side_by_side_and_the_start_waits_for_each_of_them()
     other_of = {"one": two, "two": one}
     bridge = bridge_of(one, two)
     with anyio.fail_after(PATIENCE):
-        async with bridge.running():
-            await bridge.started()
+        async with bridge.run_sources():
+            await bridge.wait_until_started()
             assert bridge.registry.list_names() == ["one", "two"]
     assert isinstance(one, ToolSource)
 
 
 async def test_a_bridge_without_sources_is_started_at_once() -> None:
     bridge = Bridge()
-    async with bridge.running():
+    async with bridge.run_sources():
         with anyio.fail_after(PATIENCE):
-            await bridge.started()
+            await bridge.wait_until_started()
 
 
 @BOTH_LOOPS
@@ -108,8 +108,8 @@ async def test_a_source_that_returns_keeps_its_tools() -> None:
     source = Source("s", [offer("a")], stay=False)
     source.go_on.set()
     bridge = bridge_of(source)
-    async with bridge.running():
-        await bridge.started()
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         await anyio.wait_all_tasks_blocked()
         assert source.ended
         assert bridge.registry.list_names() == ["a"]
@@ -123,18 +123,18 @@ async def test_when_every_source_has_ended_without_a_tool_the_start_is_refused()
     bad.go_on.set()
     none.go_on.set()
     bridge = bridge_of(bad, none)
-    async with bridge.running():
+    async with bridge.run_sources():
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(SourceError) as caught:
-            await bridge.started()
+            await bridge.wait_until_started()
     assert sorted(str(caught.value).splitlines()) == ["no file", "nothing there"]
 
 
 async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> None:
     source = Source("s", [offer(problems=("not yet",))])
     bridge = bridge_of(source)
-    async with bridge.running():
-        await bridge.started()
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         assert source.publish is not None
         source.publish(offer("a"))
         assert bridge.registry.list_names() == ["a"]
@@ -146,7 +146,7 @@ async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_b
     one, two = Source("one", [offer("a")]), Source("two")
 
     async def block() -> None:
-        async with bridge_of(one, two).running():
+        async with bridge_of(one, two).run_sources():
             await one.begun.wait()
             await two.begun.wait()
             raise KeyError("mine")
@@ -162,9 +162,9 @@ async def test_the_end_of_the_block_ends_every_source_and_its_own_error_passes_b
 
 async def test_two_sources_with_one_name_refuse_the_start_and_are_both_named() -> None:
     bridge = bridge_of(Source("one", [offer("same", "a")]), Source("two", [offer("same")]))
-    async with bridge.running():
+    async with bridge.run_sources():
         with pytest.raises(ConfigError) as caught:
-            await bridge.started()
+            await bridge.wait_until_started()
     assert "'same'" in str(caught.value)
     assert "source 'one'" in str(caught.value)
     assert "source 'two'" in str(caught.value)
@@ -175,9 +175,9 @@ async def test_a_name_of_the_registrys_own_tool_is_refused_too() -> None:
     registry = ToolRegistry()
     registry.register(entry_of(lambda data: 1, "same"))
     bridge = bridge_of(Source("one", [offer("same")]), registry=registry)
-    async with bridge.running():
+    async with bridge.run_sources():
         with pytest.raises(ConfigError, match="the registry itself"):
-            await bridge.started()
+            await bridge.wait_until_started()
 
 
 async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -187,7 +187,7 @@ async def test_a_later_collision_keeps_what_was_published_and_is_told(caplog: py
         assert two.publish is not None
         two.publish(offer("a", "c"))
         assert [tool["name"] for tool in await listed(client)] == ["a", "b"]
-        await bridge.started()
+        await bridge.wait_until_started()
         assert "'a' comes from both source 'one' and source 'two'" in bridge.problems["two"][0]
         assert "comes from both" in caplog.text
         two.publish(offer("c"))
@@ -209,17 +209,17 @@ async def test_tools_are_published_as_selected(
     selection: dict[str, Any], names: list[str], problems: list[str]
 ) -> None:
     bridge = bridge_of(Source("s", [offer("read", "fetch", tags=["x"])]), **selection)
-    async with bridge.running():
-        await bridge.started()
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         assert bridge.registry.list_names() == names
         assert bridge.problems["s"] == problems
 
 
 async def test_an_alias_that_meets_another_tool_of_its_source_is_refused() -> None:
     bridge = bridge_of(Source("s", [offer("a", "b")]), alias={"a": "b"})
-    async with bridge.running():
+    async with bridge.run_sources():
         with pytest.raises(ConfigError, match="Two tools in source 's' are named 'b'"):
-            await bridge.started()
+            await bridge.wait_until_started()
 
 
 # Schemas
@@ -233,8 +233,8 @@ async def test_an_authors_pattern_with_look_around_is_refused_with_its_place(sid
     bad = entry_of(lambda data: 1, "bad", **{f"{side}_schema": LOOK_AROUND})
     good = entry_of(lambda data: 1, "good", input_schema=NOTHING)
     bridge = bridge_of(Source("s", [Offer(tools=[bad, good])]))
-    async with bridge.running():
-        await bridge.started()
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         assert bridge.registry.list_names() == ["good"]
     [problem] = bridge.problems["s"]
     assert problem.startswith(f"tool 'bad' is not published: {side} schema #/properties/code/pattern: ")
@@ -266,7 +266,7 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
           - {type: python, path: tools.py, name: second, alias: {greet: hello}}
         """,
     )
-    bridge = from_settings(settings, private=True)
+    bridge = build_from_settings(settings, private=True)
     pipeline = bridge.registry.pipeline
     assert (pipeline.timeout, pipeline.expose_errors) == (5.0, True)
     assert bridge.identity == Identity(
@@ -284,8 +284,8 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["reload: true\nsources: []\n", "sources: []\n"])
 def test_whoever_edits_keeps_no_lists(text: str, tmp_path: Path) -> None:
     settings = settings_of(tmp_path, text)
-    assert from_settings(settings, watch=True).identity.ttl_ms == 0
-    assert from_settings(settings).identity.ttl_ms == (0 if "reload" in text else 60_000)
+    assert build_from_settings(settings, watch=True).identity.ttl_ms == 0
+    assert build_from_settings(settings).identity.ttl_ms == (0 if "reload" in text else 60_000)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_whoever_edits_keeps_no_lists(text: str, tmp_path: Path) -> None:
 def test_what_is_wrong_in_a_source_is_told_with_file_and_line(text: str, line: int, said: str, tmp_path: Path) -> None:
     settings = settings_of(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
-        from_settings(settings)
+        build_from_settings(settings)
     assert caught.value.path == str(tmp_path / "bridge.yaml")
     assert caught.value.line == line
     assert said in str(caught.value)
@@ -318,13 +318,13 @@ def test_settings_that_were_never_a_file_are_refused_without_a_place() -> None:
 
     settings = Settings.model_validate({"sources": [{"type": "pyton"}]})
     with pytest.raises(ConfigError) as caught:
-        from_settings(settings)
+        build_from_settings(settings)
     assert (caught.value.path, caught.value.line) == (None, None)
 
 
 async def test_a_module_named_in_the_settings_is_a_source_of_that_name(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "sources:\n  - {type: python, module: textwrap, tools: [dedent]}\n")
-    bridge = from_settings(settings)
+    bridge = build_from_settings(settings)
     async with connect(bridge) as client:
         assert words(await call(client, "dedent", text="  a")) == "a"
     assert list(bridge.problems) == ["textwrap"]

@@ -13,8 +13,8 @@ import mcp_types as types
 import pytest
 
 from mcp_bridge import ToolEntry
-from mcp_bridge.app.factory import from_settings
-from mcp_bridge.approvals.decisions import HURRIED, Decision, digest
+from mcp_bridge.app.factory import build_from_settings
+from mcp_bridge.approvals.decisions import MIN_READING_TIME, ApprovalDecision, hash_json
 from mcp_bridge.settings import load
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
@@ -43,7 +43,7 @@ async def test_a_line_says_what_was_decided_by_whom_and_for_whom(mode: str, tmp_
     ]
     assert {line["session"] for line in found} == {"named//mine"}
     assert {line["principal"] for line in found} == {""}
-    assert [line["arguments"] for line in found] == [digest({"n": n}) for n in (1, 1, 2, 3)]
+    assert [line["arguments"] for line in found] == [hash_json({"n": n}) for n in (1, 1, 2, 3)]
     assert all(line["tool"] == "add" and line["seconds"] >= 0 and "hurried" not in line for line in found)
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", line["time"]) for line in found)
     assert stat.S_IMODE(audit.stat().st_mode) == 0o600
@@ -72,7 +72,7 @@ async def test_a_default_and_a_time_out_are_told_from_a_person(mode: str, defaul
 
 async def slow_decline() -> Any:
     """Somebody who reads the question, and declines."""
-    await anyio.sleep(HURRIED + 0.1)
+    await anyio.sleep(MIN_READING_TIME + 0.1)
     return types.ElicitResult(action="decline")
 
 
@@ -83,23 +83,23 @@ async def test_a_decline_that_nobody_can_have_read_is_marked(mode: str, tmp_path
     async with visited(house, mode, person) as client:
         await client.call_tool("add", {"n": 1})
     assert [line.get("hurried") for line in lines(audit)] == [None]
-    assert lines(audit)[0]["seconds"] >= HURRIED
+    assert lines(audit)[0]["seconds"] >= MIN_READING_TIME
 
 
 @pytest.mark.parametrize(
     ("decision", "hurried"),
     [
-        (Decision(scope="deny", how="elicitation", seconds=0.4), True),
-        (Decision(scope="deny", how="terminal", seconds=0.4), True),
-        (Decision(scope="deny", how="elicitation", seconds=0.5), False),
-        (Decision(scope="deny", how="elicitation"), False),
-        (Decision(scope="once", how="elicitation", seconds=0.0), False),
-        (Decision(scope="deny", how="default", seconds=0.0), False),
-        (Decision(scope="deny", how="timeout", seconds=0.0), False),
+        (ApprovalDecision(scope="deny", how="elicitation", seconds=0.4), True),
+        (ApprovalDecision(scope="deny", how="terminal", seconds=0.4), True),
+        (ApprovalDecision(scope="deny", how="elicitation", seconds=0.5), False),
+        (ApprovalDecision(scope="deny", how="elicitation"), False),
+        (ApprovalDecision(scope="once", how="elicitation", seconds=0.0), False),
+        (ApprovalDecision(scope="deny", how="default", seconds=0.0), False),
+        (ApprovalDecision(scope="deny", how="timeout", seconds=0.0), False),
     ],
 )
-def test_hurried_is_a_persons_decline_within_half_a_second(decision: Decision, hurried: bool) -> None:
-    assert decision.hurried is hurried
+def test_hurried_is_a_persons_decline_within_half_a_second(decision: ApprovalDecision, hurried: bool) -> None:
+    assert decision.is_hurried is hurried
 
 
 async def test_a_decline_of_a_client_that_asks_nobody_is_marked(tmp_path: Path) -> None:
@@ -118,11 +118,11 @@ async def test_time_that_a_person_took_is_known_to_another_instance(tmp_path: Pa
     async with talking(one) as here, talking(other) as there:
         call = here.calling("add", {"n": 2})
         await call.asks()
-        await anyio.sleep(HURRIED + 0.1)
+        await anyio.sleep(MIN_READING_TIME + 0.1)
         await call.elsewhere(there).ends({"q1": accept(value=DENY)})
         (line,) = lines(audit)
         assert (line["decision"], line["how"], line.get("hurried")) == ("deny", "elicitation", None)
-        assert line["seconds"] >= HURRIED
+        assert line["seconds"] >= MIN_READING_TIME
         here.hang_up()
 
 
@@ -222,7 +222,7 @@ async def test_lines_of_many_calls_at_once_stay_whole(tmp_path: Path) -> None:
     async with visited(house, "legacy", Someone(ONCE)) as client, anyio.create_task_group() as tasks:
         for n in range(20):
             tasks.start_soon(client.call_tool, "add", {"n": n})
-    assert sorted(line["arguments"] for line in lines(audit)) == sorted(digest({"n": n}) for n in range(20))
+    assert sorted(line["arguments"] for line in lines(audit)) == sorted(hash_json({"n": n}) for n in range(20))
 
 
 ECHO = """
@@ -254,7 +254,7 @@ async def test_the_settings_hold_too_where_some_tools_of_the_source_are_in_worke
         "      hooks: [{module: asks, source: asks.py}]\n"
     )
     person = Someone("Yes")
-    bridge = from_settings(load(tmp_path / "settings.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge, elicitation_callback=person) as client:
         assert not (await client.call_tool("echo", {})).is_error
     assert [line["how"] for line in lines(tmp_path / "audit.jsonl")] == ["elicitation"]

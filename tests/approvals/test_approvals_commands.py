@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from mcp_bridge.approvals import policy
-from mcp_bridge.approvals.approver import Asked, News
-from mcp_bridge.approvals.decisions import HURRIED
+from mcp_bridge.approvals.client import QuestionUpdate, TerminalQuestion
+from mcp_bridge.approvals.decisions import MIN_READING_TIME
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.app import app
 from mcp_bridge.cli.approvals import ApprovalTerminal
-from mcp_bridge.cli.exits import errors_for_people
+from mcp_bridge.cli.exits import report_errors
 from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, lines, short_folder
 
 from tests.kits.survival.survival_kit import PATIENCE, Guest, Way, live  # isort: skip - approvals_kit says where
@@ -153,7 +153,7 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
     def run_here(*args: str) -> tuple[int, str]:
         capsys.readouterr()
-        with pytest.raises(SystemExit) as raised, errors_for_people():
+        with pytest.raises(SystemExit) as raised, report_errors():
             app(list(args))
         return int(raised.value.code or 0), capsys.readouterr().err
 
@@ -333,17 +333,17 @@ def test_what_cannot_be_done_is_said(
 def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sockets: str, run_here: RunHere) -> None:
     import anyio
 
-    from mcp_bridge.approvals.decisions import Subject
-    from mcp_bridge.approvals.remembered import Remembered
+    from mcp_bridge.approvals.decisions import ApprovalSubject
+    from mcp_bridge.approvals.grants import GrantStore
     from mcp_bridge.stores.sqlite import SqliteStore
 
     (tmp_path / FILE).write_text(json.dumps(settings_in(tmp_path, sockets)))
     assert run_here("approvals", "revoke", "abc")[0] == 3
-    kept = Remembered(SqliteStore(tmp_path / "kept.sqlite3"), bridge="mcp-bridge")
+    kept = GrantStore(SqliteStore(tmp_path / "kept.sqlite3"), bridge="mcp-bridge")
     for n in range(3):
-        anyio.run(kept.keep, Subject.of("repeat", {"n": n}, "?"), "always")
+        anyio.run(kept.add_grant, ApprovalSubject.build("repeat", {"n": n}, "?"), "always")
     assert "3 ids start with ''" in run_here("approvals", "revoke", "")[1]
-    assert len(anyio.run(kept.list)) == 3
+    assert len(anyio.run(kept.list_grants)) == 3
     assert run_here("approvals", "revoke", "--all", FILE) == (0, "3 approvals revoked\n")
     assert run_here("approvals", "revoke", "--all")[0] == 0
 
@@ -394,14 +394,14 @@ def test_settings_that_cannot_be_are_refused_with_their_line(
 def test_sockets_are_where_the_system_has_them_for_the_user_or_in_the_state(
     there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "RUNTIME", tmp_path)
+    monkeypatch.setattr(policy, "RUNTIME_FOLDER", tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     mine = tmp_path / str(os.getuid())
     if there:
         mine.mkdir()
-    found = policy.sockets_of(tmp_path / FILE)
+    found = policy.get_socket_folder(tmp_path / FILE)
     assert found.parent == (mine / "mcp-bridge" if there else tmp_path / "state" / "mcp-bridge" / "sockets")
-    assert found != policy.sockets_of(tmp_path / "another.json")
+    assert found != policy.get_socket_folder(tmp_path / "another.json")
 
 
 @pytest.mark.parametrize("command", [["approvals", "list"], ["validate"]])
@@ -459,9 +459,9 @@ def terminal(clock: Clock) -> tuple[ApprovalTerminal, Answers]:
     return made, answers
 
 
-def asked(number: int, *scopes: str, prompt: str = "Sure?") -> Asked:
+def asked(number: int, *scopes: str, prompt: str = "Sure?") -> TerminalQuestion:
     """A question."""
-    return Asked(number, "shop (1)", "add", prompt, "{}", scopes or ("once", "always"))
+    return TerminalQuestion(number, "shop (1)", "add", prompt, "{}", scopes or ("once", "always"))
 
 
 async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: pytest.CaptureFixture[str]) -> None:
@@ -469,15 +469,15 @@ async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: 
     made, answers = terminal(clock)
     made.receive(asked(1))
     made.receive(asked(2))
-    clock.now += HURRIED + 1
-    made.receive(News(1, "another"))
+    clock.now += MIN_READING_TIME + 1
+    made.receive(QuestionUpdate(1, "another"))
     await made.read("y")
     assert answers.given == []
     assert (
         "The request has only just appeared: read it and answer again, or answer with its number."
         in capsys.readouterr().err
     )
-    clock.now += HURRIED
+    clock.now += MIN_READING_TIME
     await made.read(" Y ")
     await made.read("n 2")
     assert answers.given == [(2, "once"), (2, "deny")]
@@ -510,8 +510,8 @@ async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -
     await made.read("y")
     made.receive(asked(9))
     await made.read("y 9")
-    made.receive(News(9, "withdrawn"))
-    made.receive(News(9, "unfit"))
+    made.receive(QuestionUpdate(9, "withdrawn"))
+    made.receive(QuestionUpdate(9, "unfit"))
     said = capsys.readouterr().err
     assert "No request is pending." in said
     assert "[9] its bridge has stopped" in said

@@ -14,9 +14,9 @@ import anyio
 import pytest
 
 from mcp_bridge import CallContext
-from mcp_bridge.approvals import sockets
-from mcp_bridge.approvals.approver import Asked, News, Visits
-from mcp_bridge.approvals.desk import APPROVERS, TEXT, UNREAD, Desk
+from mcp_bridge.approvals import connection
+from mcp_bridge.approvals.client import ApprovalClient, QuestionUpdate, TerminalQuestion
+from mcp_bridge.approvals.server import MAX_CONNECTIONS, MAX_TEXT, MAX_UNREAD, ApprovalServer
 from mcp_bridge.authoring import tool
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.memory import MemoryStore
@@ -26,7 +26,7 @@ from tests.kits.loops import BOTH_LOOPS
 from tests.kits.hooks.hooks_kit import EVERY_ERA, Someone, ask, code_of, texts, visited  # isort: skip - approvals_kit says where
 
 PATIENCE = 60.0
-Heard = Asked | News
+Heard = TerminalQuestion | QuestionUpdate
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ class Approving:
     def __init__(self, folder: Path) -> None:
         self.heard: list[Heard] = []
         self.came: list[str] = []
-        self.visits = Visits(folder, self._hear, self._come)
+        self.visits = ApprovalClient(folder, self._hear, self._come)
         self._news = anyio.Event()
 
     def _hear(self, heard: Heard) -> None:
@@ -82,23 +82,25 @@ class Approving:
                 await self._news.wait()
         return found
 
-    async def question(self, number: int = 1) -> Asked:
+    async def question(self, number: int = 1) -> TerminalQuestion:
         """A question, waited for."""
-        asked: Asked = await self.until(
-            lambda: next((one for one in self.heard if isinstance(one, Asked) and one.number == number), None)
+        asked: TerminalQuestion = await self.until(
+            lambda: next(
+                (one for one in self.heard if isinstance(one, TerminalQuestion) and one.number == number), None
+            )
         )
         return asked
 
-    async def news(self, number: int = 1) -> News:
+    async def news(self, number: int = 1) -> QuestionUpdate:
         """What became of a question, waited for."""
-        news: News = await self.until(
-            lambda: next((one for one in self.heard if isinstance(one, News) and one.number == number), None)
+        news: QuestionUpdate = await self.until(
+            lambda: next((one for one in self.heard if isinstance(one, QuestionUpdate) and one.number == number), None)
         )
         return news
 
 
 @contextlib.asynccontextmanager
-async def open_desk(desk: Desk, folder: Path) -> AsyncIterator[None]:
+async def open_desk(desk: ApprovalServer, folder: Path) -> AsyncIterator[None]:
     """A desk that is served for as long as the block."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(desk.run)
@@ -139,7 +141,7 @@ async def calls(house: Any, mode: str, results: list[Any], **arguments: Any) -> 
 async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
     mode: str, choice: Any, folder: Path, tmp_path: Path
 ) -> None:
-    desk, results = Desk(folder, name="shop"), []
+    desk, results = ApprovalServer(folder, name="shop"), []
     house = house_with(desk=desk, audit=tmp_path / "audit")
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, mode, results)
@@ -147,13 +149,13 @@ async def test_somebody_at_a_terminal_decides_where_the_client_cannot(
         assert (asked.tool, asked.prompt, asked.arguments) == ("add", "Sure?", '{"n": 1}')
         assert (asked.bridge, asked.scopes) == (f"shop ({os.getpid()})", ("once",))
         assert await person.visits.answer(1, choice)
-        assert await person.news() == News(1, "yours", choice)
+        assert await person.news() == QuestionUpdate(1, "yours", choice)
     assert code_of(results[0]) == (None if choice == "once" else "approval_declined")
     assert [(line["decision"], line["how"]) for line in lines(tmp_path / "audit")] == [(choice, "terminal")]
 
 
 async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, folder: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     house = house_with(MemoryStore(), desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, mode, results)
@@ -168,7 +170,7 @@ async def test_what_is_allowed_always_at_a_terminal_is_remembered(mode: str, fol
 
 
 async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> None:
-    desk, asked = Desk(folder), Someone(ALWAYS)
+    desk, asked = ApprovalServer(folder), Someone(ALWAYS)
     house = house_with(MemoryStore(), desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, visited(house, mode, asked) as client:
         assert not (await client.call_tool("add", {"n": 1})).is_error
@@ -177,21 +179,21 @@ async def test_a_client_that_can_ask_comes_first(mode: str, folder: Path) -> Non
 
 @BOTH_LOOPS
 async def test_the_first_answer_counts_and_the_others_are_told(folder: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     async with open_desk(desk, folder), approving(folder, 2) as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await one.question()
         await other.question()
         await other.visits.answer(1, "deny")
-        assert await other.news() == News(1, "yours", "deny")
-        assert await one.news() == News(1, "another", "deny")
+        assert await other.news() == QuestionUpdate(1, "yours", "deny")
+        assert await one.news() == QuestionUpdate(1, "another", "deny")
         assert not await one.visits.answer(1, "once")
     assert results[0].is_error
 
 
 @BOTH_LOOPS
 async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_default="allow"))
     async with open_desk(desk, folder), anyio.create_task_group() as tasks, approving(folder) as person:
@@ -202,7 +204,7 @@ async def test_where_everybody_leaves_the_default_holds(folder: Path, tmp_path: 
 
 
 async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(folder: Path) -> None:
-    desk, results = Desk(folder, wait=PATIENCE), []
+    desk, results = ApprovalServer(folder, wait=PATIENCE), []
     async with open_desk(desk, folder), anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         with anyio.fail_after(PATIENCE):
@@ -218,7 +220,7 @@ async def test_a_question_waits_for_somebody_to_come_where_the_settings_say_so(f
 
 
 async def test_nobody_waits_for_longer_than_that(folder: Path) -> None:
-    desk, results = Desk(folder, wait=0.05), []
+    desk, results = ApprovalServer(folder, wait=0.05), []
     async with open_desk(desk, folder):
         await calls(house_with(desk=desk), "legacy", results)
     assert code_of(results[0]) == "approval_declined"
@@ -226,32 +228,32 @@ async def test_nobody_waits_for_longer_than_that(folder: Path) -> None:
 
 @BOTH_LOOPS
 async def test_a_question_has_its_time_and_is_then_withdrawn(folder: Path, tmp_path: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     house = house_with(desk=desk, audit=tmp_path / "audit", hooks=False)
     house.on("tool:pre", ask(approval_timeout=1.0))
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house, "legacy", results)
         await person.question()
-        assert await person.news() == News(1, "withdrawn", "")
+        assert await person.news() == QuestionUpdate(1, "withdrawn", "")
     assert [line["how"] for line in lines(tmp_path / "audit")] == ["timeout"]
 
 
 @EVERY_ERA
 async def test_a_call_that_is_given_up_is_withdrawn(mode: str, folder: Path) -> None:
-    desk = Desk(folder)
+    desk = ApprovalServer(folder)
     house = house_with(desk=desk)
     async with open_desk(desk, folder), approving(folder) as person, visited(house, mode) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 1})
             await person.question()
             tasks.cancel_scope.cancel()
-        assert await person.news() == News(1, "withdrawn", "")
+        assert await person.news() == QuestionUpdate(1, "withdrawn", "")
     assert house.ran == []
 
 
 @EVERY_ERA
 async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, folder: Path) -> None:
-    desk = Desk(folder)
+    desk = ApprovalServer(folder)
     house = house_with(desk=desk, hooks=False)
     house.registry.pipeline.timeout = 4.0
     house.on("tool:pre", lambda data: ask() if data["tool_name"] == "add" else None)
@@ -264,7 +266,7 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
     async def read_slowly(person: Approving) -> None:
         await person.question()
         await anyio.sleep(4.2)
-        await person.visits.answer(1, "once")
+        await person.visits.answer_question(1, "once")
 
     async with (
         open_desk(desk, folder),
@@ -277,20 +279,20 @@ async def test_deadlines_stop_while_somebody_at_a_terminal_is_asked(mode: str, f
 
 
 async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> None:
-    desk, results = Desk(folder, redactor=Redactor(["hunter22"])), []
+    desk, results = ApprovalServer(folder, redactor=Redactor(["hunter22"])), []
     house = house_with(desk=desk, hooks=False)
     house.on("tool:pre", lambda data: ask(f"Say {data['tool_input']['text']}?"))
 
     async def says() -> None:
         async with visited(house, "legacy") as client:
-            results.append(await client.call_tool("say", {"text": "hunter22 " + "\U0001f600" * 2 * TEXT}))
+            results.append(await client.call_tool("say", {"text": "hunter22 " + "\U0001f600" * 2 * MAX_TEXT}))
 
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(says)
         asked = await person.question()
         assert asked.prompt.startswith("Say [secret] ")
         assert asked.arguments.startswith('{"text": "[secret] ')
-        assert all(" more characters" in text and len(text) < TEXT + 50 for text in (asked.prompt, asked.arguments))
+        assert all(" more characters" in text and len(text) < MAX_TEXT + 50 for text in (asked.prompt, asked.arguments))
         await person.visits.answer(1, "deny")
     assert results[0].is_error
 
@@ -302,13 +304,13 @@ async def test_secrets_are_not_shown_and_long_texts_are_cut(folder: Path) -> Non
         b"[1]\n",
         b"\xff\xfe\n",
         b"[" * 100_000 + b"\n",
-        b"x" * (sockets.LINE + 10),
+        b"x" * (connection.MAX_MESSAGE + 10),
         b'{"answer": 1, "choice": "once"',
         b"",
     ],
 )
 async def test_who_says_what_is_no_message_is_let_go_and_nobody_else(said: bytes, folder: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     async with open_desk(desk, folder), approving(folder) as person:
         async with await talk(folder) as stream:
             with contextlib.suppress(anyio.BrokenResourceError):
@@ -326,12 +328,12 @@ async def test_who_says_what_is_no_message_is_let_go_and_nobody_else(said: bytes
 
 @pytest.mark.parametrize("answer", [{"answer": True}, {"answer": 7}, {"answer": [1]}, {}])
 async def test_an_answer_to_nothing_settles_nothing(answer: dict[str, Any], folder: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await person.question()
         async with await talk(folder) as stream:
-            line = sockets.Line(stream)
+            line = connection.JsonConnection(stream)
             await line.send({**answer, "choice": "once"})
             heard = [await line.receive() for _ in range(3)]
         assert [next(iter(message)) for message in heard] == ["bridge", "question", "late"]
@@ -342,51 +344,51 @@ async def test_an_answer_to_nothing_settles_nothing(answer: dict[str, Any], fold
 
 @pytest.mark.parametrize("choice", ["always", "yes", None, ["once"]])
 async def test_only_what_is_offered_can_be_chosen(choice: Any, folder: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     async with open_desk(desk, folder), approving(folder) as person, anyio.create_task_group() as tasks:
         tasks.start_soon(calls, house_with(desk=desk), "legacy", results)
         await person.question()
         await person.visits.answer(1, choice)
-        assert await person.news() == News(1, "unfit", "")
+        assert await person.news() == QuestionUpdate(1, "unfit", "")
         await person.visits.answer(1, "deny")
     assert results[0].is_error
 
 
 @BOTH_LOOPS
 async def test_who_reads_nothing_loses_the_place_and_holds_up_nobody(folder: Path) -> None:
-    desk = Desk(folder)
+    desk = ApprovalServer(folder)
     async with open_desk(desk, folder), await talk(folder) as deaf:
         with anyio.fail_after(PATIENCE):
             while not desk._approvers:  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)
-            for _ in range(20 * UNREAD):
+            for _ in range(20 * MAX_UNREAD):
                 with anyio.move_on_after(0):
-                    await desk.ask("add", {"n": "x" * TEXT}, "Sure?", ["once"])
+                    await desk.ask_users("add", {"n": "x" * MAX_TEXT}, "Sure?", ["once"])
             while desk._approvers:  # noqa: ASYNC110 - nobody says when
                 await anyio.sleep(0.01)
         assert deaf is not None
 
 
 async def test_there_are_only_so_many(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    desk = Desk(folder)
+    desk = ApprovalServer(folder)
     async with open_desk(desk, folder), contextlib.AsyncExitStack() as stack:
-        for _ in range(APPROVERS):
+        for _ in range(MAX_CONNECTIONS):
             stream = await stack.enter_async_context(await talk(folder))
-            assert "bridge" in await sockets.Line(stream).receive()
+            assert "bridge" in await connection.JsonConnection(stream).receive()
         with anyio.fail_after(PATIENCE), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-            await sockets.Line(await stack.enter_async_context(await talk(folder))).receive()
+            await connection.JsonConnection(await stack.enter_async_context(await talk(folder))).receive()
     assert "rejected a connection to the approvals socket: 16 are open" in caplog.text
 
 
 async def test_another_user_is_not_heard(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = Desk(folder)
+    desk = ApprovalServer(folder)
     async with open_desk(desk, folder):
-        monkeypatch.setattr(sockets.Line, "is_own", False)
+        monkeypatch.setattr(connection.JsonConnection, "is_same_user", False)
         with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             async with await talk(folder) as stream:
-                await sockets.Line(stream).receive()
+                await connection.JsonConnection(stream).receive()
     assert "rejected a connection from another user" in caplog.text
 
 
@@ -400,15 +402,15 @@ def test_who_is_at_the_other_end_is_known() -> None:
 
     one, other = socket.socketpair(socket.AF_UNIX)
     with one, other:
-        assert sockets.Line(Stream(one)).is_own  # type: ignore[arg-type]
+        assert connection.JsonConnection(Stream(one)).is_same_user  # type: ignore[arg-type]
 
 
 async def test_a_folder_that_others_can_use_is_refused(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     made(folder, 0o777)
-    await Desk(folder).run()
+    await ApprovalServer(folder).run()
     assert f"approvals at a terminal are not available: other users can use the folder {folder}" in caplog.text
     with pytest.raises(BaseExceptionGroup) as refused:
-        await Visits(folder, print).run()
+        await ApprovalClient(folder, print).run()
     assert refused.group_contains(PermissionError)
 
 
@@ -416,13 +418,13 @@ async def test_a_path_that_is_too_long_is_said_and_costs_nothing_else(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     long = folder / ("x" * 120)
-    await Desk(long).run()
+    await ApprovalServer(long).run()
     assert "approvals at a terminal are not available" in caplog.text
 
 
 @BOTH_LOOPS
 async def test_a_socket_is_for_its_owner_and_goes_with_its_bridge(folder: Path) -> None:
-    desk = Desk(folder)
+    desk = ApprovalServer(folder)
     async with open_desk(desk, folder):
         assert [*map(mode_of, there(folder)), mode_of(folder)] == [0o600, 0o700]
     assert there(folder) == []
@@ -432,7 +434,7 @@ async def test_a_socket_is_for_its_owner_and_goes_with_its_bridge(folder: Path) 
 async def test_a_bridge_that_ends_while_it_starts_leaves_nothing_behind(folder: Path) -> None:
     for steps in range(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(Desk(folder).run)
+            tasks.start_soon(ApprovalServer(folder).run)
             for _ in range(steps):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
@@ -443,7 +445,7 @@ async def test_sockets_of_bridges_that_crashed_are_cleared_away(folder: Path) ->
     made(folder, 0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "1-dead.sock"))
-    one, other = Desk(folder), Desk(folder)
+    one, other = ApprovalServer(folder), ApprovalServer(folder)
     async with open_desk(one, folder), anyio.create_task_group() as tasks:
         tasks.start_soon(other.run)
         with anyio.fail_after(PATIENCE):
@@ -456,7 +458,7 @@ async def test_sockets_of_bridges_that_crashed_are_cleared_away(folder: Path) ->
 
 @BOTH_LOOPS
 async def test_questions_end_with_their_bridge(folder: Path) -> None:
-    desk, results = Desk(folder), []
+    desk, results = ApprovalServer(folder), []
     async with approving_later(folder) as person:
         async with open_desk(desk, folder), anyio.create_task_group() as tasks:
             tasks.start_soon(calls, house_with(desk=desk), "legacy", results)

@@ -12,15 +12,19 @@ import pytest
 
 from mcp_bridge import Pipeline, State, ToolRegistry
 from mcp_bridge.amplifier import ModuleCoordinator
-from mcp_bridge.amplifier.governance.approval import Asking
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
 from mcp_bridge.amplifier.interfaces import ApprovalProvider, ApprovalRequest
-from mcp_bridge.amplifier.plan import read
+from mcp_bridge.amplifier.mount_plan import read_plan
 from mcp_bridge.amplifier.source import AmplifierSource
-from mcp_bridge.amplifier.source.approval_provider import CAPABILITY, Provider, register
-from mcp_bridge.app.bridge import Attached, Bridge
-from mcp_bridge.approvals.audit import Audit
-from mcp_bridge.approvals.policy import Policy
-from mcp_bridge.approvals.remembered import Remembered
+from mcp_bridge.amplifier.source.approval_provider import (
+    REGISTER_CAPABILITY,
+    BridgeApprovalProvider,
+    register_approval_provider,
+)
+from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.approvals.audit import AuditLog
+from mcp_bridge.approvals.grants import GrantStore
+from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, lines
@@ -84,7 +88,9 @@ async def mount(coordinator, config):
 """
 
 
-def bridge_in(folder: Path, *, hook_timeout: float = 30.0, policy: Policy | None = None, **config: Any) -> Bridge:
+def bridge_in(
+    folder: Path, *, hook_timeout: float = 30.0, policy: ApprovalPolicy | None = None, **config: Any
+) -> Bridge:
     """A bridge with a shell, and a gate before it."""
     for name, text in (("shell", SHELL), ("gate", GATE)):
         (folder / f"{name}.py").write_text(dedent(text))
@@ -92,12 +98,12 @@ def bridge_in(folder: Path, *, hook_timeout: float = 30.0, policy: Policy | None
         "tools": [{"module": "shell", "source": "shell.py"}],
         "hooks": [{"module": "gate", "source": "gate.py", "config": config}],
     }
-    made, problems = read(plan)
+    made, problems = read_plan(plan)
     assert problems == []
     source = AmplifierSource("mine", made, config=plan, directory=folder, hook_timeout=hook_timeout)
-    source.asking.policy = policy or Policy(options=OPTIONS)
+    source.asking.policy = policy or ApprovalPolicy(options=OPTIONS)
     registry = ToolRegistry(pipeline=Pipeline(source.middleware))
-    return Bridge(registry, [Attached(source=source)], state=State(keys=KEYS))
+    return Bridge(registry, [AttachedSource(source=source)], state=State(keys=KEYS))
 
 
 async def run(client: Any, command: str = "ls") -> Any:
@@ -120,13 +126,13 @@ async def test_a_person_decides_what_the_module_asks(mode: str, choice: str, tmp
 
 async def test_it_is_remembered_and_written_down_like_all_else(mode: str, tmp_path: Path, forgotten: None) -> None:
     person, store, audit = Someone(ALWAYS), MemoryStore(), tmp_path / "audit"
-    policy = Policy(options=OPTIONS, remembered=Remembered(store), audit=Audit(audit))
+    policy = ApprovalPolicy(options=OPTIONS, grants=GrantStore(store), audit=AuditLog(audit))
     async with connect(bridge_in(tmp_path, policy=policy), mode=mode, elicitation_callback=person) as client:
         for command in ("ls", "ls", "pwd"):
             assert texts(await run(client, command)) == [f"ran {command}"]
     assert len(person.asked) == 2
     assert [line["how"] for line in lines(audit)] == ["elicitation", "remembered", "elicitation"]
-    assert {grant.tool for grant in await Remembered(store).list()} == {"bash"}
+    assert {grant.tool for grant in await GrantStore(store).list_grants()} == {"bash"}
 
 
 @EVERY_ERA
@@ -149,7 +155,7 @@ async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Pat
             await anyio.sleep_forever()
         return types.ElicitResult(action="cancel")
 
-    policy = Policy(options=OPTIONS, audit=Audit(audit))
+    policy = ApprovalPolicy(options=OPTIONS, audit=AuditLog(audit))
     bridge = bridge_in(tmp_path, policy=policy, default_timeout=3.0, default_action=default)
     async with connect(bridge, mode=mode, elicitation_callback=Someone(never)) as client:
         result = await run(client)
@@ -179,9 +185,9 @@ async def test_another_instance_takes_up_what_a_module_has_asked(
 
 async def test_every_module_that_asks_for_a_provider_gets_one_whenever_it_does() -> None:
     coordinator, given = ModuleCoordinator(), []
-    coordinator.register_capability(CAPABILITY, given.append)
-    register(coordinator, Asking())
-    coordinator.register_capability(CAPABILITY, given.append)
+    coordinator.register_capability(REGISTER_CAPABILITY, given.append)
+    register_approval_provider(coordinator, ApprovalGate())
+    coordinator.register_capability(REGISTER_CAPABILITY, given.append)
     coordinator.register_capability("another", given.append)
     assert len(given) == 2
     assert all(isinstance(provider, ApprovalProvider) for provider in given)
@@ -189,8 +195,8 @@ async def test_every_module_that_asks_for_a_provider_gets_one_whenever_it_does()
 
 async def test_a_module_that_offers_to_ask_is_told_who_does(caplog: pytest.LogCaptureFixture) -> None:
     coordinator = ModuleCoordinator()
-    register(coordinator, Asking())
-    assert isinstance(coordinator.get_capability(CAPABILITY)(object()), Provider)
+    register_approval_provider(coordinator, ApprovalGate())
+    assert isinstance(coordinator.get_capability(REGISTER_CAPABILITY)(object()), BridgeApprovalProvider)
     assert "a module offers to ask for approvals; the bridge asks by itself" in caplog.text
 
 
@@ -200,12 +206,12 @@ async def test_a_coordinator_that_tells_nobody_is_asked_at_once() -> None:
             self.taker = taker
 
         def get_capability(self, name: str) -> Any:
-            return self.taker if name == CAPABILITY else None
+            return self.taker if name == REGISTER_CAPABILITY else None
 
     given: list[Any] = []
-    register(Plain(given.append), Asking())
-    register(Plain(None), Asking())
-    assert [type(provider) for provider in given] == [Provider]
+    register_approval_provider(Plain(given.append), ApprovalGate())
+    register_approval_provider(Plain(None), ApprovalGate())
+    assert [type(provider) for provider in given] == [BridgeApprovalProvider]
 
 
 async def test_a_module_that_takes_no_provider_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
@@ -216,15 +222,15 @@ async def test_a_module_that_takes_no_provider_harms_nobody(caplog: pytest.LogCa
         """Never awaited."""
 
     coordinator = ModuleCoordinator()
-    register(coordinator, Asking())
+    register_approval_provider(coordinator, ApprovalGate())
     for taker in (raising, later, 5):
-        coordinator.register_capability(CAPABILITY, taker)
+        coordinator.register_capability(REGISTER_CAPABILITY, taker)
     assert caplog.text.count("did not take a provider") == 2
     assert "takes its provider in a coroutine" in caplog.text
 
 
 async def test_a_request_outside_of_any_call_is_denied() -> None:
     request = ApprovalRequest(tool_name="add", action="Add", risk_level="", details={"n": object()})
-    response = await Provider(Asking()).request_approval(request)
+    response = await BridgeApprovalProvider(ApprovalGate()).request_approval(request)
     assert (response.approved, response.remember) == (False, False)
     assert "no user could be asked" in str(response.reason)

@@ -8,11 +8,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import prompt
-from mcp_bridge.approvals.decisions import Subject, digest
-from mcp_bridge.approvals.remembered import SESSION as DAY
-from mcp_bridge.approvals.remembered import Remembered
+from mcp_bridge.approvals.decisions import ApprovalSubject, hash_json
+from mcp_bridge.approvals.grants import MAX_SESSION_TIME as DAY
+from mcp_bridge.approvals.grants import GrantStore
+from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.stores.patient import PatientStore
 from tests.kits.approvals.approvals_kit import (
     ALWAYS,
     DENY,
@@ -57,11 +57,11 @@ async def test_what_is_revoked_is_asked_again(mode: str) -> None:
     house, person = house_with(store), Someone(ALWAYS, DENY)
     async with visited(house, mode, person) as client:
         await client.call_tool("add", {"n": 1})
-        (grant,) = await Remembered(store).list()
-        assert (grant.tool, grant.scope, grant.arguments) == ("add", "always", digest({"n": 1}))
-        await Remembered(store).revoke(grant.id)
+        (grant,) = await GrantStore(store).list_grants()
+        assert (grant.tool, grant.scope, grant.arguments) == ("add", "always", hash_json({"n": 1}))
+        await GrantStore(store).revoke_grant(grant.id)
         assert code_of(await client.call_tool("add", {"n": 1})) == "approval_declined"
-    assert (len(person.asked), await Remembered(store).list()) == (2, [])
+    assert (len(person.asked), await GrantStore(store).list_grants()) == (2, [])
 
 
 @EVERY_ERA
@@ -168,7 +168,7 @@ async def test_a_store_that_fails_costs_a_question_and_no_call(mode: str) -> Non
         async def set(self, key: str, value: bytes, ttl: float) -> None:
             raise OSError("no")
 
-    house, person = house_with(PatientStore(Broken())), Someone(ALWAYS)
+    house, person = house_with(FaultTolerantStore(Broken())), Someone(ALWAYS)
     async with visited(house, mode, person) as client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
@@ -184,42 +184,46 @@ async def test_what_cannot_be_read_allows_nothing(held: bytes) -> None:
         (key,) = await store.keys("")
         await store.set(key, held, 100)
         assert (await client.call_tool("add", {"n": 1})).is_error
-    assert await Remembered(store).list() == []
+    assert await GrantStore(store).list_grants() == []
 
 
 async def test_a_grant_that_was_copied_to_another_call_allows_nothing() -> None:
     store = MemoryStore()
-    kept, one, other = Remembered(store), Subject.of("add", {"n": 1}, "?"), Subject.of("add", {"n": 2}, "?")
-    await kept.keep(one, "always")
-    await kept.keep(other, "always")
+    kept, one, other = (
+        GrantStore(store),
+        ApprovalSubject.build("add", {"n": 1}, "?"),
+        ApprovalSubject.build("add", {"n": 2}, "?"),
+    )
+    await kept.add_grant(one, "always")
+    await kept.add_grant(other, "always")
     first, second = await store.keys("")
     await store.set(second, await store.get(first) or b"", 100)
-    assert [await kept.find(subject) is not None for subject in (one, other)] == [True, False]
+    assert [await kept.find_grant(subject) is not None for subject in (one, other)] == [True, False]
 
 
 async def test_grants_are_of_a_principal_a_kind_and_a_bridge() -> None:
     store = MemoryStore()
-    kept, other = Remembered(store, bridge="one"), Remembered(store, bridge="two")
-    mine = Subject.of("add", {"n": 1}, "?", principal="me")
-    await kept.keep(mine, "always")
-    assert await kept.find(mine) is not None
-    assert await kept.find(Subject.of("add", {"n": 1}, "?", principal="you")) is None
-    assert await kept.find(Subject.of("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
-    assert await other.find(mine) is None
-    assert (len(await kept.list()), await other.list()) == (1, [])
+    kept, other = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
+    mine = ApprovalSubject.build("add", {"n": 1}, "?", principal="me")
+    await kept.add_grant(mine, "always")
+    assert await kept.find_grant(mine) is not None
+    assert await kept.find_grant(ApprovalSubject.build("add", {"n": 1}, "?", principal="you")) is None
+    assert await kept.find_grant(ApprovalSubject.build("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
+    assert await other.find_grant(mine) is None
+    assert (len(await kept.list_grants()), await other.list_grants()) == (1, [])
 
 
 async def test_grants_are_over_in_their_time_whatever_the_store_does() -> None:
     clock = Clock()
-    kept = Remembered(MemoryStore(), expires=3 * DAY, clock=clock)
-    subject = Subject.of("add", {}, "?", session="s")
-    await kept.keep(subject, "always")
-    await kept.keep(subject, "session")
-    assert sorted(grant.scope for grant in await kept.list()) == ["always", "session"]
+    kept = GrantStore(MemoryStore(), expires=3 * DAY, clock=clock)
+    subject = ApprovalSubject.build("add", {}, "?", session="s")
+    await kept.add_grant(subject, "always")
+    await kept.add_grant(subject, "session")
+    assert sorted(grant.scope for grant in await kept.list_grants()) == ["always", "session"]
     clock.now += DAY
-    assert [grant.scope for grant in await kept.list()] == ["always"]
+    assert [grant.scope for grant in await kept.list_grants()] == ["always"]
     clock.now += 2 * DAY
-    assert (await kept.find(subject), await kept.list()) == (None, [])
+    assert (await kept.find_grant(subject), await kept.list_grants()) == (None, [])
 
 
 async def test_no_argument_is_in_the_store() -> None:
@@ -236,7 +240,7 @@ async def test_a_store_that_cannot_say_what_is_in_it_says_so() -> None:
         get = set = add = delete = None
 
     with pytest.raises(TypeError, match="Mute has no method `keys`"):
-        await Remembered(Mute()).list()  # type: ignore[arg-type]
+        await GrantStore(Mute()).list_grants()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -244,14 +248,14 @@ async def test_a_store_that_cannot_say_what_is_in_it_says_so() -> None:
     [({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"a": (1, 2)}, {"a": [1, 2]}), ({"n": 1.5}, {"n": 1.5})],
 )
 def test_the_same_arguments_have_the_same_hash(one: Any, other: Any) -> None:
-    assert digest(one) == digest(other)
+    assert hash_json(one) == hash_json(other)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [({"a": 1}, {"a": "1"}), ({"a": 1}, {"a": True}), ({}, None), ({"a": "b"}, {"a": ["b"]})]
 )
 def test_other_arguments_have_another_hash(one: Any, other: Any) -> None:
-    assert digest(one) != digest(other)
+    assert hash_json(one) != hash_json(other)
 
 
 async def test_what_is_remembered_counts_only_where_it_could_be_chosen_again(mode: str) -> None:

@@ -16,7 +16,7 @@ from mcp_bridge import CallContext, DuplicateTool, ToolRegistry
 from mcp_bridge.authoring import prompt, resource, tool
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.schema.callables import context_parameter
+from mcp_bridge.schema.callables import find_context_parameter
 from mcp_bridge.testing import connect
 
 
@@ -190,7 +190,7 @@ async def test_a_handler_takes_a_context_and_is_awaited_exactly_as_its_function(
     made: Callable[..., Any], function: Callable[..., Any], asks: bool, is_async: bool
 ) -> None:
     handler = made(function).handler
-    name = context_parameter(handler)
+    name = find_context_parameter(handler)
     assert (name is not None) is asks
     assert inspect.iscoroutinefunction(handler) is is_async
     given = {name: CallContext(request_id="7")} if name else {}

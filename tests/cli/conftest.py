@@ -28,9 +28,11 @@ def inside(
     """Run `main` here, in `tmp_path`: its exit code and its two streams."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)  # nor is its process to be forked
-    monkeypatch.setattr(exits, "threads_left", lambda: False)  # the test runner's own threads are none of ours
-    monkeypatch.setattr(exits, "_close_the_log", lambda: None)
-    monkeypatch.setattr(exits, "CRASHES", "")  # another test may have imported it: that is no reason to end the runner
+    monkeypatch.setattr(exits, "has_running_threads", lambda: False)  # the test runner's own threads are none of ours
+    monkeypatch.setattr(exits, "_close_log", lambda: None)
+    monkeypatch.setattr(
+        exits, "CRASHING_PACKAGE", ""
+    )  # another test may have imported it: that is no reason to end the runner
 
     def run(*args: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["mcp-bridge", *map(str, args)])

@@ -116,6 +116,6 @@ def test_ctrl_c_before_any_command_runs_is_no_traceback(inside: Inside, monkeypa
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app, "run", interrupted)
+    monkeypatch.setattr(app, "run_command_line", interrupted)
     done = inside("list")
     assert (done.code, done.out, done.err) == (130, "", "")

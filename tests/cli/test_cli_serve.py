@@ -103,9 +103,9 @@ sources:
 """
 PLUGIN = """
 from mcp_bridge import Offer, ToolEntry
-from mcp_bridge.settings import Frame
+from mcp_bridge.settings import SettingsModel
 
-class Clock(Frame):
+class Clock(SettingsModel):
     hour: int
 
     def build(self, name, directory, *, watch):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.amplifier.validation.checklist import ITEMS, KINDS, checklist
+from mcp_bridge.amplifier.validation.checklist import ITEMS, KINDS, list_items
 from tests.kits.cli.cli_running import Done, Inside
 from tests.kits.cli.examining import Module, examine
 from tests.kits.cli.validated_faults import faults
@@ -71,7 +71,7 @@ def test_a_person_gets_a_line_for_each_item_and_what_to_do(inside: Inside, tmp_p
     lines = done.err.splitlines()
     assert (done.code, done.out) == (1, "")
     assert [line.split()[1].rstrip(":") for line in lines[:-1] if line[0] != " "] == [
-        item.id for item in checklist("tool")
+        item.id for item in list_items("tool")
     ]
     failed = next(number for number, line in enumerate(lines) if line.startswith("FAIL"))
     assert lines[failed] == "FAIL tool.result: 'sample' with {'text': 'sample'} returned a str"

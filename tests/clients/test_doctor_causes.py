@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.cli.doctor.preflight import find_python
-from mcp_bridge.clients import reading
+from mcp_bridge.clients import servers
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.dialects.table import PROFILES
 from tests.kits.clients.doctoring import ERAS, TOOLS, Person, script, somebody
@@ -106,8 +106,8 @@ def test_settings_are_told_from_the_values_of_options(person: Person) -> None:
     words = [*person.serve(), "--log-level", "debug", "--http=1"]
     for args in (words[3:], [*words[3:4], *words[5:], words[4]]):
         entry = {"command": "x", "args": list(map(str, args))}
-        assert reading.served(CLIENTS["gemini-cli"], entry) == str(person.tools)
-    assert reading.settings_of(["mcp-bridge", "serve", "--log-level", "debug"]) is None
+        assert servers.get_served_settings(CLIENTS["gemini-cli"], entry) == str(person.tools)
+    assert servers.find_settings_argument(["mcp-bridge", "serve", "--log-level", "debug"]) is None
 
 
 def test_a_file_that_the_settings_name_and_that_is_gone_is_told_with_both_places_to_mend(person: Person) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.clients.client import Entry, Installed, Launch, Machine, System
-from mcp_bridge.clients.shaping import BARE_PATH, launch, shaped
+from mcp_bridge.clients.client import InstalledServer, Machine, ServerEntry, ServerLaunch, System
+from mcp_bridge.clients.entries import BARE_PATH, build_entry_value, resolve_launch
 from mcp_bridge.clients.table import CLIENTS
 
 HOME = Path("/home/someone")
 WORK = HOME / "work"
-ENTRY = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
+ENTRY = ServerEntry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
 REFERRING = [name for name in CLIENTS if name not in {"claude-desktop", "lm-studio", "zed"}]
 
 
@@ -22,11 +22,13 @@ def machine(system: System = "linux", **environ: str) -> Machine:
     return Machine(system=system, home=HOME, environ=has, folder=WORK)
 
 
-def started(name: str, where: Machine, value: dict[str, Any] | None = None) -> Launch:
+def started(name: str, where: Machine, value: dict[str, Any] | None = None) -> ServerLaunch:
     client = CLIENTS[name]
-    given = value if value is not None else shaped(client, client.places[0], ENTRY)
+    given = value if value is not None else build_entry_value(client, client.places[0], ENTRY)
     place = client.places[0]
-    return launch(Installed(client=name, place=place, path=HOME / "file", name="shelf", value=given), where)
+    return resolve_launch(
+        InstalledServer(client=name, place=place, path=HOME / "file", name="shelf", value=given), where
+    )
 
 
 @pytest.mark.parametrize("name", REFERRING)
@@ -82,7 +84,7 @@ def test_careful_clients_hand_on_little(name: str) -> None:
 def test_the_entry_says_how_long_is_waited_where_the_client_lets_it(
     name: str, value: dict[str, Any], seconds: float
 ) -> None:
-    assert started(name, machine(), value).patience == seconds
+    assert started(name, machine(), value).timeout == seconds
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,6 @@ def test_references_are_replaced_as_the_client_does(
 ) -> None:
     client = CLIENTS[name]
     key = next(key for key, value in client.shape.items() if value == "{env}")
-    result = started(name, machine(), {**shaped(client, client.places[0], ENTRY), key: {"X": text}})
+    result = started(name, machine(), {**build_entry_value(client, client.places[0], ENTRY), key: {"X": text}})
     assert result.environ["X"] == expected
     assert tuple(result.unresolved) == unresolved

@@ -8,17 +8,17 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from mcp_bridge.clients.client import Entry
-from mcp_bridge.clients.client_file import link, linkable
+from mcp_bridge.clients.client import ServerEntry
+from mcp_bridge.clients.exports import build_install_link, list_linkable_clients
 from mcp_bridge.contracts.errors import ConfigError
 
-ENTRY = Entry(name="my shelf", command="/a b/mcp-bridge", args=("serve", "/ü/&x=1.yaml"), secrets=("TOKEN",))
-PLAIN = Entry(name="shelf", command="uvx", args=("--from", "mcp-tool-bridge", "mcp-bridge", "serve", "/a b"))
+ENTRY = ServerEntry(name="my shelf", command="/a b/mcp-bridge", args=("serve", "/ü/&x=1.yaml"), secrets=("TOKEN",))
+PLAIN = ServerEntry(name="shelf", command="uvx", args=("--from", "mcp-tool-bridge", "mcp-bridge", "serve", "/a b"))
 
 
 @pytest.mark.parametrize(("name", "scheme"), [("cursor", "cursor"), ("lm-studio", "lmstudio")])
 def test_a_link_with_base64_holds_the_entry(name: str, scheme: str) -> None:
-    parts = urlsplit(link(name, ENTRY))
+    parts = urlsplit(build_install_link(name, ENTRY))
     query = parse_qs(parts.query, strict_parsing=True)
     assert parts.scheme == scheme
     assert query["name"] == ["my shelf"]
@@ -29,11 +29,13 @@ def test_a_link_with_base64_holds_the_entry(name: str, scheme: str) -> None:
 
 
 def test_cursors_link_is_the_one_that_it_documents() -> None:
-    assert link("cursor", ENTRY).startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=my%20shelf&config=")
+    assert build_install_link("cursor", ENTRY).startswith(
+        "cursor://anysphere.cursor-deeplink/mcp/install?name=my%20shelf&config="
+    )
 
 
 def test_vscodes_link_is_one_quoted_object() -> None:
-    head, _, quoted = link("vscode", ENTRY).partition("?")
+    head, _, quoted = build_install_link("vscode", ENTRY).partition("?")
     assert head == "vscode:mcp/install"
     assert json.loads(unquote(quoted)) == {
         "name": "my shelf",
@@ -45,8 +47,8 @@ def test_vscodes_link_is_one_quoted_object() -> None:
 
 
 def test_gooses_link_has_a_parameter_for_each_word() -> None:
-    entry = Entry(name=PLAIN.name, command=PLAIN.command, args=PLAIN.args, secrets=("TOKEN",))
-    query = parse_qs(urlsplit(link("goose", entry)).query, strict_parsing=True)
+    entry = ServerEntry(name=PLAIN.name, command=PLAIN.command, args=PLAIN.args, secrets=("TOKEN",))
+    query = parse_qs(urlsplit(build_install_link("goose", entry)).query, strict_parsing=True)
     assert query["cmd"] == ["uvx"]
     assert query["arg"] == list(PLAIN.args)
     assert query["env"] == ["TOKEN"]
@@ -54,14 +56,14 @@ def test_gooses_link_has_a_parameter_for_each_word() -> None:
 
 def test_goose_takes_no_path_from_a_link() -> None:
     with pytest.raises(ConfigError, match="Goose accepts no link to '/a b/mcp-bridge'"):
-        link("goose", ENTRY)
+        build_install_link("goose", ENTRY)
 
 
 @pytest.mark.parametrize("name", ["zed", "claude-desktop", "nobody"])
 def test_other_clients_have_no_links(name: str) -> None:
     with pytest.raises(ConfigError, match="There are links for: vscode, cursor, goose, lm-studio"):
-        link(name, ENTRY)
+        build_install_link(name, ENTRY)
 
 
 def test_the_clients_with_links_are_known() -> None:
-    assert linkable() == ("vscode", "cursor", "goose", "lm-studio")
+    assert list_linkable_clients() == ("vscode", "cursor", "goose", "lm-studio")

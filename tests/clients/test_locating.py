@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge.clients.client import Machine, System
-from mcp_bridge.clients.locating import found, path_of, place_of, project, within
+from mcp_bridge.clients.locations import (
+    find_place,
+    find_project_folder,
+    is_client_installed,
+    resolve_place_path,
+    resolve_server_keys,
+)
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -52,7 +58,7 @@ def machine(home: Path, system: System = "linux", **environ: str) -> Machine:
 
 
 def user_file(name: str, where: Machine) -> Path:
-    return path_of(CLIENTS[name].places[0], where)
+    return resolve_place_path(CLIENTS[name].places[0], where)
 
 
 def test_every_client_is_looked_for() -> None:
@@ -121,20 +127,20 @@ def test_the_other_place_counts_where_the_file_is_in_it(name: str, second: str, 
 @pytest.mark.parametrize("system", ["linux", "win32"])  # a Mac may have clients outside of the home
 def test_an_empty_machine_has_no_client(system: System, tmp_path: Path) -> None:
     where = machine(tmp_path, system, PATH="")
-    assert [name for name, client in CLIENTS.items() if found(client, where)] == []
+    assert [name for name, client in CLIENTS.items() if is_client_installed(client, where)] == []
 
 
 def test_a_program_on_the_path_is_a_client(tmp_path: Path) -> None:
     program = tmp_path / "codex"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert found(CLIENTS["codex"], machine(tmp_path, PATH=str(tmp_path)))
+    assert is_client_installed(CLIENTS["codex"], machine(tmp_path, PATH=str(tmp_path)))
 
 
 def test_the_project_is_the_folder_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    assert project(machine(tmp_path)) == tmp_path
-    assert within(place_of(CLIENTS["claude-code"], "local"), machine(tmp_path)) == (
+    assert find_project_folder(machine(tmp_path)) == tmp_path
+    assert resolve_server_keys(find_place(CLIENTS["claude-code"], "local"), machine(tmp_path)) == (
         "projects",
         str(tmp_path),
         "mcpServers",
@@ -143,4 +149,4 @@ def test_the_project_is_the_folder_of_the_repository(tmp_path: Path) -> None:
 
 def test_a_scope_that_a_client_lacks_is_refused_with_those_that_it_has() -> None:
     with pytest.raises(ConfigError, match=r"Windsurf has no scope 'project'.*It has: user"):
-        place_of(CLIENTS["windsurf"], "project")
+        find_place(CLIENTS["windsurf"], "project")

@@ -8,17 +8,23 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.clients.client import Entry, Machine
-from mcp_bridge.clients.reading import servers_in
-from mcp_bridge.clients.shaping import reference, references, refers, shaped, started
+from mcp_bridge.clients.client import Machine, ServerEntry
+from mcp_bridge.clients.entries import (
+    build_entry_value,
+    can_reference_variables,
+    find_references,
+    format_reference,
+    parse_entry_command,
+)
+from mcp_bridge.clients.servers import parse_servers
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.dialects.table import PROFILES
 from tests.kits.paths import ROOT
 
 PAGE = ROOT / "docs" / "clients.md"
-ENTRY = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
-PLAIN = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"))
+ENTRY = ServerEntry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
+PLAIN = ServerEntry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"))
 _COMMON = {"command": "/opt/mcp-bridge", "args": ["serve", "/srv/shelf.yaml"]}
 SHAPES: dict[str, dict[str, Any]] = {
     "claude-desktop": _COMMON,
@@ -66,34 +72,36 @@ def test_the_clients_of_installing_and_of_linting_have_the_same_names() -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_an_entry_has_the_clients_shape_and_what_it_starts_is_read_back(name: str) -> None:
     client = CLIENTS[name]
-    value = shaped(client, client.places[0], ENTRY)
+    value = build_entry_value(client, client.places[0], ENTRY)
     assert value == SHAPES[name]
-    says = started(client, value)
+    says = parse_entry_command(client, value)
     assert says.argv == ("/opt/mcp-bridge", "serve", "/srv/shelf.yaml")
-    assert ("TOKEN" in says.env or "TOKEN" in says.names) == refers(client)
+    assert ("TOKEN" in says.env or "TOKEN" in says.names) == can_reference_variables(client)
 
 
 def test_without_secrets_nothing_is_written_about_variables() -> None:
-    written = {name: shaped(client, client.places[0], PLAIN) for name, client in CLIENTS.items()}
+    written = {name: build_entry_value(client, client.places[0], PLAIN) for name, client in CLIENTS.items()}
     about = {"env", "environment", "env_vars", "env_keys"}
     assert [name for name, value in written.items() if about & set(value)] == []
 
 
-@pytest.mark.parametrize("name", [name for name, client in CLIENTS.items() if client.dialect is not None])
+@pytest.mark.parametrize("name", [name for name, client in CLIENTS.items() if client.reference_syntax is not None])
 def test_references_are_read_as_they_are_written_and_a_path_that_reads_as_one_is_refused(name: str) -> None:
     client = CLIENTS[name]
-    assert references(client, {"env": {"A": [f"x{reference(client, 'TOKEN')}y"]}}) == ("TOKEN",)
-    assert references(client, "nothing of that kind, $ { 5 }") == ()
-    odd = Entry(name="shelf", command="/opt/mcp-bridge", args=("serve", f"/srv/{reference(client, 'HOME')}/a.yaml"))
+    assert find_references(client, {"env": {"A": [f"x{format_reference(client, 'TOKEN')}y"]}}) == ("TOKEN",)
+    assert find_references(client, "nothing of that kind, $ { 5 }") == ()
+    odd = ServerEntry(
+        name="shelf", command="/opt/mcp-bridge", args=("serve", f"/srv/{format_reference(client, 'HOME')}/a.yaml")
+    )
     with pytest.raises(ConfigError, match="reads as a reference"):
-        shaped(client, client.places[0], odd)
+        build_entry_value(client, client.places[0], odd)
 
 
 def test_every_client_says_what_to_do_next() -> None:
     for name, client in CLIENTS.items():
         assert client.title
-        assert client.after.endswith(".")
-        assert client.secrets.endswith(".")
+        assert client.next_steps.endswith(".")
+        assert client.secrets_advice.endswith(".")
         assert re.fullmatch(r"[a-z-]+", name)
         assert client.places[0].scope == "user"
 
@@ -101,7 +109,7 @@ def test_every_client_says_what_to_do_next() -> None:
 @pytest.mark.parametrize("value", [{}, {"command": 5}, {"command": "x", "args": "y", "env": []}, {"url": "https://x"}])
 @pytest.mark.parametrize("name", ["claude-code", "codex", "goose", "opencode", "continue"])
 def test_an_entry_of_another_kind_starts_nothing_that_is_not_in_it(name: str, value: dict[str, Any]) -> None:
-    says = started(CLIENTS[name], value)
+    says = parse_entry_command(CLIENTS[name], value)
     assert set(says.argv) <= {"x"}
     assert not says.env
 
@@ -114,10 +122,10 @@ def test_the_docs_show_what_is_written(name: str) -> None:
     assert section is not None
     snippet = re.search(r"^```\w+\n(.*?)^```$", section[1], re.M | re.S)
     assert snippet is not None
-    entry = Entry(name="shelf", command="/path/to/mcp-bridge", args=("serve", "/path/to/tools.py"))
+    entry = ServerEntry(name="shelf", command="/path/to/mcp-bridge", args=("serve", "/path/to/tools.py"))
     where = Machine(system="linux", home=Path("/home"), environ={}, folder=Path("/home"))
-    found = servers_in(place, snippet[1], PAGE, where)
-    assert found == {"shelf": shaped(client, place, entry)}
+    found = parse_servers(place, snippet[1], PAGE, where)
+    assert found == {"shelf": build_entry_value(client, place, entry)}
     for word in (f"mcp-bridge install {name} ", f"mcp-bridge uninstall {name}"):
         assert word in section[1]
     assert all(f"--scope {other.scope}" in section[1] for other in client.places[1:])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.dialects.flattening import COMBINATORS, DEPENDENT, flatten_root
-from mcp_bridge.dialects.rewriting import CONDITIONS_NOTE, applied
+from mcp_bridge.dialects.rewriting import CONDITIONS_NOTE, rewrite_tool
 from mcp_bridge.dialects.table import PROFILES
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.tools import to_wire
@@ -32,7 +32,7 @@ def test_a_client_that_cannot_read_conditions_learns_that_the_server_checks_more
 ) -> None:
     [entry] = bridge_with(NEEDS_B).registry.list()
     tool = replace(to_wire(entry.to_tool_definition()), description=description)
-    listed = applied(tool, PROFILES["claude-code"].dialect)
+    listed = rewrite_tool(tool, PROFILES["claude-code"].dialect)
     assert listed.input_schema == {"type": "object", "properties": {"a": TEXT, "b": {}}}
     assert listed.description == expected
     assert not Validator(NEEDS_B).is_valid({"a": "1"})

@@ -19,8 +19,8 @@ from mcp.shared.inbound import x_mcp_header_map
 from mcp_bridge import CallContext, Pipeline, Stage, ToolCall, ToolEntry, ToolRegistry, ToolResult
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.tool import ToolDefinition
-from mcp_bridge.dialects.dialect import Dialect
-from mcp_bridge.dialects.rewriting import CONDITIONS_NOTE, applied
+from mcp_bridge.dialects.dialect import SchemaDialect
+from mcp_bridge.dialects.rewriting import CONDITIONS_NOTE, rewrite_tool
 from mcp_bridge.server.tools import ToolIndex
 from mcp_bridge.testing import connect
 from mcp_bridge.wire.tools import to_wire
@@ -75,9 +75,9 @@ async def test_tools_get_what_was_in_a_string() -> None:
 
 
 async def test_without_the_setting_strings_stay_strings_and_schemas_as_they_are() -> None:
-    async with connect(bridge_with(VALUES, Dialect())) as client:
+    async with connect(bridge_with(VALUES, SchemaDialect())) as client:
         assert "$.numbers" in await told(client, numbers="[1, 2]")
-    async with connect(bridge_with(REFERRING, Dialect())) as client:
+    async with connect(bridge_with(REFERRING, SchemaDialect())) as client:
         assert (await listed(client))["inputSchema"] == REFERRING
 
 
@@ -133,7 +133,7 @@ async def test_the_schemas_of_answers_lose_their_references_and_answers_still_fi
 
 async def test_an_object_without_properties_says_so() -> None:
     schema = {"type": "object", "additionalProperties": False}
-    async with connect(bridge_with(schema, Dialect(write_properties=True))) as client:
+    async with connect(bridge_with(schema, SchemaDialect(write_properties=True))) as client:
         assert (await listed(client))["inputSchema"] == {**schema, "properties": {}}
 
 
@@ -148,10 +148,10 @@ def test_a_tool_is_rewritten_once_and_not_again_until_it_changes() -> None:
 
 def test_a_dialect_that_changes_nothing_costs_a_call_nothing() -> None:
     tool = to_wire(ToolDefinition("t", "", "m", REFERRING))
-    assert tool.mend is None
+    assert tool.repair is None
     arguments: dict[str, Any] = {"home": {}}
-    assert tool.data(arguments) is arguments
-    assert applied(tool, Dialect(inline_references=True)).mend is None
+    assert tool.read_arguments(arguments) is arguments
+    assert rewrite_tool(tool, SchemaDialect(inline_references=True)).repair is None
 
 
 TOOLS = """

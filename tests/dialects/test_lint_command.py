@@ -13,12 +13,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.dialects.dialect import NONE, Dialect
+from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.dialects.table import PROFILES
-from mcp_bridge.registry.plugins import SOURCES, source_type
-from mcp_bridge.settings import json_schema, load
+from mcp_bridge.registry.plugins import SOURCES, load_source_type
+from mcp_bridge.settings import build_json_schema, load
 from tests.kits.dialects.dialect_kit import REFERRING, SHAPES
 
 HEAVY = {"mcp", "mcp_types", "starlette", "uvicorn", "httpx2"}
@@ -165,28 +165,33 @@ def test_what_could_not_be_published_is_said_and_is_no_clean_answer(folder: Path
 @functools.cache
 def in_editors() -> jsonschema.Draft202012Validator:
     """The schema of settings files, as editors check them."""
-    return jsonschema.Draft202012Validator(json_schema({name: source_type(name) for name in SOURCES}))
+    return jsonschema.Draft202012Validator(build_json_schema({name: load_source_type(name) for name in SOURCES}))
 
 
-def dialect_of(value: Any, folder: Path) -> Dialect:
+def dialect_of(value: Any, folder: Path) -> SchemaDialect:
     path = folder / "settings.json"
     path.write_text(json.dumps({"dialect": value}))
-    return from_settings(load(path, {})).dialect
+    return build_from_settings(load(path, {})).dialect
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (None, NONE),
-        ({}, NONE),
+        (None, NO_DIALECT),
+        ({}, NO_DIALECT),
         ("gemini-cli", PROFILES["gemini-cli"].dialect),
         (["claude-code", "gemini-cli"], PROFILES["claude-code"].dialect | PROFILES["gemini-cli"].dialect),
-        ({"inline_references": True}, Dialect(inline_references=True)),
-        ({"flatten_unions": True, "parse_strings": True}, Dialect(flatten_unions=True, parse_strings=True)),
-        ({"clients": ["lm-studio"], "write_properties": True}, Dialect(parse_strings=True, write_properties=True)),
+        ({"inline_references": True}, SchemaDialect(inline_references=True)),
+        ({"flatten_unions": True, "parse_strings": True}, SchemaDialect(flatten_unions=True, parse_strings=True)),
+        (
+            {"clients": ["lm-studio"], "write_properties": True},
+            SchemaDialect(parse_strings=True, write_properties=True),
+        ),
     ],
 )
-def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(value: Any, expected: Dialect, tmp_path: Path) -> None:
+def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(
+    value: Any, expected: SchemaDialect, tmp_path: Path
+) -> None:
     assert dialect_of(value, tmp_path) == expected
     assert in_editors().is_valid({"dialect": value})
 

@@ -8,9 +8,9 @@ import pytest
 
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.dialects import linting
-from mcp_bridge.dialects.linting import Finding, lint
-from mcp_bridge.dialects.profile import Keywords, NameLength, Profile, ToolCount
-from mcp_bridge.dialects.rewriting import applied
+from mcp_bridge.dialects.linting import LintFinding, lint
+from mcp_bridge.dialects.profile import NameLength, Profile, ToolCount, UnsupportedKeywords
+from mcp_bridge.dialects.rewriting import rewrite_tool
 from mcp_bridge.dialects.table import PROFILES
 from mcp_bridge.settings.sections import ClientName
 from mcp_bridge.wire.tools import to_wire
@@ -46,7 +46,7 @@ OFFENDING: dict[str, list[dict[str, Any]]] = {
 FIXTURE = [one for tools in OFFENDING.values() for one in tools]
 
 
-def found(client: str, tools: list[dict[str, Any]], **more: Any) -> list[Finding]:
+def found(client: str, tools: list[dict[str, Any]], **more: Any) -> list[LintFinding]:
     return list(lint(tools, PROFILES[client], server_name=SERVER, **more))
 
 
@@ -72,7 +72,7 @@ def test_what_a_clients_dialect_rewrites_is_no_longer_found() -> None:
     schemas = {"refers": REFERRING, "union": SHAPES, "empty": {"type": "object"}}
     wire = [to_wire(ToolDefinition(name, "", "m", schema)) for name, schema in schemas.items()]
     for client, profile in PROFILES.items():
-        told = [applied(one, profile.dialect).listing("2025-11-25") for one in wire]
+        told = [rewrite_tool(one, profile.dialect).render_listing("2025-11-25") for one in wire]
         assert [one for one in found(client, told, dialect=profile.dialect) if one.level != "note"] == []
 
 
@@ -164,5 +164,5 @@ def test_a_client_needs_what_its_facts_say() -> None:
     assert PROFILES["claude-code"].dialect.flatten_unions
     assert PROFILES["copilot-cli"].dialect.write_properties
     assert all(profile.dialect.parse_strings for profile in PROFILES.values())
-    anywhere = Keywords(level="error", happens="it fails", source="x#1", words=("anyOf",))
+    anywhere = UnsupportedKeywords(level="error", happens="it fails", source="x#1", words=("anyOf",))
     assert not Profile(name="p", title="P", facts=[anywhere]).dialect.flatten_unions

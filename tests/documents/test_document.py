@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Document, read
+from mcp_bridge.settings import Document, read_document
 from tests.kits.fuzzing import examples
 
 SAME = {"name": "x", "sources": [{"type": "python", "n": 1}, {"type": "mcp", "on": True, "f": 1.5}]}
@@ -58,7 +58,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 def failure(path: Path) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        read(path)
+        read_document(path)
     assert caught.value.path == str(path)
     assert caught.value.hint
     return caught.value
@@ -73,7 +73,7 @@ def refuse(tmp_path):
 @pytest.fixture
 def accept(tmp_path):
     """The document that a text of a format becomes."""
-    return lambda suffix, text: read(write(tmp_path, f"settings.{suffix}", text))
+    return lambda suffix, text: read_document(write(tmp_path, f"settings.{suffix}", text))
 
 
 @pytest.mark.parametrize(("suffix", "text"), [("yaml", YAML), ("yml", YAML), ("json", JSON), ("toml", TOML)])
@@ -114,8 +114,8 @@ def test_a_place_without_a_line_takes_that_of_its_nearest_ancestor(accept):
 
 def test_a_document_made_in_memory_has_no_lines():
     document = Document(path="", data={"name": "x"})
-    assert document.line(["name"]) is None
-    assert str(document.error(["name"], "wrong")) == "name: wrong"
+    assert document.get_line(["name"]) is None
+    assert str(document.make_error(["name"], "wrong")) == "name: wrong"
 
 
 def test_an_error_names_file_line_place_and_what_to_do(accept):
@@ -126,8 +126,8 @@ def test_an_error_names_file_line_place_and_what_to_do(accept):
 
 def test_odd_keys_are_quoted_and_long_places_cut():
     document = Document(path="", data={})
-    assert document.error(["alias", "a b"], "x").where == 'alias["a b"]'
-    assert len(document.error(["deep"] * 100, "x").where) <= 201
+    assert document.make_error(["alias", "a b"], "x").where == 'alias["a b"]'
+    assert len(document.make_error(["deep"] * 100, "x").where) <= 201
 
 
 def test_the_data_of_a_document_is_not_in_its_repr(accept):
@@ -504,7 +504,7 @@ def test_no_text_raises_anything_but_a_config_error(tmp_path_factory, suffix, te
     path = tmp_path_factory.getbasetemp() / f"any.{suffix}"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        named = read(path).path
+        named = read_document(path).path
     except ConfigError as error:
         named = error.path
     assert named == str(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.clients.writing import load, save
+from mcp_bridge.clients.config_file import load_file, save_file
 from mcp_bridge.documents import editor
 from mcp_bridge.documents.edit import Format
 from tests.kits.paths import KITS
@@ -31,11 +31,11 @@ def test_the_entry_goes_in_as_shown_and_out_without_a_trace(before: Path, tmp_pa
     path.write_bytes(before.read_bytes())
     format, within = PLACES[extension]
     named: dict[str, Any] = {"listed": case.startswith(LISTED)}
-    edit = editor.put(format, load(path).content, within, "tools", ENTRY, **named)
-    save(path, load(path), edit.text, backup=False)
+    edit = editor.put_entry(format, load_file(path).content, within, "tools", ENTRY, **named)
+    save_file(path, load_file(path), edit.text, backup=False)
     assert path.read_bytes() == (FOLDER / f"{case}.after.{extension}").read_bytes()
-    dropped = editor.drop(format, load(path).content, within, "tools", undo=edit.undo, **named)
-    save(path, load(path), dropped, backup=False)
+    dropped = editor.remove_entry(format, load_file(path).content, within, "tools", undo=edit.undo, **named)
+    save_file(path, load_file(path), dropped, backup=False)
     assert path.read_bytes() == before.read_bytes()
 
 

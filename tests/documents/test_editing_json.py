@@ -9,7 +9,7 @@ import pytest
 
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.edit import Unsafe
+from mcp_bridge.documents.edit import UnsafeEdit
 from mcp_bridge.documents.json_syntax import JsonText
 
 VALUE = {"command": "/bin/x"}
@@ -41,8 +41,8 @@ VALUE = {"command": "/bin/x"}
     ],
 )
 def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
-    with pytest.raises(Unsafe) as caught:
-        editor.put("json", text, ["mcpServers"], "tools", VALUE)
+    with pytest.raises(UnsafeEdit) as caught:
+        editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
     assert problem in caught.value.problem
     assert caught.value.line == line
     assert caught.value.hint
@@ -60,45 +60,45 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
     ],
 )
 def test_what_is_not_understood_with_comments_is_left_alone(text: str, problem: str, line: int | None) -> None:
-    with pytest.raises(Unsafe) as caught:
-        editor.put("jsonc", text, ["mcpServers"], "tools", VALUE)
+    with pytest.raises(UnsafeEdit) as caught:
+        editor.put_entry("jsonc", text, ["mcpServers"], "tools", VALUE)
     assert problem in caught.value.problem
     assert caught.value.line == line
 
 
 @pytest.mark.parametrize("text", ['{\n"a": 1 // why\n}', '{"a": 1,\n}', '/* why */\n{"a": [1, ]}'])
 def test_comments_and_trailing_commas_are_left_to_clients_that_read_them(text: str) -> None:
-    with pytest.raises(Unsafe, match="comments or trailing commas, which are not allowed in this file") as caught:
-        editor.put("json", text, ["mcpServers"], "tools", VALUE)
+    with pytest.raises(UnsafeEdit, match="comments or trailing commas, which are not allowed in this file") as caught:
+        editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
     assert caught.value.line is not None
-    assert '"tools"' in editor.put("jsonc", text, ["mcpServers"], "tools", VALUE).text
+    assert '"tools"' in editor.put_entry("jsonc", text, ["mcpServers"], "tools", VALUE).text
 
 
 def test_a_comment_that_readers_end_at_different_places_is_left_alone() -> None:
-    with pytest.raises(Unsafe):
-        editor.put("jsonc", '{"a": 1, // x\u2028 "b": 2\n}', ["mcpServers"], "tools", VALUE)
+    with pytest.raises(UnsafeEdit):
+        editor.put_entry("jsonc", '{"a": 1, // x\u2028 "b": 2\n}', ["mcpServers"], "tools", VALUE)
 
 
 def test_half_a_surrogate_pair_in_an_escape_stays_as_it_is() -> None:
     text = '{"a": "\\ud800"}'
-    edit = editor.put("json", text, ["mcpServers"], "tools", VALUE)
+    edit = editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
     assert '"a": "\\ud800"' in edit.text
-    assert editor.read("json", text) == {"a": "?"}
+    assert editor.read_data("json", text) == {"a": "?"}
 
 
 @pytest.mark.parametrize("value", [{"a": float("nan")}, {"a": object()}, {"a": "\ud800"}])
 def test_an_entry_that_is_no_json_is_refused(value: dict[str, Any]) -> None:
-    with pytest.raises(Unsafe, match="not JSON data"):
-        editor.put("json", "{}", ["mcpServers"], "tools", value)
+    with pytest.raises(UnsafeEdit, match="not JSON data"):
+        editor.put_entry("json", "{}", ["mcpServers"], "tools", value)
 
 
 def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
-    text = json.dumps({"a": "x" * (editor.EDITED["json"] + 1)})
-    with pytest.raises(Unsafe, match="larger than"):
-        editor.put("json", text, ["mcpServers"], "tools", VALUE)
-    with pytest.raises(Unsafe, match="larger than"):
-        editor.drop("json", text, ["mcpServers"], "tools")
-    assert editor.read("json", text) == json.loads(text)
+    text = json.dumps({"a": "x" * (editor.MAX_EDITED["json"] + 1)})
+    with pytest.raises(UnsafeEdit, match="larger than"):
+        editor.put_entry("json", text, ["mcpServers"], "tools", VALUE)
+    with pytest.raises(UnsafeEdit, match="larger than"):
+        editor.remove_entry("json", text, ["mcpServers"], "tools")
+    assert editor.read_data("json", text) == json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_a_text_beyond_the_bound_is_left_alone_and_still_read() -> None:
     ],
 )
 def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> None:
-    edit = editor.put("jsonc", text, ["s"], "b", {"x": 1})
+    edit = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1})
     assert edit.text == after
-    assert editor.drop("jsonc", after, ["s"], "b", undo=edit.undo) == text
+    assert editor.remove_entry("jsonc", after, ["s"], "b", undo=edit.undo) == text
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_the_entry_is_written_as_its_neighbours_are(text: str, after: str) -> No
     ],
 )
 def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: str) -> None:
-    dropped = editor.drop("jsonc", text, ["s"], "b")
-    assert editor.read("jsonc", dropped) == editor.read("jsonc", after)
+    dropped = editor.remove_entry("jsonc", text, ["s"], "b")
+    assert editor.read_data("jsonc", dropped) == editor.read_data("jsonc", after)
     assert _comments(dropped) == _comments(after)
 
 
@@ -155,47 +155,47 @@ def test_the_entry_is_taken_out_with_its_comma_and_no_comment(text: str, after: 
     "inserted", ['"theirs": 1', "// theirs\n", "/* theirs */"], ids=["a member", "a line of comment", "a comment"]
 )
 def test_a_container_that_others_have_used_since_stays(inserted: str) -> None:
-    edit = editor.put("jsonc", '{"a": 1}', ["s", "t"], "b", {"x": 1})
+    edit = editor.put_entry("jsonc", '{"a": 1}', ["s", "t"], "b", {"x": 1})
     assert edit.text == '{"a": 1, "s": {"t": {"b": {"x": 1}}}}'
     comma = ", " if inserted.endswith("1") else ""
     theirs = edit.text.replace('"t": {"b"', f'"t": {{{inserted}{comma}"b"')
-    dropped = editor.drop("jsonc", theirs, ["s", "t"], "b", undo=edit.undo)
+    dropped = editor.remove_entry("jsonc", theirs, ["s", "t"], "b", undo=edit.undo)
     assert inserted in dropped
-    assert "t" in editor.read("jsonc", dropped)["s"]
+    assert "t" in editor.read_data("jsonc", dropped)["s"]
     outside = edit.text.replace('"s": {', f'"s": {{{inserted}{comma}')
-    dropped = editor.drop("jsonc", outside, ["s", "t"], "b", undo=edit.undo)
+    dropped = editor.remove_entry("jsonc", outside, ["s", "t"], "b", undo=edit.undo)
     assert inserted in dropped
-    assert "t" not in editor.read("jsonc", dropped)["s"]
+    assert "t" not in editor.read_data("jsonc", dropped)["s"]
 
 
 def test_a_comment_that_was_added_before_the_only_item_stays_a_comment() -> None:
     text = '{\n  "s": []\n}'
-    edit = editor.put("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
+    edit = editor.put_entry("jsonc", text, ["s"], "b", {"x": 1}, listed=True)
     commented = edit.text.replace("[\n", "[\n    // theirs\n")
-    dropped = editor.drop("jsonc", commented, ["s"], "b", listed=True, undo=edit.undo)
+    dropped = editor.remove_entry("jsonc", commented, ["s"], "b", listed=True, undo=edit.undo)
     assert dropped == '{\n  "s": [\n    // theirs\n  ]\n}'
 
 
 def test_an_entry_is_renewed_in_its_place_and_its_neighbours_stay() -> None:
     text = '{\n  "s": {\n    "b": {\n      "x": 1 // old\n    }, // b\n    "c": {}\n  }\n}'
-    edit = editor.put("jsonc", text, ["s"], "b", {"x": 2, "y": []})
+    edit = editor.put_entry("jsonc", text, ["s"], "b", {"x": 2, "y": []})
     assert edit.text == text.replace('"x": 1 // old', '"x": 2,\n      "y": []')
     assert edit.undo == {}
 
 
 def test_an_entry_that_is_the_same_is_not_written_again() -> None:
     text = '{"s": {"b": {"y" : 2 , "x" : 1}}}'
-    assert editor.put("json", text, ["s"], "b", {"x": 1, "y": 2}).text == text
-    assert editor.put("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
+    assert editor.put_entry("json", text, ["s"], "b", {"x": 1, "y": 2}).text == text
+    assert editor.put_entry("json", text, ["s"], "b", {"x": True, "y": 2}).text != text
 
 
 def test_an_item_of_a_list_is_known_by_its_name() -> None:
     text = '{"s": [{"name": "a"}]}'
-    edit = editor.put("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
-    assert editor.read("jsonc", edit.text) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
-    assert editor.drop("jsonc", edit.text, ["s"], "b", listed=True, undo=edit.undo) == text
-    with pytest.raises(Unsafe, match="not a list"):
-        editor.put("jsonc", '{"s": {}}', ["s"], "b", {}, listed=True)
+    edit = editor.put_entry("jsonc", text, ["s"], "b", {"type": "x"}, listed=True)
+    assert editor.read_data("jsonc", edit.text) == {"s": [{"name": "a"}, {"name": "b", "type": "x"}]}
+    assert editor.remove_entry("jsonc", edit.text, ["s"], "b", listed=True, undo=edit.undo) == text
+    with pytest.raises(UnsafeEdit, match="not a list"):
+        editor.put_entry("jsonc", '{"s": {}}', ["s"], "b", {}, listed=True)
 
 
 @pytest.mark.parametrize(
@@ -209,13 +209,13 @@ def test_an_item_of_a_list_is_known_by_its_name() -> None:
 )
 def test_an_undo_that_no_put_has_written_adds_nothing(undo: dict[str, Any]) -> None:
     text = '{"a": 1, "s": {"b": {"x": 1}}}'
-    data = editor.read("json", editor.drop("json", text, ["s"], "b", undo=undo))
+    data = editor.read_data("json", editor.remove_entry("json", text, ["s"], "b", undo=undo))
     assert data in ({"a": 1, "s": {}}, {"a": 1})
 
 
 def test_a_problem_says_the_place_and_no_content() -> None:
     with pytest.raises(ConfigError) as caught:
-        editor.read("json", '{"token": "secret-value",\n "x": secret-too}')
+        editor.read_data("json", '{"token": "secret-value",\n "x": secret-too}')
     assert caught.value.line == 2
     assert "secret" not in str(caught.value)
 

@@ -14,10 +14,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from mcp_bridge.clients.journal import inherited
+from mcp_bridge.clients.journal import merge_undo
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.edit import Edit, Format, Unsafe
+from mcp_bridge.documents.edit import Edit, Format, UnsafeEdit
 from tests.kits.clients.editing_texts import ENTRIES, json_texts, toml_texts, yaml_texts
 from tests.kits.fuzzing import examples
 
@@ -34,15 +34,15 @@ class Kind:
 
     def put(self, text: str, name: str, value: Mapping[str, Any], undo: Mapping[str, Any] | None = None) -> Edit:
         """The entry put in."""
-        return editor.put(self.format, text, self.within, name, value, listed=self.listed, undo=undo)
+        return editor.put_entry(self.format, text, self.within, name, value, listed=self.listed, undo=undo)
 
     def drop(self, text: str, name: str, undo: Mapping[str, Any] | None = None) -> str:
         """The entry taken out."""
-        return editor.drop(self.format, text, self.within, name, listed=self.listed, undo=undo)
+        return editor.remove_entry(self.format, text, self.within, name, listed=self.listed, undo=undo)
 
     def read(self, text: str) -> Any:
         """The data."""
-        return editor.read(self.format, text)
+        return editor.read_data(self.format, text)
 
     def servers(self, text: str) -> Any:
         """The data of the container; None where there is none."""
@@ -109,7 +109,7 @@ def test_several_entries_come_out_in_any_order_without_a_trace(
     for name in data.draw(st.permutations(list(undos))):
         leaving = undos.pop(name)
         text = kind.drop(text, name, _kept(leaving))
-        undos = {other: inherited(undo, kind.within, leaving, kind.within) for other, undo in undos.items()}
+        undos = {other: merge_undo(undo, kind.within, leaving, kind.within) for other, undo in undos.items()}
     assert text == start
 
 
@@ -155,9 +155,11 @@ def test_what_others_edited_in_between_survives_byte_for_byte(
 def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataObject, listed: bool) -> None:
     text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
     for work in (
-        lambda: editor.put(format, text, ["s"], "b", {"x": 1}, listed=listed),
-        lambda: editor.drop(format, text, ["s"], "b", listed=listed, undo={"created": 1, "held": "", "root": ""}),
-        lambda: editor.read(format, text),
+        lambda: editor.put_entry(format, text, ["s"], "b", {"x": 1}, listed=listed),
+        lambda: editor.remove_entry(
+            format, text, ["s"], "b", listed=listed, undo={"created": 1, "held": "", "root": ""}
+        ),
+        lambda: editor.read_data(format, text),
     ):
         with contextlib.suppress(ConfigError):
             work()
@@ -166,7 +168,7 @@ def test_a_text_that_is_not_understood_is_left_alone(format: Format, data: DataO
 def _put(kind: Kind, text: str, value: dict[str, Any], name: str = "ours") -> Edit:
     try:
         return kind.put(text, name, value)
-    except Unsafe:
+    except UnsafeEdit:
         assume(False)
         raise
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.edit import Unsafe
+from mcp_bridge.documents.edit import UnsafeEdit
 
 VALUE = {"command": "/bin/x"}
 
@@ -27,8 +27,8 @@ VALUE = {"command": "/bin/x"}
     ],
 )
 def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
-    with pytest.raises(Unsafe) as caught:
-        editor.put("toml", text, ["mcp_servers"], "tools", VALUE)
+    with pytest.raises(UnsafeEdit) as caught:
+        editor.put_entry("toml", text, ["mcp_servers"], "tools", VALUE)
     assert problem in str(caught.value)
     if line is not None:
         assert caught.value.line == line
@@ -44,11 +44,11 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
     ],
 )
 def test_an_entry_that_is_not_a_table_of_its_own_is_left_alone(text: str) -> None:
-    with pytest.raises(Unsafe, match="not a table of its own"):
-        editor.drop("toml", text, ["mcp_servers"], "tools")
-    with pytest.raises(Unsafe, match="not a table of its own"):
-        editor.put("toml", text, ["mcp_servers"], "tools", VALUE)
-    same = editor.put("toml", text, ["mcp_servers"], "tools", {"command": "x"})
+    with pytest.raises(UnsafeEdit, match="not a table of its own"):
+        editor.remove_entry("toml", text, ["mcp_servers"], "tools")
+    with pytest.raises(UnsafeEdit, match="not a table of its own"):
+        editor.put_entry("toml", text, ["mcp_servers"], "tools", VALUE)
+    same = editor.put_entry("toml", text, ["mcp_servers"], "tools", {"command": "x"})
     assert same.text == text
 
 
@@ -81,22 +81,22 @@ x = 2
 def test_an_entry_is_taken_out_with_the_tables_below_it_and_no_comment() -> None:
     for newline in ("\n", "\r\n"):
         text = TABLES.replace("\n", newline)
-        dropped = editor.drop("toml", text, ["mcp_servers"], "tools")
+        dropped = editor.remove_entry("toml", text, ["mcp_servers"], "tools")
         after = '# head\n# about env\n\n\n[mcp_servers.tools2]\ncommand = "y"\n\n# end'
         assert dropped == after.replace("\n", newline)
 
 
 def test_an_entry_is_renewed_in_its_place() -> None:
-    edit = editor.put("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
+    edit = editor.put_entry("toml", TABLES, ["mcp_servers"], "tools", {"command": "z"})
     assert edit.text.startswith('# head\n\n[mcp_servers.tools]\ncommand = "z"\n# about env\n')
     assert tomllib.loads(edit.text) == {"mcp_servers": {"tools": {"command": "z"}, "tools2": {"command": "y"}}}
 
 
 def test_an_empty_line_that_was_there_stays_and_one_that_was_made_goes() -> None:
     for text in ("a = 1", "a = 1\n", "a = 1\n\n", "a = 1 # x\r\n", "\n", ""):
-        edit = editor.put("toml", text, ["s"], "b", {"x": 1})
+        edit = editor.put_entry("toml", text, ["s"], "b", {"x": 1})
         theirs = edit.text + ("" if edit.text.endswith("\n") else "\n") + "\n[theirs]\n"
-        dropped = editor.drop("toml", theirs, ["s"], "b", undo=edit.undo)
+        dropped = editor.remove_entry("toml", theirs, ["s"], "b", undo=edit.undo)
         assert dropped.startswith(text)
         assert dropped.endswith("\n[theirs]\n")
         assert dropped.count("\n") <= text.count("\n") + 3
@@ -107,20 +107,20 @@ TEXTS = ["", "a b", "é😀", "\x7f\x01\u2028\x85", "'", '"', "\\", "\n", "#", "
 
 def test_every_text_comes_back_as_it_was_given() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, []], "env": {text: text for text in TEXTS}, "c": {"A b": 1.5}, "on": True}
-    edit = editor.put("toml", "", ["mcp servers", "x.y"], 'q"é', value)
-    assert editor.read("toml", edit.text) == {"mcp servers": {"x.y": {'q"é': value}}}
+    edit = editor.put_entry("toml", "", ["mcp servers", "x.y"], 'q"é', value)
+    assert editor.read_data("toml", edit.text) == {"mcp servers": {"x.y": {'q"é': value}}}
 
 
 def test_null_cannot_be_said_in_toml() -> None:
-    with pytest.raises(Unsafe, match="a null in it, which TOML does not have"):
-        editor.put("toml", "", ["mcp_servers"], "tools", {"x": [None]})
+    with pytest.raises(UnsafeEdit, match="a null in it, which TOML does not have"):
+        editor.put_entry("toml", "", ["mcp_servers"], "tools", {"x": [None]})
 
 
 def test_servers_in_a_list_are_not_known_in_toml() -> None:
-    with pytest.raises(Unsafe, match="no form for a list of servers"):
-        editor.put("toml", "", ["mcp_servers"], "tools", VALUE, listed=True)
+    with pytest.raises(UnsafeEdit, match="no form for a list of servers"):
+        editor.put_entry("toml", "", ["mcp_servers"], "tools", VALUE, listed=True)
 
 
 def test_dates_are_read_as_text() -> None:
-    assert editor.read("toml", "a = 2020-01-02\n") == {"a": "2020-01-02"}
-    assert editor.read("toml", "") == {}
+    assert editor.read_data("toml", "a = 2020-01-02\n") == {"a": "2020-01-02"}
+    assert editor.read_data("toml", "") == {}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.documents import editor
-from mcp_bridge.documents.edit import Unsafe
+from mcp_bridge.documents.edit import UnsafeEdit
 
 VALUE = {"cmd": "/bin/x", "enabled": True}
 
@@ -55,8 +55,8 @@ VALUE = {"cmd": "/bin/x", "enabled": True}
     ],
 )
 def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int | None) -> None:
-    with pytest.raises(Unsafe) as caught:
-        editor.put("yaml", text, ["extensions"], "tools", VALUE)
+    with pytest.raises(UnsafeEdit) as caught:
+        editor.put_entry("yaml", text, ["extensions"], "tools", VALUE)
     assert problem in str(caught.value)
     if line is not None:
         assert caught.value.line == line
@@ -65,8 +65,8 @@ def test_what_is_not_understood_is_left_alone(text: str, problem: str, line: int
 
 def test_items_that_do_not_begin_on_their_dash_are_left_alone() -> None:
     for text in ("s:\n  -\n    name: a\n", "s: [{name: a}]\n", "s: {}\n"):
-        with pytest.raises(Unsafe):
-            editor.put("yaml", text, ["s"], "b", VALUE, listed=True)
+        with pytest.raises(UnsafeEdit):
+            editor.put_entry("yaml", text, ["s"], "b", VALUE, listed=True)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_items_that_do_not_begin_on_their_dash_are_left_alone() -> None:
     ],
 )
 def test_the_entry_alone_is_taken_out_when_nobody_knows_more(text: str, undone: str) -> None:
-    assert editor.drop("yaml", text, ["s"], "b") == undone
+    assert editor.remove_entry("yaml", text, ["s"], "b") == undone
 
 
 def test_an_entry_that_others_refer_to_is_left_alone() -> None:
-    with pytest.raises(Unsafe):
-        editor.drop("yaml", "s:\n  b:\n    x: &x 1\nz: *x\n", ["s"], "b")
+    with pytest.raises(UnsafeEdit):
+        editor.remove_entry("yaml", "s:\n  b:\n    x: &x 1\nz: *x\n", ["s"], "b")
 
 
 @pytest.mark.parametrize(
@@ -101,18 +101,18 @@ def test_an_entry_that_others_refer_to_is_left_alone() -> None:
     ],
 )
 def test_an_entry_is_renewed_on_its_own_lines(text: str, after: str) -> None:
-    assert editor.put("yaml", text, ["s"], "b", {"x": 2}).text == after
+    assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}).text == after
 
 
 def test_an_item_is_renewed_on_its_own_lines() -> None:
     text = "s:\n- name: a\n- name: b\n  x: 1\n# end\n"
     after = 's:\n- name: a\n- name: "b"\n  x: 2\n# end\n'
-    assert editor.put("yaml", text, ["s"], "b", {"x": 2}, listed=True).text == after
+    assert editor.put_entry("yaml", text, ["s"], "b", {"x": 2}, listed=True).text == after
 
 
 def test_an_entry_that_is_the_same_is_not_written_again() -> None:
     text = "s:\n  b: {y: [1, 0x10], x: 'on'}\n"
-    assert editor.put("yaml", text, ["s"], "b", {"x": "on", "y": [1, 16]}).text == text
+    assert editor.put_entry("yaml", text, ["s"], "b", {"x": "on", "y": [1, 16]}).text == text
 
 
 TEXTS = [
@@ -137,26 +137,26 @@ TEXTS = [
 
 def test_every_text_comes_back_as_it_was_given() -> None:
     value: dict[str, Any] = {"args": [*TEXTS, [*TEXTS]], "env": {text: text for text in TEXTS}}
-    edit = editor.put("yaml", "", ["s"], "b", value)
-    assert editor.read("yaml", edit.text) == {"s": {"b": value}}
+    edit = editor.put_entry("yaml", "", ["s"], "b", value)
+    assert editor.read_data("yaml", edit.text) == {"s": {"b": value}}
 
 
 def test_the_name_is_quoted_where_readers_would_take_it_for_something_else() -> None:
     for name in ("on", "1", "a b", "null", "-", "é", "#", "a:"):
-        edit = editor.put("yaml", "s:\n  a: 1\n", ["s"], name, {"x": 1})
-        assert editor.read("yaml", edit.text) == {"s": {"a": 1, name: {"x": 1}}}
+        edit = editor.put_entry("yaml", "s:\n  a: 1\n", ["s"], name, {"x": 1})
+        assert editor.read_data("yaml", edit.text) == {"s": {"a": 1, name: {"x": 1}}}
         assert f'"{name}":' in edit.text
 
 
 def test_data_is_read_as_yaml_1_2_has_it() -> None:
     text = "a: no\nb: &x [1, 1.5, true, ~, 0o7, '1']\nc: *x\n1: 2020-01-01\n"
     values = [1, 1.5, True, None, 7, "1"]
-    assert editor.read("yaml", text) == {"a": "no", "b": values, "c": values, "1": "2020-01-01"}
-    assert editor.read("yaml", "# nothing") is None
+    assert editor.read_data("yaml", text) == {"a": "no", "b": values, "c": values, "1": "2020-01-01"}
+    assert editor.read_data("yaml", "# nothing") is None
 
 
 def test_a_problem_says_the_place_and_no_content() -> None:
-    with pytest.raises(Unsafe) as caught:
-        editor.read("yaml", "a: 1\ntoken: 'secret-value' secret-too\n")
+    with pytest.raises(UnsafeEdit) as caught:
+        editor.read_data("yaml", "a: 1\ntoken: 'secret-value' secret-too\n")
     assert caught.value.line == 2
     assert "secret" not in str(caught.value)

@@ -13,8 +13,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.app.bridge import Attached, Bridge
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks import discovery
@@ -313,7 +313,7 @@ async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
     box = Box("a")
     source = FrameworkSource("s", objects=["held:box", "theirs:one"], directory=module(written(tmp_path, ""), box=box))
     with anyio.fail_after(PATIENCE):
-        async with connect(Bridge(sources=[Attached(source=source)])) as client:
+        async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
             assert await said(client, "turn", word="ab") == "ba"
             assert await said(client, "a") == "a"
             box.change("b")
@@ -324,7 +324,7 @@ async def test_clients_call_tools_and_see_changes(tmp_path: Path) -> None:
 def settings(folder: Path, options: str) -> Bridge:
     file = folder / "settings.yaml"
     file.write_text(f"sources:\n  - type: framework\n{options}", "utf-8")
-    return from_settings(load(file, {}))
+    return build_from_settings(load(file, {}))
 
 
 async def test_settings_name_objects_that_are_importable_from_their_folder(tmp_path: Path) -> None:

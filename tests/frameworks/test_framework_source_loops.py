@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_bridge.runtime.asyncio_runner import on_asyncio
+from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS
@@ -24,7 +24,7 @@ async def test_it_runs_where_asyncio_is_with_the_context_of_the_call() -> None:
         return WORD.get()
 
     WORD.set("here")
-    assert await on_asyncio(call) == "here"
+    assert await run_on_asyncio(call) == "here"
 
 
 async def test_what_it_raises_arrives() -> None:
@@ -33,7 +33,7 @@ async def test_what_it_raises_arrives() -> None:
         raise KeyError("gone")
 
     with pytest.raises(KeyError, match="gone"):
-        await on_asyncio(call)
+        await run_on_asyncio(call)
 
 
 async def test_cancelling_the_call_cancels_it_there() -> None:
@@ -48,7 +48,7 @@ async def test_cancelling_the_call_cancels_it_there() -> None:
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(on_asyncio, call)
+            tasks.start_soon(run_on_asyncio, call)
             assert await to_thread.run_sync(begun.wait, PATIENCE)
             tasks.cancel_scope.cancel()
         assert await to_thread.run_sync(ended.wait, PATIENCE)

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks import discovery
@@ -88,7 +88,7 @@ def test_a_tool_that_has_the_name_of_a_function_is_the_second(tmp_path: Path) ->
 
 async def test_a_set_of_tools_is_served_where_it_is_named(tmp_path: Path) -> None:
     with anyio.fail_after(PATIENCE):
-        async with connect(Bridge(sources=[Attached(source=source(tmp_path, tools=["words"]))])) as client:
+        async with connect(Bridge(sources=[AttachedSource(source=source(tmp_path, tools=["words"]))])) as client:
             assert await said(client, "up") == "UP"
             assert await said(client, "own") == "own"
             assert await said(client, "one") == "made"

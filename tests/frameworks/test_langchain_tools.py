@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks import langchain
 from mcp_bridge.frameworks.discovery import convert_tool, convert_toolbox
@@ -266,5 +266,5 @@ async def test_tools_of_a_module_are_named_in_the_settings_or_found_in_a_file(tm
         FrameworkSource("s", objects=["chained:up"], directory=tmp_path),
         PythonSource("s", path=tmp_path / "chained.py"),
     ):
-        async with connect(Bridge(sources=[Attached(source=source)])) as client:
+        async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
             assert await said(client, "up", word="a") == "A"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge.frameworks.llm import build_entry
@@ -131,5 +131,5 @@ async def test_a_toolbox_is_prepared_once_and_keeps_its_state() -> None:
 async def test_the_class_of_a_toolbox_can_be_named_in_the_settings(tmp_path: Path) -> None:
     (tmp_path / "boxed.py").write_text("from tests.frameworks.test_llm_tools import Notes\n", "utf-8")
     source = FrameworkSource("s", objects=["boxed:Notes"], directory=tmp_path)
-    async with connect(Bridge(sources=[Attached(source=source)])) as client:
+    async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
         assert await said(client, "Notes_add", note="a") == "prepared, a"

@@ -17,9 +17,9 @@ from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolCrashed, ToolUnavailable
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.isolation.conversation import Request
-from mcp_bridge.isolation.order import Isolation, Order
-from mcp_bridge.isolation.pool import Pool
+from mcp_bridge.isolation.conversation import WorkerCall
+from mcp_bridge.isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge.isolation.pool import WorkerPool
 from mcp_bridge.isolation.source import IsolatedSource
 from mcp_bridge.registry.registry import ToolRegistry
 from tests.kits.isolation.isolation_kit import PATIENCE, until
@@ -28,16 +28,21 @@ from tests.kits.loops import BOTH_LOOPS
 from tests.kits.paths import KITS
 
 WORKER = KITS / "isolation" / "strange_worker.py"
-ORDER = Order(type="python", name="strange", options={}, directory=str(WORKER.parent), working_dir=str(WORKER.parent))
-REQUEST = Request(kind="tools", name="t", part="", arguments={}, what="tool")
+ORDER = WorkerOrder(
+    type="python", name="strange", options={}, directory=str(WORKER.parent), working_dir=str(WORKER.parent)
+)
+REQUEST = WorkerCall(kind="tools", name="t", part="", arguments={}, what="tool")
 FINE = {"success": True, "output": 1, "error": None, "content": None, "code": None, "meta": None}
 
 
 @contextlib.asynccontextmanager
-async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[Pool]:
+async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
     """A pool whose workers do this in each call."""
-    pool = Pool(
-        ORDER, Isolation(workers=workers), lambda message: None, [sys.executable, "-S", str(WORKER), json.dumps(steps)]
+    pool = WorkerPool(
+        ORDER,
+        IsolationOptions(workers=workers),
+        lambda message: None,
+        [sys.executable, "-S", str(WORKER), json.dumps(steps)],
     )
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
@@ -46,7 +51,7 @@ async def pool_of(*steps: Any, workers: int = 1) -> AsyncIterator[Pool]:
             tasks.cancel_scope.cancel()
 
 
-async def said(pool: Pool) -> Any:
+async def said(pool: WorkerPool) -> Any:
     """What a call comes to: its output, or the code of its error."""
     try:
         answer = await pool.call(REQUEST, CallContext())
@@ -143,7 +148,9 @@ FIRST: dict[str, tuple[list[Any], str]] = {
 @pytest.mark.parametrize("kind", FIRST)
 async def test_a_worker_that_does_not_begin_is_refused_in_plain_words(kind: str) -> None:
     steps, words = FIRST[kind]
-    pool = Pool(ORDER, Isolation(), lambda message: None, [sys.executable, "-S", str(WORKER), json.dumps(steps)])
+    pool = WorkerPool(
+        ORDER, IsolationOptions(), lambda message: None, [sys.executable, "-S", str(WORKER), json.dumps(steps)]
+    )
     with pytest.raises((SourceError, ExceptionGroup)) as caught, anyio.fail_after(PATIENCE):
         await pool.run()
     error: BaseException = caught.value
@@ -172,11 +179,11 @@ async def test_an_odd_offer_takes_nothing_with_it(number: int) -> None:
 
         async def run(self, publish: Any) -> None: ...
 
-    source = IsolatedSource(Inner(), ORDER, Isolation(workers=1))
-    source._pool = Pool(
+    source = IsolatedSource(Inner(), ORDER, IsolationOptions(workers=1))
+    source._pool = WorkerPool(
         ORDER,
-        Isolation(workers=1),
-        source._hear,
+        IsolationOptions(workers=1),
+        source._handle_message,
         [sys.executable, "-S", str(WORKER), json.dumps(["first", ODD_OFFERS[number]])],
     )
     registry = ToolRegistry()
@@ -244,7 +251,7 @@ async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker
 @BOTH_LOOPS
 async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_worker_is() -> None:
     async with pool_of("sleep") as pool:
-        huge = Request(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
+        huge = WorkerCall(kind="tools", name="t", part="", arguments="x" * 5_000_000, what="tool")
         for request in (REQUEST, huge):
             with anyio.move_on_after(0.2):
                 await pool.call(request, CallContext())

@@ -18,18 +18,18 @@ from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.isolation.offers import from_offer, to_offer
-from mcp_bridge.isolation.words import (
+from mcp_bridge.isolation.codec import (
     WorkerError,
-    from_answer,
-    from_error,
-    from_needs,
-    from_result,
-    to_answer,
-    to_error,
-    to_needs,
-    to_result,
+    decode_answer,
+    decode_error,
+    decode_needs,
+    decode_result,
+    encode_answer,
+    encode_error,
+    encode_needs,
+    encode_result,
 )
+from mcp_bridge.isolation.offer_codec import decode_offer, encode_offer
 from mcp_bridge.wire.outcomes import TABLE
 
 text = some.text(some.characters(exclude_categories=["Cs"]))
@@ -66,13 +66,13 @@ def sent(message: Any) -> Any:
 
 @given(results)
 def test_results_come_out_as_they_went_in(result: ToolResult) -> None:
-    assert to_result(sent(from_result(result))) == result
+    assert decode_result(sent(encode_result(result))) == result
 
 
 @given(some.lists(some.builds(Message, blocks, some.sampled_from(["user", "assistant"])), max_size=3))
 def test_messages_of_prompts_come_out_as_they_went_in(messages: list[Message]) -> None:
     result = ToolResult(success=True, content=tuple(messages))
-    assert to_result(sent(from_result(result, of_prompt=True))) == result
+    assert decode_result(sent(encode_result(result, of_prompt=True))) == result
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.code)
@@ -84,7 +84,7 @@ def test_errors_keep_class_code_and_text(row: Any, message: str, details: list[s
         made = errors.MissingCapability({"sampling": {"tools": {}}})
     if row.error is errors.InvalidOutput:
         made.output = {"kept": 1}
-    again = to_error(sent(from_error(made)))
+    again = decode_error(sent(encode_error(made)))
     assert isinstance(again, errors.CallError)
     assert type(again) is row.error
     assert (again.code, again.text) == (made.code, made.text)
@@ -93,17 +93,17 @@ def test_errors_keep_class_code_and_text(row: Any, message: str, details: list[s
 
 
 def test_an_authors_own_code_is_kept() -> None:
-    again = to_error(sent(from_error(errors.ToolError("no", code="own", details=["a", "b"]))))
+    again = decode_error(sent(encode_error(errors.ToolError("no", code="own", details=["a", "b"]))))
     assert isinstance(again, errors.ToolError)
     assert (again.code, again.text) == ("own", "no\n- a\n- b")
 
 
 def test_other_errors_are_known_by_name_and_text() -> None:
-    again = to_error(sent(from_error(KeyError("x"))), "Traceback ...")
+    again = decode_error(sent(encode_error(KeyError("x"))), "Traceback ...")
     assert isinstance(again, WorkerError)
     assert (type(again).__name__, str(again)) == ("KeyError", "'x'")
     assert again.__notes__ == ["Traceback ..."]
-    assert isinstance(to_error(sent(from_error(ValueError("x")))), ValueError)
+    assert isinstance(decode_error(sent(encode_error(ValueError("x")))), ValueError)
 
 
 names = some.sampled_from(["name", "age", "n"])
@@ -121,7 +121,7 @@ questions = some.one_of(
 
 @given(some.dictionaries(text, questions, min_size=1, max_size=3), values)
 def test_questions_come_out_as_they_went_in(asked: dict[str, Any], state: Any) -> None:
-    again = to_needs(sent(from_needs(NeedsInput(asked, state))))
+    again = decode_needs(sent(encode_needs(NeedsInput(asked, state))))
     assert again.state == state
     for key, question in asked.items():
         if isinstance(question, Sampling):
@@ -133,15 +133,15 @@ def test_questions_come_out_as_they_went_in(asked: dict[str, Any], state: Any) -
 @given(some.sampled_from(["accept", "decline", "cancel"]), maps)
 def test_answers_come_out_as_they_went_in(action: Any, content: dict[str, Any]) -> None:
     answer = Answer(action=action, content=content, data=content)
-    assert to_answer(sent(from_answer(answer))) == answer
+    assert decode_answer(sent(encode_answer(answer))) == answer
 
 
 @given(some.lists(blocks, max_size=3))
 def test_what_models_and_clients_say_comes_out_as_it_went_in(content: Any) -> None:
     sampled = Sampled(role="assistant", content=(*content, {"type": "tool_use", "id": "1"}), model="m", stop_reason="x")
-    assert to_answer(sent(from_answer(sampled))) == sampled
+    assert decode_answer(sent(encode_answer(sampled))) == sampled
     roots = (Root(uri="file:///a", name="A"), Root(uri="file:///b"))
-    assert to_answer(sent(from_answer(roots))) == roots
+    assert decode_answer(sent(encode_answer(roots))) == roots
 
 
 @given(text.filter(bool), text, maps, some.lists(text, max_size=2))
@@ -172,5 +172,5 @@ def test_offers_come_out_as_they_went_in(name: str, said: str, given_meta: dict[
         asked.append(given)
         return handler if not given[2] else offer.prompts[0].completions["a"]
 
-    assert to_offer(sent(from_offer(offer)), remote) == offer
+    assert decode_offer(sent(encode_offer(offer)), remote) == offer
     assert ("prompts", name, "a", False) in asked

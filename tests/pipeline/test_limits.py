@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolEntry, ToolRegistry, ToolResult
 from mcp_bridge.pipeline.pipeline import ToolLimits
-from mcp_bridge.schema.extent import Extent
+from mcp_bridge.schema.size_limits import SizeLimits
 from tests.kits.loops import BOTH_LOOPS
 
 PATIENCE = 60.0
@@ -136,14 +136,14 @@ def lambda_of(wait: Any) -> Any:
 @pytest.mark.parametrize(
     ("most", "data", "words"),
     [
-        (Extent(size=10), {"a": "x" * 11}, "more than 10 characters"),
-        (Extent(size=10), {"k" * 11: 1}, "more than 10 characters"),
-        (Extent(depth=2), {"a": [[1]]}, "deeper than 2 levels"),
-        (Extent(nodes=5), {"a": [1, 2, 3, 4, 5]}, "more than 5 values"),
+        (SizeLimits(size=10), {"a": "x" * 11}, "more than 10 characters"),
+        (SizeLimits(size=10), {"k" * 11: 1}, "more than 10 characters"),
+        (SizeLimits(depth=2), {"a": [[1]]}, "deeper than 2 levels"),
+        (SizeLimits(nodes=5), {"a": [1, 2, 3, 4, 5]}, "more than 5 values"),
     ],
 )
 async def test_arguments_beyond_the_limits_are_refused_before_anything_looks_at_them(
-    most: Extent, data: Any, words: str
+    most: SizeLimits, data: Any, words: str
 ) -> None:
     def never(data: Any) -> None:
         raise AssertionError("reached")
@@ -157,8 +157,8 @@ def test_a_very_deep_and_a_very_wide_argument_cost_no_more_than_a_look() -> None
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assert Extent().excess(deep) == "nested deeper than 64 levels"
-    assert Extent().excess([0] * 10_000_000) == "more than 100000 values"
+    assert SizeLimits().describe_excess(deep) == "nested deeper than 64 levels"
+    assert SizeLimits().describe_excess([0] * 10_000_000) == "more than 100000 values"
 
 
 json = st.recursive(
@@ -176,6 +176,6 @@ def depth_of(data: Any) -> int:
 @given(json)
 def test_the_depth_that_is_allowed_is_exactly_that(data: Any) -> None:
     depth = depth_of(data)
-    assert Extent(depth=depth).excess(data) is None
+    assert SizeLimits(depth=depth).describe_excess(data) is None
     if depth:
-        assert Extent(depth=depth - 1).excess(data) is not None
+        assert SizeLimits(depth=depth - 1).describe_excess(data) is not None

@@ -24,7 +24,7 @@ from mcp_bridge import (
 )
 from mcp_bridge.contracts.errors import Denied
 from mcp_bridge.contracts.extension import CallNext
-from mcp_bridge.pipeline.prepared import Prepared
+from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import NOTHING, call, entry_of, raising, words
@@ -79,8 +79,8 @@ def names_of(layers: list[Any]) -> list[str]:
 
 
 def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
-    tool = Prepared(entry_of(print))
-    assert names_of(Pipeline().layers(tool)) == [
+    tool = PreparedEntry(entry_of(print))
+    assert names_of(Pipeline().list_layers(tool)) == [
         "_map_errors",
         "_validate_input",
         "_limit_time",
@@ -93,7 +93,7 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
 def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     log: list[str] = []
     stages = {stage: Recorder(stage, log) for stage in Stage}
-    layers = Pipeline([stages[stage] for stage in reversed(Stage)]).layers(Prepared(entry_of(print)))
+    layers = Pipeline([stages[stage] for stage in reversed(Stage)]).list_layers(PreparedEntry(entry_of(print)))
     names = [layer.stage.name if isinstance(layer, Recorder) else names_of([layer])[0] for layer in layers]
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge import Offer, ToolEntry
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import Connected
 from tests.kits.protocol.protocol_wire import Json
@@ -68,9 +68,9 @@ async def test_an_authors_unknown_dialect_is_not_published_and_the_problem_says_
             schema = {"$schema": "https://example.com/dialect", "type": "object"}
             publish(Offer(tools=[ToolEntry("strange", "Has one.", lambda data: 1, schema), ToolEntry("plain", "", id)]))
 
-    bridge = Bridge(sources=[Attached(source=Source())])
-    async with bridge.running():
-        await bridge.started()
+    bridge = Bridge(sources=[AttachedSource(source=Source())])
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         assert bridge.registry.list_names() == ["plain"]
         (problem,) = bridge.problems["strange"]
         assert "https://example.com/dialect" in problem

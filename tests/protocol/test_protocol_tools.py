@@ -55,7 +55,7 @@ async def test_case_counts_in_names(connected: Connected) -> None:
 @proves("tools/list")
 async def test_an_empty_list_is_a_list(connected: Connected) -> None:
     bridge, mode = Bridge(ToolRegistry()), "auto" if connected.stateless else "legacy"
-    async with bridge.running(), memory.client(bridge.endpoint, mode=mode) as client:
+    async with bridge.run_sources(), memory.make_client(bridge.endpoint, mode=mode) as client:
         assert (await client.list_tools()).tools == []
         assert (await client.list_resources()).resources == []
         assert (await client.list_prompts()).prompts == []
@@ -63,7 +63,7 @@ async def test_an_empty_list_is_a_list(connected: Connected) -> None:
 
 @proves("tools/names-of-several-sources")
 async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path: Any) -> None:
-    from mcp_bridge.app.factory import from_settings
+    from mcp_bridge.app.factory import build_from_settings
     from mcp_bridge.settings import load
 
     for name in ("one", "two"):
@@ -72,11 +72,11 @@ async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path:
     settings = tmp_path / "settings.json"
     sources = [{"type": "python", "path": f"{name}.py", "prefix": name} for name in ("one", "two")]
     settings.write_text(json.dumps({"sources": sources}))
-    bridge = from_settings(load(settings, {}))
+    bridge = build_from_settings(load(settings, {}))
     mode = "auto" if connected.stateless else "legacy"
-    async with bridge.running():
-        await bridge.started()
-        async with memory.client(bridge.endpoint, mode=mode) as client:
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
+        async with memory.make_client(bridge.endpoint, mode=mode) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert names == ["one__search", "two__search"]
             answers = [(await client.call_tool(name, {})).content[0].text for name in names]  # type: ignore[union-attr]

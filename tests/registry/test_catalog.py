@@ -100,8 +100,8 @@ def test_listeners_hear_of_every_change_and_of_nothing_else() -> None:
 def test_readers_keep_what_they_saw() -> None:
     catalog: Catalog[ToolEntry] = Catalog()
     catalog.add(entry("a"))
-    seen = catalog.all()
-    assert catalog.all() is seen
+    seen = catalog.list_all()
+    assert catalog.list_all() is seen
     catalog.add(entry("b"))
     assert [thing.name for thing in seen] == ["a"]
     assert names(catalog) == ["a", "b"]

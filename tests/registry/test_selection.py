@@ -35,7 +35,7 @@ TOOLS = [
 def test_tools_are_chosen_by_their_own_names_and_tags_and_then_renamed(
     options: dict[str, Any], names: list[str]
 ) -> None:
-    chosen = list(Selection(**options).of(TOOLS, "the source"))
+    chosen = list(Selection(**options).select_tools(TOOLS, "the source"))
     assert [entry.name for entry in chosen] == names
     assert all(entry.owner == "the source" for entry in chosen)
     assert [(entry.name, entry.owner) for entry in TOOLS] == [(name, "") for name in ("read", "write", "fetch", "Read")]
@@ -43,5 +43,5 @@ def test_tools_are_chosen_by_their_own_names_and_tags_and_then_renamed(
 
 def test_an_alias_for_a_tool_that_is_not_there_is_told() -> None:
     selection = Selection(alias={"red": "cat", "read": "dog"})
-    assert selection.unknown(TOOLS) == ["alias: there is no tool 'red'"]
-    assert Selection().unknown([]) == []
+    assert selection.find_unknown_aliases(TOOLS) == ["alias: there is no tool 'red'"]
+    assert Selection().find_unknown_aliases([]) == []

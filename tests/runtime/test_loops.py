@@ -16,7 +16,7 @@ import pytest
 
 from mcp_bridge.app import serve as serving
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.runtime.event_loop import EventLoop, lasting
+from mcp_bridge.runtime.event_loop import EventLoop, make_loop_factory
 
 INTERRUPTED = """
 import os, signal, sys, threading
@@ -47,7 +47,7 @@ def loop(request: pytest.FixtureRequest) -> EventLoop:
 @pytest.fixture
 def run(loop: EventLoop) -> Callable[..., Any]:
     """Run on a loop of this kind."""
-    return partial(serving.run, loop_factory=lasting(loop))
+    return partial(serving.run_on_event_loop, loop_factory=make_loop_factory(loop))
 
 
 @pytest.fixture
@@ -65,13 +65,13 @@ def test_it_is_asyncios_own_by_default() -> None:
     async def main() -> list[str]:
         return [base.__module__ for base in type(asyncio.get_running_loop()).__mro__]
 
-    assert not any("uvloop" in module for module in serving.run(main))
+    assert not any("uvloop" in module for module in serving.run_on_event_loop(main))
 
 
 def test_uvloop_that_is_not_installed_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(ConfigError, match=r"uvloop is not available.*mcp-tool-bridge\[uvloop\]"):
-        lasting("uvloop")
+        make_loop_factory("uvloop")
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])

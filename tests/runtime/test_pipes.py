@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.runtime.descriptors import Descriptor, private
+from mcp_bridge.runtime.stdio_descriptors import Descriptor, reserve_stdio
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE
 
@@ -107,13 +107,13 @@ async def test_readiness_that_turns_out_false_is_waited_for_again() -> None:
             return bytes(answer)
 
         with anyio.fail_after(PATIENCE):
-            assert await Descriptor(source)._when(anyio.wait_readable, act) == b"mine"
+            assert await Descriptor(source)._run_when_ready(anyio.wait_readable, act) == b"mine"
 
 
 def test_while_the_streams_are_private_their_numbers_are_somebody_elses() -> None:
     with pipe() as (source, to_source), pipe() as (from_sink, sink), pipe() as (from_elsewhere, elsewhere):
         os.write(to_source, b"for the protocol")
-        with private(source, sink, elsewhere) as pipes:
+        with reserve_stdio(source, sink, elsewhere) as pipes:
             assert os.read(source, 100) == b""
             os.write(sink, b"a print")
             subprocess.run([sys.executable, "-c", "print('a child')"], stdout=sink, check=True)
@@ -138,7 +138,7 @@ def test_the_streams_come_back_after_an_error_and_with_stdout_closed(monkeypatch
 
     with pipe() as (source, to_source), pipe() as (from_sink, sink), pipe() as (_, elsewhere):
         monkeypatch.setattr(sys, "stdout", Closed())
-        with pytest.raises(RuntimeError, match="boom"), private(source, sink, elsewhere):
+        with pytest.raises(RuntimeError, match="boom"), reserve_stdio(source, sink, elsewhere):
             raise RuntimeError("boom")
         monkeypatch.undo()
         os.write(sink, b"back")

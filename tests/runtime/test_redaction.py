@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_bridge.runtime.redaction import MARK, SHORTEST, Redactor
+from mcp_bridge.runtime.redaction import MARK, MIN_LENGTH, Redactor
 
 KEY = 's3cr3t/+&= "k\\ey"\tü'
 HARMLESS = st.characters(blacklist_categories=("Cs",), blacklist_characters=MARK)
-SECRETS = st.text(HARMLESS, min_size=SHORTEST, max_size=40).filter(lambda text: text.strip("0123456789.e+-") != "")
+SECRETS = st.text(HARMLESS, min_size=MIN_LENGTH, max_size=40).filter(lambda text: text.strip("0123456789.e+-") != "")
 TEXTS = st.text(HARMLESS, max_size=40)
 DATA: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | TEXTS,
@@ -27,8 +27,8 @@ DATA: st.SearchStrategy[Any] = st.recursive(
 @given(SECRETS, TEXTS, TEXTS)
 def test_a_secret_is_replaced_and_what_stands_around_it_stays(secret: str, before: str, after: str) -> None:
     redactor = Redactor([secret])
-    assert redactor.text(f"[{secret}]") == f"[{MARK}]"
-    shown = redactor.text(f"{before}{secret}{after}")
+    assert redactor.redact_text(f"[{secret}]") == f"[{MARK}]"
+    shown = redactor.redact_text(f"{before}{secret}{after}")
     assert secret not in shown
     assert MARK in shown
 
@@ -37,18 +37,18 @@ def test_a_secret_is_replaced_and_what_stands_around_it_stays(secret: str, befor
 def test_data_without_a_secret_is_the_same_object(secrets: list[str], data: Any) -> None:
     redactor = Redactor(secrets)
     whole = json.dumps(data, ensure_ascii=False)
-    shown = redactor.value(data)
+    shown = redactor.redact_value(data)
     if shown is not data:
         assert MARK in json.dumps(shown)
-    assert redactor.value(shown) is shown
-    assert Redactor().value(data) is data
-    assert Redactor().text(whole) is whole
+    assert redactor.redact_value(shown) is shown
+    assert Redactor().redact_value(data) is data
+    assert Redactor().redact_text(whole) is whole
 
 
 @given(SECRETS, DATA)
 def test_no_secret_is_left_at_any_depth_in_values_and_keys(secret: str, data: Any) -> None:
     planted = {"a": [data, {secret: {"x": f"<{secret}>"}}, [[secret]]], f"k{secret}": 1}
-    shown = json.dumps(Redactor([secret]).value(planted), ensure_ascii=False)
+    shown = json.dumps(Redactor([secret]).redact_value(planted), ensure_ascii=False)
     assert json.dumps(secret, ensure_ascii=False)[1:-1] not in shown.replace(json.dumps(data, ensure_ascii=False), "")
     assert shown.count(MARK) >= 4
 
@@ -57,7 +57,7 @@ def test_no_secret_is_left_at_any_depth_in_values_and_keys(secret: str, data: An
 def test_in_base64_a_secret_is_found_wherever_it_stands(before: bytes, secret: str, after: bytes) -> None:
     data = before + secret.encode() + after
     for written in (b64encode(data).decode(), urlsafe_b64encode(data).decode()):
-        shown = Redactor([secret]).text(written)
+        shown = Redactor([secret]).redact_text(written)
         assert MARK in shown
         left = len(shown.replace(MARK, ""))
         assert left <= len(written) - len(secret.encode()) * 4 // 3 + 3  # of its first and last byte a few bits
@@ -84,39 +84,39 @@ def test_in_base64_a_secret_is_found_wherever_it_stands(before: bytes, secret: s
     ],
 )
 def test_a_secret_is_found_however_it_is_written(written: str) -> None:
-    shown = Redactor([KEY]).text(written)
+    shown = Redactor([KEY]).redact_text(written)
     assert MARK in shown
     assert "s3cr3t" not in shown
     assert "k\\ey" not in shown
 
 
 def test_values_of_fewer_than_four_characters_are_left_alone() -> None:
-    assert Redactor(["", "a", "abc", "abcd"]).text("a abc abcd") == f"a abc {MARK}"
-    assert Redactor(["abc"]).is_idle
+    assert Redactor(["", "a", "abc", "abcd"]).redact_text("a abc abcd") == f"a abc {MARK}"
+    assert Redactor(["abc"]).is_empty
 
 
 def test_of_overlapping_secrets_the_longer_one_is_taken_first() -> None:
-    assert Redactor(["token", "token-and-more"]).text("token-and-more token") == f"{MARK} {MARK}"
+    assert Redactor(["token", "token-and-more"]).redact_text("token-and-more token") == f"{MARK} {MARK}"
 
 
 def test_each_line_of_a_long_secret_is_one() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----\n"
     framed = "\n".join(f"  | {line}" for line in key.splitlines())
-    assert Redactor([key]).text(framed) == "\n".join([f"  | {MARK}"] * 4)
-    assert Redactor(["hunter2\n"]).text("it is hunter2.") == f"it is {MARK}."
+    assert Redactor([key]).redact_text(framed) == "\n".join([f"  | {MARK}"] * 4)
+    assert Redactor(["hunter2\n"]).redact_text("it is hunter2.") == f"it is {MARK}."
 
 
 def test_numbers_that_write_a_secret_are_replaced_and_others_are_not() -> None:
     redactor = Redactor(["12345678", "hunter2"])
-    assert redactor.value({"pin": 12345678, "n": 1234567, "no": True}) == {"pin": MARK, "n": 1234567, "no": True}
-    assert redactor.value([12345678.5]) == [MARK]
+    assert redactor.redact_value({"pin": 12345678, "n": 1234567, "no": True}) == {"pin": MARK, "n": 1234567, "no": True}
+    assert redactor.redact_value([12345678.5]) == [MARK]
     numbers = [1, 2.5, None, True]
-    assert redactor.value(numbers) is numbers
+    assert redactor.redact_value(numbers) is numbers
 
 
 def test_more_can_be_hidden_later() -> None:
     redactor = Redactor()
-    assert redactor.is_idle
-    redactor.hide(["first-one"])
-    redactor.hide(["second-one"])
-    assert redactor.text("first-one second-one") == f"{MARK} {MARK}"
+    assert redactor.is_empty
+    redactor.add_secrets(["first-one"])
+    redactor.add_secrets(["second-one"])
+    assert redactor.redact_text("first-one second-one") == f"{MARK} {MARK}"

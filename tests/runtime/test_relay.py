@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from mcp_bridge.runtime.stderr_relay import relayed
+from mcp_bridge.runtime.stderr_relay import relay_stderr
 
 MUCH = 1024 * 1024
 
@@ -39,7 +39,7 @@ def test_what_is_written_arrives_whole_where_somebody_reads() -> None:
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(everything(source)))
     reader.start()
-    with relayed(sink):
+    with relay_stderr(sink):
         os.write(sink, b"x" * MUCH)
     os.close(sink)
     reader.join(60)
@@ -51,7 +51,7 @@ def test_nobody_waits_for_a_reader_who_does_not_read_and_what_is_missing_is_said
     source, sink = os.pipe()
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(everything(source)))
-    with relayed(sink):
+    with relay_stderr(sink):
         for _ in range(MUCH // 1024):
             os.write(sink, b"x" * 1023 + b"\n")  # a pipe holds a sixteenth of it
         os.read(source, 65_536)  # there is room again before anything else is said
@@ -69,7 +69,7 @@ def test_what_is_missing_is_said_at_the_end_to_a_reader_who_comes_when_nothing_m
     source, sink = os.pipe()
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(everything(source)))
-    with relayed(sink):
+    with relay_stderr(sink):
         for _ in range(MUCH // 1024):
             os.write(sink, b"x" * 1023 + b"\n")
         while unread_in(sink):
@@ -88,7 +88,7 @@ def test_what_is_missing_is_said_at_the_end_to_a_reader_who_comes_when_nothing_m
 def test_a_reader_who_has_gone_is_no_error() -> None:
     source, sink = os.pipe()
     os.close(source)
-    with relayed(sink):
+    with relay_stderr(sink):
         os.write(sink, b"nobody hears this")
     os.close(sink)
 
@@ -96,13 +96,13 @@ def test_a_reader_who_has_gone_is_no_error() -> None:
 def test_files_stay_as_they_are(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         before = os.fstat(file.fileno())
-        with relayed(file.fileno()):
+        with relay_stderr(file.fileno()):
             assert os.fstat(file.fileno()) == before
 
 
 def test_a_process_left_behind_that_holds_stderr_does_not_keep_the_end() -> None:
     source, sink = os.pipe()
-    with relayed(sink):
+    with relay_stderr(sink):
         left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=sink)
     os.close(sink)
     left.kill()

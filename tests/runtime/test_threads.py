@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
 from mcp_bridge.contracts.errors import Overloaded
-from mcp_bridge.runtime.thread_pool import Threads, _Handover, from_any_thread
+from mcp_bridge.runtime.thread_pool import ThreadPool, _SlotHandover, make_call_soon
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import entry_of, raising
 
@@ -32,9 +32,9 @@ async def dispatch(registry: ToolRegistry, arguments: Any = None) -> Any:
     return (await registry.dispatch(ToolCall(id="1", name="t", arguments=arguments or {}), CallContext())).output
 
 
-async def until_free(threads: Threads) -> None:
+async def until_free(threads: ThreadPool) -> None:
     with anyio.fail_after(PATIENCE):
-        while threads.busy:
+        while threads.busy_count:
             await checkpoint()
 
 
@@ -74,7 +74,7 @@ async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
             tasks.start_soon(calling, "c")
             await anyio.wait_all_tasks_blocked()
             assert sorted(begun) == ["a", "b"]
-            assert threads.busy == 2
+            assert threads.busy_count == 2
             events["b"].set()
             while "c" not in begun:
                 await checkpoint()
@@ -82,12 +82,12 @@ async def test_the_third_of_three_waits_until_one_of_two_ends() -> None:
             events["a"].set()
             events["c"].set()
     assert sorted(ended) == ["a", "b", "c"]
-    assert threads.busy == 0
+    assert threads.busy_count == 0
 
 
 async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
     begun, release = threading.Event(), threading.Event()
-    threads = Threads(1)
+    threads = ThreadPool(1)
     try:
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:
@@ -95,10 +95,10 @@ async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
                 while not begun.is_set():
                     await checkpoint()
                 tasks.cancel_scope.cancel()
-            assert threads.busy == 1
+            assert threads.busy_count == 1
             with pytest.raises(Overloaded):
                 await threads.run(raising, AssertionError("there was no place"))
-            assert threads.busy == 1
+            assert threads.busy_count == 1
     finally:
         release.set()
     await until_free(threads)
@@ -107,7 +107,7 @@ async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
 
 @pytest.mark.parametrize("steps", range(6))
 async def test_a_call_cancelled_at_any_moment_gives_its_place_back(steps: int) -> None:
-    threads = Threads(1)
+    threads = ThreadPool(1)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(threads.run, int)
@@ -123,9 +123,9 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
 ) -> None:
     begun, release, ended = threading.Event(), threading.Event(), threading.Event()
     raised: list[BaseException] = []
-    ends = _Handover.thread_ends
+    ends = _SlotHandover.thread_ends
 
-    def watched(handover: _Handover) -> None:
+    def watched(handover: _SlotHandover) -> None:
         try:
             ends(handover)
         except BaseException as error:
@@ -140,8 +140,8 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
                 await checkpoint()
             tasks.cancel_scope.cancel()
 
-    monkeypatch.setattr(_Handover, "thread_ends", watched)
-    threads = Threads(1)
+    monkeypatch.setattr(_SlotHandover, "thread_ends", watched)
+    threads = ThreadPool(1)
     anyio.run(main, backend=anyio_backend)
     release.set()
     assert ended.wait(PATIENCE)
@@ -150,9 +150,9 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
 
 async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
     ended = threading.Event()
-    handover = _Handover(ended.set, lambda: None, from_any_thread())
-    assert handover.thread_starts()
-    handover.waiter_leaves()
+    handover = _SlotHandover(ended.set, lambda: None, make_call_soon())
+    assert handover.start_thread_work()
+    handover.release_waiter()
     worker = threading.Thread(target=handover.thread_ends)
     worker.start()
     worker.join(PATIENCE)  # this loop does nothing meanwhile
@@ -164,13 +164,13 @@ async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() 
 
 @pytest.mark.parametrize("error", [StopIteration(1), SystemExit(2), KeyboardInterrupt(), ValueError("x")], ids=repr)
 async def test_what_a_thread_raises_is_raised_here(error: BaseException) -> None:
-    threads = Threads(1)
+    threads = ThreadPool(1)
     caught: list[BaseException] = []
     try:
         await threads.run(raising, error)
     except BaseException as seen:
         caught.append(seen)
-    assert threads.busy == 0
+    assert threads.busy_count == 0
     [seen] = caught
     assert error in (seen, seen.__cause__)  # a coroutine cannot raise StopIteration itself
 
@@ -182,7 +182,7 @@ async def test_threads_that_go_on_after_their_call_are_counted_and_refused_when_
         begun.release()
         assert end.wait(PATIENCE)
 
-    threads = Threads(2)
+    threads = ThreadPool(2)
     for expected in ({"slow": 1}, {"slow": 2}):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(threads.run, hold, None, name="slow"))
@@ -205,7 +205,7 @@ async def test_what_a_strangers_thread_has_the_loop_call_finds_itself_in_the_loo
         begun.set()
 
     async with anyio.create_task_group() as tasks:
-        soon = from_any_thread()
+        soon = make_call_soon()
         thread = threading.Thread(target=soon, args=(lambda: tasks.start_soon(begin) and None,))
         thread.start()
         with anyio.fail_after(PATIENCE):

@@ -17,8 +17,8 @@ from pydantic import Field
 from typing_extensions import Doc
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.schema.callables import context_parameter, is_context
-from mcp_bridge.schema.infer import infer
+from mcp_bridge.schema.callables import find_context_parameter, is_context
+from mcp_bridge.schema.inference import infer_signature
 from tests.kits.schema.typed_functions import Period, Place, Unit, taking
 
 if typing.TYPE_CHECKING:
@@ -84,7 +84,7 @@ _not_an_expression.__annotations__["a"] = "CallContext ("
     ],
 )
 def test_the_context_is_found_by_its_annotation_in_any_callable(function: Any, name: str | None) -> None:
-    assert context_parameter(function) == name
+    assert find_context_parameter(function) == name
 
 
 def test_a_forward_reference_to_the_context_means_it() -> None:
@@ -96,9 +96,9 @@ def test_a_forward_reference_to_the_context_means_it() -> None:
 def test_looking_for_the_context_imports_neither_pydantic_nor_the_docstring_parser() -> None:
     code = (
         "import sys\n"
-        "from mcp_bridge.schema.callables import context_parameter\n"
+        "from mcp_bridge.schema.callables import find_context_parameter\n"
         "def f(a: int, ctx: 'CallContext'): ...\n"
-        "assert context_parameter(f) == 'ctx'\n"
+        "assert find_context_parameter(f) == 'ctx'\n"
         "print(sorted({'pydantic', 'docstring_parser', 'typing_extensions'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -109,14 +109,14 @@ def test_looking_for_the_context_imports_neither_pydantic_nor_the_docstring_pars
 
 
 def test_a_bound_method_and_an_object_lose_self_and_keep_their_words() -> None:
-    assert infer(Called().method).input_schema["required"] == ["a"]
-    assert infer(Called().method).description == "A method."
-    assert infer(Called()).description == "An object that is called."
-    assert infer(Called()).output_schema == {"type": "integer"}
+    assert infer_signature(Called().method).input_schema["required"] == ["a"]
+    assert infer_signature(Called().method).description == "A method."
+    assert infer_signature(Called()).description == "An object that is called."
+    assert infer_signature(Called()).output_schema == {"type": "integer"}
 
 
 def test_a_class_is_a_tool_by_its_constructor() -> None:
-    signature = infer(Period)
+    signature = infer_signature(Period)
     assert signature.call(**signature.bind({"start": "2026-01-02"})) == Period(date(2026, 1, 2))
 
 
@@ -125,14 +125,14 @@ def test_partials_and_wrappers_speak_for_what_they_wrap() -> None:
     def tool(a: int, b: Unit) -> Place:
         """Cached."""
 
-    signature = infer(functools.partial(tool, 1))
+    signature = infer_signature(functools.partial(tool, 1))
     assert list(signature.input_schema["properties"]) == ["b"]
     assert (signature.description, signature.bind({"b": "kelvin"})) == ("Cached.", {"b": Unit.KELVIN})
 
 
 def test_a_function_without_words_has_no_description() -> None:
-    assert infer(lambda: None).description == ""
-    assert infer(functools.partial(lambda: None)).description == ""
+    assert infer_signature(lambda: None).description == ""
+    assert infer_signature(functools.partial(lambda: None)).description == ""
 
 
 # -- words ---------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_description_and_parameters_come_from_the_docstring(words: str) -> None:
     def tool(name: str): ...
 
     tool.__doc__ = words
-    signature = infer(tool)
+    signature = infer_signature(tool)
     assert signature.description == "Find a place.\n\nLooks in all countries."
     assert signature.input_schema["properties"]["name"]["description"] == "What to look for.\nAs people write it."
 
@@ -188,12 +188,12 @@ def test_description_and_parameters_come_from_the_docstring(words: str) -> None:
 def test_a_description_in_the_annotation_wins_over_the_docstring(metadata: Any) -> None:
     function = taking(Annotated[int, metadata])
     function.__doc__ = "Do.\n\nArgs:\n    it: theirs\n"
-    assert infer(function).input_schema["properties"]["it"]["description"] == "mine"
+    assert infer_signature(function).input_schema["properties"]["it"]["description"] == "mine"
 
 
 def test_the_last_description_counts_as_in_pydantic() -> None:
     function = taking(Annotated[Annotated[int, Field(description="first")], "last"])
-    assert infer(function).input_schema["properties"]["it"]["description"] == "last"
+    assert infer_signature(function).input_schema["properties"]["it"]["description"] == "last"
 
 
 def test_a_starred_parameter_has_its_words_too() -> None:
@@ -204,7 +204,7 @@ def test_a_starred_parameter_has_its_words_too() -> None:
             *names: Whom to ask.
         """
 
-    assert infer(tool).input_schema["properties"]["names"]["description"] == "Whom to ask."
+    assert infer_signature(tool).input_schema["properties"]["names"]["description"] == "Whom to ask."
 
 
 def test_an_inherited_method_keeps_its_words() -> None:
@@ -212,10 +212,10 @@ def test_an_inherited_method_keeps_its_words() -> None:
         def method(self, a: int, ctx: CallContext | None = None) -> list[int]:
             return []
 
-    assert infer(Other().method).description == "A method."
+    assert infer_signature(Other().method).description == "A method."
 
 
 def test_metadata_without_words_leaves_the_docstring_s() -> None:
     function = taking(Annotated[int, annotated_types.Ge(0), Field(le=5)])
     function.__doc__ = "Do.\n\nArgs:\n    it: theirs\n"
-    assert infer(function).input_schema["properties"]["it"]["description"] == "theirs"
+    assert infer_signature(function).input_schema["properties"]["it"]["description"] == "theirs"

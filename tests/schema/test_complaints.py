@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.schema.validator import complaints
+from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.sources.python import PythonSource
 
 CASES = {
@@ -29,13 +29,13 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_complaint_names_the_place_and_the_reason(case: str) -> None:
     schema, expected = CASES[case]
-    (line,) = complaints(schema)
+    (line,) = check_schema(schema)
     assert line.startswith(expected)
 
 
 @pytest.mark.parametrize("schema", [True, {"type": "object", "properties": {"a": {"pattern": "^a+$"}}}])
 def test_a_sound_schema_has_none(schema: object) -> None:
-    assert complaints(schema) == []
+    assert check_schema(schema) == []
 
 
 def test_two_tools_may_share_a_handler(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from mcp_bridge.schema.forms import form_of
+from mcp_bridge.schema.forms import create_form
 
 
 class Size(enum.StrEnum):
@@ -131,7 +131,7 @@ def asking(**properties: Any) -> dict[str, Any]:
 
 def property_of(asked: Any) -> dict[str, Any]:
     """The one property that a form for a single value has."""
-    (part,) = form_of(asked).schema["properties"].values()
+    (part,) = create_form(asked).schema["properties"].values()
     return part
 
 
@@ -152,7 +152,7 @@ def on_the_wire(part: Mapping[str, Any], version: Any) -> bool:
 
 def test_every_kind_of_property_goes_out_as_its_author_wrote_it() -> None:
     asked = {**asking(**KINDS), "required": list(KINDS)}
-    assert form_of(asked).schema == asked
+    assert create_form(asked).schema == asked
 
 
 SENT: list[Any] = [
@@ -165,7 +165,7 @@ SENT: list[Any] = [
 
 @pytest.mark.parametrize("asked", SENT, ids=repr)
 def test_a_form_holds_what_the_specification_has_and_nothing_else(asked: Any) -> None:
-    schema = form_of(asked).schema
+    schema = create_form(asked).schema
     assert mcp_types.ElicitRequestFormParams(message="?", requested_schema=schema).requested_schema == schema
     for version in (v2025, v2026):
         params = version.ElicitRequestFormParams(message="?", requestedSchema=schema)
@@ -176,7 +176,7 @@ def test_a_form_holds_what_the_specification_has_and_nothing_else(asked: Any) ->
 
 
 def test_nothing_asked_is_a_form_with_nothing_to_fill_in() -> None:
-    form = form_of(None)
+    form = create_form(None)
     assert form.schema == {"type": "object", "properties": {}}
     assert form.check(None) == form.check({}) == []
     assert form.read(None) == {}
@@ -200,7 +200,7 @@ TYPES = [
 
 @pytest.mark.parametrize(("asked", "part"), TYPES, ids=[repr(asked) for asked, _ in TYPES])
 def test_a_single_value_is_asked_for_as_the_property_value(asked: Any, part: dict[str, Any]) -> None:
-    assert form_of(asked).schema["properties"] == {"value": part}
+    assert create_form(asked).schema["properties"] == {"value": part}
 
 
 def test_an_enums_values_are_the_choices() -> None:
@@ -222,7 +222,7 @@ def test_an_enums_docstring_has_titles_and_a_description() -> None:
 
 
 def test_a_class_names_its_fields_with_descriptions_bounds_and_defaults() -> None:
-    schema = form_of(Booking).schema
+    schema = create_form(Booking).schema
     assert schema["required"] == ["to", "when"]
     assert schema["properties"]["to"] == {"type": "string", "description": "Where to go."}
     assert schema["properties"]["pace"]["description"] == "How to get there."
@@ -233,17 +233,17 @@ def test_a_class_names_its_fields_with_descriptions_bounds_and_defaults() -> Non
 
 @pytest.mark.parametrize("asked", [Contact, Contact.model_json_schema()], ids=["type", "schema"])
 def test_what_may_be_null_may_be_left_out(asked: Any) -> None:
-    schema = form_of(asked).schema
+    schema = create_form(asked).schema
     assert schema["required"] == ["name"]
     assert "null" not in json.dumps(schema)
 
 
 def test_patterns_go_to_the_one_version_whose_forms_have_them_and_are_always_checked() -> None:
-    form = form_of(asking(code={"type": "string", "pattern": "^[A-Z]+$", "title": "Code"}))
-    assert form.schema == form.for_version("2026-07-28") == form.for_version("")
+    form = create_form(asking(code={"type": "string", "pattern": "^[A-Z]+$", "title": "Code"}))
+    assert form.schema == form.to_version("2026-07-28") == form.to_version("")
     assert form.schema["properties"]["code"] == {"type": "string", "title": "Code"}
     sent = {"type": "string", "title": "Code", "pattern": "^[A-Z]+$"}
-    assert form.for_version("2025-11-25")["properties"]["code"] == sent
+    assert form.to_version("2025-11-25")["properties"]["code"] == sent
     assert form.check({"code": "AB"}) == []
     assert form.check({"code": "ab"}) == ['$.code: "ab" does not match "^[A-Z]+$"']
 
@@ -251,8 +251,8 @@ def test_patterns_go_to_the_one_version_whose_forms_have_them_and_are_always_che
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18"])
 def test_older_clients_get_titles_as_names_of_an_enum_and_no_defaults_but_of_booleans(version: str) -> None:
     kinds = {name: part for name, part in KINDS.items() if part["type"] != "array"}
-    form = form_of({**asking(**kinds), "required": ["titled"]})
-    older = form.for_version(version)
+    form = create_form({**asking(**kinds), "required": ["titled"]})
+    older = form.to_version(version)
     assert older["required"] == ["titled"]
     assert older["properties"]["titled"] == {"type": "string", "enum": ["a", "b"], "enumNames": ["Aa", "Bb"]}
     assert older["properties"]["legacy"] == {"type": "string", "enum": ["a", "b"], "enumNames": ["Aa", "Bb"]}
@@ -262,18 +262,18 @@ def test_older_clients_get_titles_as_names_of_an_enum_and_no_defaults_but_of_boo
 
 def test_older_clients_cannot_be_asked_for_several_choices() -> None:
     with pytest.raises(ValueError, match=r"'several' cannot be asked of this client: before 2025-11-25"):
-        form_of(asking(several=KINDS["several"])).for_version("2025-06-18")
+        create_form(asking(several=KINDS["several"])).to_version("2025-06-18")
 
 
 def test_an_authors_schema_is_copied() -> None:
     asked = asking(it={"type": "string", "enum": ["a"]})
-    form = form_of(asked)
+    form = create_form(asked)
     asked["properties"]["it"]["enum"].append("b")
     assert form.schema["properties"]["it"]["enum"] == ["a"]
 
 
 def test_a_types_form_is_made_once() -> None:
-    assert form_of(Contact) is form_of(Contact)
+    assert create_form(Contact) is create_form(Contact)
 
 
 # -- what no form can have -----------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ REFUSED: list[tuple[Any, str]] = [
 )
 def test_what_no_form_can_have_is_refused_with_its_name_and_what_to_do(asked: Any, told: str) -> None:
     with pytest.raises(ValueError) as caught:
-        form_of(asked)
+        create_form(asked)
     assert told in str(caught.value)
 
 
@@ -346,7 +346,7 @@ SECRETS: list[Any] = [
 @pytest.mark.parametrize("asked", SECRETS, ids=lambda asked: f"{asked!r:.70}")
 def test_secrets_are_not_asked_for_in_forms(asked: Any) -> None:
     with pytest.raises(ValueError, match=r"looks like a secret, which forms must not ask for\. Ask with url= instead"):
-        form_of(asked)
+        create_form(asked)
 
 
 def test_what_only_has_to_do_with_secrets_may_be_asked() -> None:
@@ -354,7 +354,7 @@ def test_what_only_has_to_do_with_secrets_may_be_asked() -> None:
         token_count=INTEGER, max_tokens=INTEGER, password_hint=TEXT, keyword=TEXT, user=TEXT, confirm=TEXT,
         password={"type": "boolean"}, token={"type": "string", "enum": ["hat", "car"]},
     )  # fmt: skip
-    assert list(form_of(asked).schema["properties"]) == list(asked["properties"])
+    assert list(create_form(asked).schema["properties"]) == list(asked["properties"])
 
 
 # -- answers -------------------------------------------------------------------------------------------------
@@ -399,12 +399,12 @@ ANSWERS: list[tuple[Any, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("asked", "content", "problems"), ANSWERS, ids=[f"{a!r:.40}-{c}" for a, c, _ in ANSWERS])
 def test_an_answer_is_checked_by_all_that_was_asked(asked: Any, content: Any, problems: list[str]) -> None:
-    assert form_of(asked).check(content) == problems
+    assert create_form(asked).check(content) == problems
 
 
 def test_formats_are_not_left_to_the_type() -> None:
     mail = Annotated[str, WithJsonSchema({"type": "string", "format": "email"})]
-    assert form_of(mail).check({"value": "nobody"}) == ['$.value: "nobody" is not a "email"']
+    assert create_form(mail).check({"value": "nobody"}) == ['$.value: "nobody" is not a "email"']
 
 
 READ: list[tuple[Any, Any, Any]] = [
@@ -429,23 +429,23 @@ READ: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("asked", "content", "made"), READ, ids=[f"{a!r:.40}-{c}" for a, c, _ in READ])
 def test_an_answer_becomes_what_was_asked_for(asked: Any, content: Any, made: Any) -> None:
-    form = form_of(asked)
+    form = create_form(asked)
     assert form.check(content) == []
     assert form.read(content) == made
     assert type(form.read(content)) is type(made)
 
 
 def test_what_a_client_answers_without_being_asked_and_null_are_left_out() -> None:
-    form = form_of({**asking(it=TEXT, at=TEXT), "required": ["at"]})
-    assert form.given({"it": None, "at": "b", "nobody": "asked"}) == {"at": "b"}
+    form = create_form({**asking(it=TEXT, at=TEXT), "required": ["at"]})
+    assert form.select_content({"it": None, "at": "b", "nobody": "asked"}) == {"at": "b"}
     assert form.check({"at": None}) == ["$.at: expected type string, got NoneType"]
 
 
 def test_an_answer_that_was_not_checked_does_not_become_an_instance() -> None:
     with pytest.raises(ValueError):
-        form_of(Contact).read({"name": "A"})
+        create_form(Contact).read({"name": "A"})
 
 
 def test_text_that_is_not_unicode_is_a_problem_and_no_crash() -> None:
-    (line,) = form_of(str).check({"value": "\ud800"})
+    (line,) = create_form(str).check({"value": "\ud800"})
     assert line.startswith("$: ")

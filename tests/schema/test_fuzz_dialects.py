@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.dialects.argument_repair import ArgumentRepair
-from mcp_bridge.dialects.dialect import Dialect
+from mcp_bridge.dialects.dialect import SchemaDialect
 from mcp_bridge.dialects.flattening import COMBINATORS, ShapeBuilder, flatten_root
 from mcp_bridge.dialects.inlining import inline_references
-from mcp_bridge.dialects.rewriting import applied
+from mcp_bridge.dialects.rewriting import rewrite_tool
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.schemas import as_object
 from mcp_bridge.wire.tools import to_wire
@@ -22,7 +22,7 @@ from tests.kits.fuzzing import TIMES, examples
 from tests.kits.schema.fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
 
 pytestmark = pytest.mark.timeout(120 * TIMES)  # making a schema takes longer than all that is done with it
-ALL = Dialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
+ALL = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
 BACK = [{"$ref": reference} for reference in ("#", "#/$defs/m", "#n", "#/$defs/%6D")]
 OBJECTS = st.dictionaries(NAMES, DATA, max_size=4)
 
@@ -33,11 +33,11 @@ def test_a_schema_without_references_takes_what_the_original_takes_and_no_more_u
     schema: dict[str, Any], data: list[Any]
 ) -> None:
     original = Validator(schema)
-    if original.left_out:
+    if original.ignored_keywords:
         return
     made = inline_references(schema)
     rewritten = Validator(made)
-    assert not rewritten.left_out
+    assert not rewritten.ignored_keywords
     text = json.dumps(schema["$defs"]["m"])
     endless = json.dumps(BACK[0]) in json.dumps(schema) or any(json.dumps(back) in text for back in BACK)
     for value in data:
@@ -54,7 +54,7 @@ def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_desc
 ) -> None:
     root = as_object(schema)
     original, flat = Validator(root), flatten_root(root).schema
-    if original.left_out or flat is root:
+    if original.ignored_keywords or flat is root:
         return
     assert not set(COMBINATORS) & flat.keys()
     shape = ShapeBuilder(root).build(root)
@@ -86,10 +86,10 @@ def test_an_argument_that_fits_arrives_as_it_is_and_one_beside_it_that_does_not_
 @given(schema=HOSTILE, data=DATA)
 def test_no_schema_makes_a_dialect_raise(schema: Any, data: Any) -> None:
     tool = to_wire(ToolDefinition("odd", "Odd.", "tests", schema, schema))
-    told = applied(tool, ALL)
+    told = rewrite_tool(tool, ALL)
     for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
-        listing = told.listing(version)
+        listing = told.render_listing(version)
         json.dumps(listing)
         assert listing["inputSchema"]["type"] == "object"
-    assert told.mend is not None
-    told.mend(data)
+    assert told.repair is not None
+    told.repair(data)

@@ -17,10 +17,10 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from mcp_bridge import ToolEntry
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.schema.validator import Validator, complaints
+from mcp_bridge.schema.validator import Validator, check_schema
 from mcp_bridge.server.tools import ToolIndex
 from tests.kits.fuzzing import built, corpus, examples
 from tests.kits.schema.fuzz_schemas import DATA, FITTED, HOSTILE, ODD, SOUND
@@ -44,7 +44,7 @@ def judged(data: Any, schema: Any) -> bool:
 @examples(150)
 @given(data=DATA, schema=SOUND)
 def test_any_sound_schema_and_any_json_get_the_verdict_of_the_reference(data: Any, schema: dict[str, Any]) -> None:
-    assert complaints(schema) == []
+    assert check_schema(schema) == []
     assert judged(data, schema) is Draft202012Validator(schema).is_valid(data)
 
 
@@ -53,14 +53,14 @@ def test_any_sound_schema_and_any_json_get_the_verdict_of_the_reference(data: An
 def test_data_that_is_made_to_fit_fits(pair: tuple[Any, Any]) -> None:
     schema, data = pair
     assert Draft202012Validator(schema).is_valid(data)
-    assert complaints(schema) == []
+    assert check_schema(schema) == []
     assert judged(data, schema)
 
 
 @examples(75)
 @given(data=DATA | ODD, schema=HOSTILE)
 def test_a_hostile_schema_is_refused_with_a_reason_or_judges_without_raising(data: Any, schema: Any) -> None:
-    assert all(isinstance(line, str) for line in complaints(schema))
+    assert all(isinstance(line, str) for line in check_schema(schema))
     judged(data, schema)
 
 
@@ -74,9 +74,9 @@ def given_by(finding: dict[str, Any], key: str) -> Any:
 def test_a_schema_that_once_failed_is_judged_in_time_or_refused_with_a_reason(finding: dict[str, Any]) -> None:
     schema, data = given_by(finding, "schema"), given_by(finding, "data")
     verdict = judged(data, schema)
-    assert (complaints(schema) != []) is (finding["expect"] == "refused"), finding["name"]
+    assert (check_schema(schema) != []) is (finding["expect"] == "refused"), finding["name"]
     assert finding["expect"] in ("refused", verdict)
-    assert len("".join(Validator(schema).problems(data))) < 1_000_000
+    assert len("".join(Validator(schema).list_problems(data))) < 1_000_000
 
 
 def test_a_long_chain_of_references_is_followed_to_its_end() -> None:
@@ -87,7 +87,7 @@ def test_a_long_chain_of_references_is_followed_to_its_end() -> None:
 
 
 def test_the_first_thousand_problems_are_told_and_that_there_are_more() -> None:
-    found = Validator({"items": {"type": "integer"}}).problems(["x"] * 2000)
+    found = Validator({"items": {"type": "integer"}}).list_problems(["x"] * 2000)
     assert found[999] == "$[999]: expected type integer, got str"
     assert found[1000:] == ["$: there are more problems; only the first are listed"]
 
@@ -107,11 +107,11 @@ class Offering:
 
 def served(schema: Any) -> tuple[list[str], list[str], list[str]]:
     """What is listed to clients of each era, and the problems, when a tool has this schema."""
-    bridge = Bridge(sources=[Attached(source=Offering(schema))])
+    bridge = Bridge(sources=[AttachedSource(source=Offering(schema))])
 
     async def start() -> None:
-        async with bridge.running():
-            await bridge.started()
+        async with bridge.run_sources():
+            await bridge.wait_until_started()
 
     anyio.run(start)
     listing = ToolIndex(bridge.registry, page=10)
@@ -138,5 +138,5 @@ def test_data_too_deep_to_explain_is_still_judged_where_the_library_cannot_read_
     data: Any = [1]
     for _ in range(10):
         data = {"a": data, "b": "\ud800"}
-    assert Validator(tree).problems(data) == ["$: value does not fit the schema"]
+    assert Validator(tree).list_problems(data) == ["$: value does not fit the schema"]
     assert not judged(data, tree)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_bridge.contracts.content import Image
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.schema.infer import infer
+from mcp_bridge.schema.inference import infer_signature
 from tests.kits.schema.typed_functions import (
     Node,
     OldOptions,
@@ -51,7 +51,7 @@ class SelfTitled(BaseModel):
 def test_made_up_titles_are_gone_and_given_ones_stay() -> None:
     def tool(a: Titled, b: Trip, c: Options, d: Unit, e: Point, f: SelfTitled, title: str = ""): ...
 
-    schema = infer(tool).input_schema
+    schema = infer_signature(tool).input_schema
     titles = [part["title"] for part in schema["$defs"].values() if "title" in part]
     assert sorted(titles) == ["A thing with a title", "SelfTitled"]
     assert "title" not in schema
@@ -67,7 +67,7 @@ def test_a_default_in_two_places_is_refused() -> None:
     def tool(a: Annotated[int, Field(default_factory=int)] = 3): ...
 
     with pytest.raises(TypeError, match=r"tool: cannot specify both default and default_factory.*input_schema="):
-        infer(tool)
+        infer_signature(tool)
 
 
 # -- answers -------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_a_default_in_two_places_is_refused() -> None:
 def test_a_return_type_that_says_nothing_or_cannot_be_described_has_no_schema(annotation: Any) -> None:
     if annotation is OldOptions and sys.version_info >= (3, 12):
         pytest.skip("pydantic reads typing.TypedDict from Python 3.12 on")
-    assert infer(returning(annotation)).output_schema == {}
+    assert infer_signature(returning(annotation)).output_schema == {}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_return_type_that_says_nothing_or_cannot_be_described_has_no_schema(an
     ids=str,
 )  # fmt: skip
 def test_a_return_type_becomes_the_schema_of_its_json(annotation: Any, answer: Any) -> None:
-    schema = infer(returning(annotation)).output_schema
+    schema = infer_signature(returning(annotation)).output_schema
     assert schema
     assert accepts(schema, answer)
     assert not accepts(schema, ["something", "else"])
@@ -105,9 +105,9 @@ def test_a_return_type_becomes_the_schema_of_its_json(annotation: Any, answer: A
 
 
 def test_an_optional_answer_may_be_null() -> None:
-    assert infer(returning(Optional[int])).output_schema == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert infer_signature(returning(Optional[int])).output_schema == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 
 
 def test_an_answer_s_schema_is_of_what_is_sent_and_not_of_what_is_read() -> None:
-    assert infer(returning(Place)).output_schema["required"] == ["name"]
-    assert infer(returning(Decimal)).output_schema["type"] == "string"
+    assert infer_signature(returning(Place)).output_schema["required"] == ["name"]
+    assert infer_signature(returning(Decimal)).output_schema["type"] == "string"

@@ -12,7 +12,7 @@ from typing_extensions import TypeAliasType
 
 from mcp_bridge import tool
 from mcp_bridge.contracts.header import Header
-from mcp_bridge.schema.headers import header_complaints
+from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.testing import connect
 from tests.kits.fuzzing import examples
 from tests.kits.wire.speaking import listed, registry_of
@@ -166,14 +166,14 @@ def of(**properties: Any) -> dict[str, Any]:
     ],
 )
 def test_a_right_schema_has_no_complaints(schema: Any) -> None:
-    assert header_complaints(schema) == []
+    assert check_headers(schema) == []
     assert find_invalid_x_mcp_header(schema) is None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\r\nX: 1", "ä", "a:b", 5, ["a"]])
 def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
     schema = of(region=prop(**{"x-mcp-header": name}))
-    [line] = header_complaints(schema)
+    [line] = check_headers(schema)
     assert line.startswith("#/properties/region/x-mcp-header: ")
     assert find_invalid_x_mcp_header(schema) is not None
 
@@ -181,7 +181,7 @@ def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
 @pytest.mark.parametrize("kind", ["number", "object", ["string"], None])
 def test_a_header_is_of_one_primitive_type(kind: Any) -> None:
     schema = of(region=prop(type=kind))
-    assert header_complaints(schema) == [f"#/properties/region/x-mcp-header: {TYPE}"]
+    assert check_headers(schema) == [f"#/properties/region/x-mcp-header: {TYPE}"]
     assert find_invalid_x_mcp_header(schema) is not None
 
 
@@ -210,19 +210,19 @@ ELSEWHERE = {
 
 def test_a_header_is_reached_by_properties_alone() -> None:
     for place, schema in ELSEWHERE.items():
-        [line] = header_complaints(schema)
+        [line] = check_headers(schema)
         assert line.startswith(f"#/{place}: a header is a parameter itself or a property in it")
         assert find_invalid_x_mcp_header(schema) is not None
 
 
 def test_schemas_in_a_tuple_are_searched_as_those_in_a_list() -> None:
-    [line] = header_complaints(of(region={"anyOf": (prop(), {"type": "null"})}))
+    [line] = check_headers(of(region={"anyOf": (prop(), {"type": "null"})}))
     assert line.startswith("#/properties/region/anyOf/0/x-mcp-header: a header is a parameter itself")
 
 
 def test_every_header_that_is_wrong_has_a_line() -> None:
     schema = of(a=prop(), b=prop(type="number"), c=of(d=prop(**{"x-mcp-header": "region"})), e=prop(format="password"))
-    assert [line.split(": ")[0] for line in header_complaints(schema)] == [
+    assert [line.split(": ")[0] for line in check_headers(schema)] == [
         "#/properties/b/x-mcp-header",
         "#/properties/c/properties/d/x-mcp-header",
         "#/properties/e/x-mcp-header",
@@ -232,7 +232,7 @@ def test_every_header_that_is_wrong_has_a_line() -> None:
 def test_a_schema_that_contains_itself_is_judged_too() -> None:
     schema: dict[str, Any] = of(region=prop(type="number"))
     schema["properties"]["again"] = schema["not"] = schema
-    assert f"#/properties/region/x-mcp-header: {TYPE}" in header_complaints(schema)
+    assert f"#/properties/region/x-mcp-header: {TYPE}" in check_headers(schema)
 
 
 # Secrets
@@ -251,7 +251,7 @@ def test_a_property_whose_name_says_secret_is_refused() -> None:
         "credential", "credentials", "private_key", "privateKeyPem", "privatekey", "access_key", "AccessKeyId",
         "secretKey", "signing_key",
     ]  # fmt: skip
-    lines = header_complaints(named(*names))
+    lines = check_headers(named(*names))
     assert len(lines) == len(names)
     for name, line in zip(names, lines, strict=True):
         assert f"'{name}' is the name of a secret. Headers are visible and logged on their way" in line
@@ -259,7 +259,7 @@ def test_a_property_whose_name_says_secret_is_refused() -> None:
 
 def test_a_word_that_only_looks_like_a_secret_is_none() -> None:
     names = ["max_tokens", "tokenizer", "secretary", "key", "access", "monkey", "author", "api", "keyApi"]
-    assert header_complaints(named(*names)) == []
+    assert check_headers(named(*names)) == []
 
 
 @pytest.mark.parametrize(
@@ -272,12 +272,12 @@ def test_a_word_that_only_looks_like_a_secret_is_none() -> None:
     ],
 )
 def test_a_secret_is_refused_however_it_shows(schema: dict[str, Any]) -> None:
-    [line] = header_complaints(schema)
+    [line] = check_headers(schema)
     assert "secret" in line
 
 
 def test_a_secret_that_is_no_header_is_nobodys_business_here() -> None:
-    assert header_complaints(of(password={"type": "string", "format": "password"})) == []
+    assert check_headers(of(password={"type": "string", "format": "password"})) == []
 
 
 # The same judgement as the SDK's
@@ -309,4 +309,4 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 @examples(40)
 @given(st.recursive(LEAF, nested, max_leaves=8))
 def test_what_clients_would_drop_is_complained_of_and_nothing_else(schema: Any) -> None:
-    assert (header_complaints(schema) == []) == (find_invalid_x_mcp_header(schema) is None)
+    assert (check_headers(schema) == []) == (find_invalid_x_mcp_header(schema) is None)

@@ -18,7 +18,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.schema.infer import infer
+from mcp_bridge.schema.inference import infer_signature
 from tests.kits.schema.typed_functions import (
     Kind,
     Level,
@@ -79,7 +79,7 @@ VALUES = [
 def test_schema_and_bind_agree_on_what_fits_and_bind_builds_the_value(
     annotation: Any, good: Any, value: Any, bad: Any
 ) -> None:
-    signature = infer(taking(annotation))
+    signature = infer_signature(taking(annotation))
     assert accepts(signature.input_schema, {"it": good})
     assert not accepts(signature.input_schema, {"it": bad})
     bound = signature.bind({"it": good})
@@ -91,19 +91,19 @@ def test_schema_and_bind_agree_on_what_fits_and_bind_builds_the_value(
 @pytest.mark.parametrize(("annotation", "value"), [(int, 1), (list[int], [1]), (Node, Node(value=1)), (float, 1.0)])
 def test_a_whole_float_is_an_integer_as_in_json_schema(annotation: Any, value: Any) -> None:
     data = {"it": {int: 1.0, Node: {"value": 1.0}, float: 1.0}.get(annotation, [1.0])}
-    signature = infer(taking(annotation))
+    signature = infer_signature(taking(annotation))
     assert accepts(signature.input_schema, data)
     assert signature.bind(data) == {"it": value}
 
 
 def test_a_broken_number_is_no_integer() -> None:
-    assert problems(infer(taking(int)), {"it": 1.5}) == ("$.it: Input should be a valid integer",)
+    assert problems(infer_signature(taking(int)), {"it": 1.5}) == ("$.it: Input should be a valid integer",)
 
 
 @pytest.mark.parametrize("value", [1.0, [1, {"b": None}]])
 @pytest.mark.parametrize("annotation", [inspect.Parameter.empty, Any])
 def test_without_a_type_any_json_value_passes_unchanged(annotation: Any, value: Any) -> None:
-    signature = infer(taking(annotation))
+    signature = infer_signature(taking(annotation))
     assert accepts(signature.input_schema, {"it": value})
     assert signature.bind({"it": value}) == {"it": value}
 
@@ -112,7 +112,7 @@ def test_without_a_type_any_json_value_passes_unchanged(annotation: Any, value: 
 
 
 def test_problems_carry_the_path_to_the_value() -> None:
-    signature = infer(taking(Trip))
+    signature = infer_signature(taking(Trip))
     assert problems(signature, {"it": {"stops": [{"name": "A"}, {"name": 1, "tags": [2]}, {}]}}) == (
         "$.it.stops[1].name: Input should be a valid string",
         "$.it.stops[1].tags[0]: Input should be a valid string",
@@ -121,7 +121,7 @@ def test_problems_carry_the_path_to_the_value() -> None:
 
 
 def test_problems_in_a_union_name_the_value_and_not_the_branch() -> None:
-    assert problems(infer(taking(int | list[int])), {"it": "x"}) == (
+    assert problems(infer_signature(taking(int | list[int])), {"it": "x"}) == (
         "$.it: Input should be a valid integer",
         "$.it: Input should be a valid array",
     )
@@ -129,11 +129,11 @@ def test_problems_in_a_union_name_the_value_and_not_the_branch() -> None:
 
 def test_branches_that_say_the_same_say_it_once() -> None:
     either = Annotated[int, Field(le=1)] | Annotated[int, Field(ge=9)]
-    assert problems(infer(taking(either)), {"it": "x"}) == ("$.it: Input should be a valid integer",)
+    assert problems(infer_signature(taking(either)), {"it": "x"}) == ("$.it: Input should be a valid integer",)
 
 
 def test_missing_and_unknown_arguments_are_both_told() -> None:
-    assert problems(infer(taking(int)), {"that": 1}) == (
+    assert problems(infer_signature(taking(int)), {"that": 1}) == (
         "$.it: Field required",
         "$.that: Extra inputs are not permitted",
     )
@@ -145,14 +145,14 @@ def test_an_author_s_own_validator_speaks() -> None:
             raise ValueError("must be even")
         return value
 
-    assert problems(infer(taking(Annotated[int, AfterValidator(even)])), {"it": 1}) == (
+    assert problems(infer_signature(taking(Annotated[int, AfterValidator(even)])), {"it": 1}) == (
         "$.it: Value error, must be even",
     )
 
 
 @pytest.mark.parametrize("data", [{"it": object()}, {"it": "\ud800"}, [1]])
 def test_what_is_no_json_object_is_a_problem_and_not_a_crash(data: Any) -> None:
-    assert problems(infer(taking(Any)), data)[0].startswith("$: ")
+    assert problems(infer_signature(taking(Any)), data)[0].startswith("$: ")
 
 
 # -- parameters ----------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_names_that_pydantic_keeps_for_itself_are_ordinary_parameters() -> None:
     def tool(title: str, json: int, model_config: int, _x: int, schema: int, p0: int, validate: int) -> None: ...
 
     data = {"title": "t", "json": 1, "model_config": 2, "_x": 3, "schema": 4, "p0": 5, "validate": 6}
-    signature = infer(tool)
+    signature = infer_signature(tool)
     assert accepts(signature.input_schema, data)
     assert list(signature.input_schema["properties"]) == list(data)
     assert signature.bind(data) == data
@@ -171,7 +171,7 @@ def test_names_that_pydantic_keeps_for_itself_are_ordinary_parameters() -> None:
 def test_defaults_are_shown_and_left_to_the_function() -> None:
     def tool(a: int = 3, *, unit: Unit = Unit.KELVIN, when: date = date(2026, 1, 2), some: tuple[int, ...] = ()): ...
 
-    signature = infer(tool)
+    signature = infer_signature(tool)
     defaults = {name: part.get("default") for name, part in signature.input_schema["properties"].items()}
     assert defaults == {"a": 3, "unit": "kelvin", "when": "2026-01-02", "some": []}
     assert "required" not in signature.input_schema
@@ -180,7 +180,7 @@ def test_defaults_are_shown_and_left_to_the_function() -> None:
 
 @pytest.mark.parametrize("default", [object(), float("nan")])
 def test_a_default_that_json_does_not_have_is_not_shown(default: Any) -> None:
-    schema = infer(taking(Any, default)).input_schema
+    schema = infer_signature(taking(Any, default)).input_schema
     assert schema == {"type": "object", "properties": {"it": {}}, "additionalProperties": False}
 
 
@@ -209,7 +209,7 @@ NULLABLE = [
 
 @pytest.mark.parametrize(("annotation", "shown"), NULLABLE, ids=lambda item: str(item)[:40])
 def test_a_default_of_none_is_shown_only_where_null_fits(annotation: Any, shown: bool) -> None:
-    schema = infer(taking(annotation, None)).input_schema
+    schema = infer_signature(taking(annotation, None)).input_schema
     assert ("default" in schema["properties"]["it"]) is shown
     assert accepts(schema, {"it": None}) is shown
     assert accepts(schema, {})
@@ -229,7 +229,7 @@ def test_defaults_in_a_pydantic_field_are_filled_in_because_the_function_cannot_
             for item in inspect.signature(tool).parameters.values()
         ]
     )
-    signature = infer(tool)
+    signature = infer_signature(tool)
     assert signature.input_schema["required"] == ["c"]
     assert signature.input_schema["properties"]["a"] == {
         "type": "integer", "default": 3, "minimum": 0, "description": "how many",
@@ -239,7 +239,7 @@ def test_defaults_in_a_pydantic_field_are_filled_in_because_the_function_cannot_
 
 
 def test_a_parameter_is_known_by_its_own_name_whatever_alias_its_field_has() -> None:
-    signature = infer(taking(Annotated[int, Field(alias="a", validation_alias="b")]))
+    signature = infer_signature(taking(Annotated[int, Field(alias="a", validation_alias="b")]))
     assert list(signature.input_schema["properties"]) == ["it"]
     assert signature.bind({"it": 1}) == {"it": 1}
 
@@ -247,14 +247,14 @@ def test_a_parameter_is_known_by_its_own_name_whatever_alias_its_field_has() -> 
 def test_a_return_type_that_only_a_type_checker_sees_does_no_harm() -> None:
     def tool() -> Missing: ...
 
-    assert infer(tool).output_schema == {}
+    assert infer_signature(tool).output_schema == {}
 
 
 def test_positional_only_parameters_and_stars_are_called_by_name() -> None:
     def tool(a: int, b: int = 2, /, c: int = 3, *rest: Place, key: int = 4, **others: date) -> Any:
         return a, b, c, rest, key, others
 
-    signature = infer(tool)
+    signature = infer_signature(tool)
     data = {"a": 1, "rest": [{"name": "A"}], "x": "2026-01-02", "others": "2026-01-03"}
     assert accepts(signature.input_schema, data)
     assert not accepts(signature.input_schema, {"a": 1, "x": 5})
@@ -269,22 +269,22 @@ def test_positional_only_parameters_and_stars_are_called_by_name() -> None:
 def test_an_ordinary_function_is_called_as_it_is() -> None:
     def tool(a: int, *, b: int = 1) -> None: ...
 
-    assert infer(tool).call is tool
+    assert infer_signature(tool).call is tool
 
 
 def test_without_keyword_arguments_nothing_else_is_allowed_and_with_them_anything_is() -> None:
     def closed(a: int = 0): ...
     def opened(a: int = 0, **others): ...
 
-    assert not accepts(infer(closed).input_schema, {"b": 1})
-    assert problems(infer(closed), {"p0": 1}) == ("$.p0: Extra inputs are not permitted",)
-    assert infer(opened).input_schema["additionalProperties"] is True
-    assert infer(opened).bind({"b": [1], "p0": 2, "self": 3}) == {"b": [1], "p0": 2, "self": 3}
+    assert not accepts(infer_signature(closed).input_schema, {"b": 1})
+    assert problems(infer_signature(closed), {"p0": 1}) == ("$.p0: Extra inputs are not permitted",)
+    assert infer_signature(opened).input_schema["additionalProperties"] is True
+    assert infer_signature(opened).bind({"b": [1], "p0": 2, "self": 3}) == {"b": [1], "p0": 2, "self": 3}
 
 
 def test_constraints_reach_the_schema() -> None:
     annotation = Annotated[float, annotated_types.Gt(0), Field(le=10, multiple_of=0.5, examples=[1.5])]
-    assert infer(taking(annotation)).input_schema["properties"]["it"] == {
+    assert infer_signature(taking(annotation)).input_schema["properties"]["it"] == {
         "type": "number", "exclusiveMinimum": 0, "maximum": 10, "multipleOf": 0.5, "examples": [1.5],
     }  # fmt: skip
 
@@ -295,7 +295,7 @@ def test_constraints_reach_the_schema() -> None:
 def test_skipped_parameters_the_context_and_filled_in_ones_are_not_in_the_schema() -> None:
     def tool(a: int, db: Opaque, ctx: CallContext, token: str = "", **others: Any): ...
 
-    signature = infer(functools.partial(tool, token="secret"), skip=["db"])
+    signature = infer_signature(functools.partial(tool, token="secret"), skip=["db"])
     assert list(signature.input_schema["properties"]) == ["a"]
     assert "secret" not in str(signature.input_schema)
     assert signature.context == "ctx"
@@ -309,7 +309,7 @@ def test_skipped_parameters_the_context_and_filled_in_ones_are_not_in_the_schema
 def test_skipping_the_keyword_arguments_closes_the_schema() -> None:
     def tool(a: int = 0, **others: Any): ...
 
-    assert infer(tool, skip={"others"}).input_schema["additionalProperties"] is False
+    assert infer_signature(tool, skip={"others"}).input_schema["additionalProperties"] is False
 
 
 # -- refusals ------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def _keywords(**b: Opaque): ...
 )
 def test_what_cannot_be_inferred_is_refused_by_name_with_the_way_out(function: Any, words: list[str]) -> None:
     with pytest.raises(TypeError) as caught:
-        infer(function)
+        infer_signature(function)
     for word in [function.__name__, "parameter 'b'", "input_schema=", *words]:
         assert word in str(caught.value)
 
@@ -349,13 +349,13 @@ def test_what_cannot_be_inferred_is_refused_by_name_with_the_way_out(function: A
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic reads typing.TypedDict from Python 3.12 on")
 def test_a_typed_dict_of_the_old_kind_is_refused_with_what_to_use() -> None:
     with pytest.raises(TypeError, match=r"parameter 'it' .*OldOptions.*typing_extensions\.TypedDict.*input_schema="):
-        infer(taking(OldOptions))
+        infer_signature(taking(OldOptions))
 
 
 def test_a_callable_without_a_signature_is_refused() -> None:
     with pytest.raises(TypeError, match=r"iter has no signature to read.*input_schema="):
-        infer(iter)
+        infer_signature(iter)
 
 
 def test_a_secret_default_is_not_told() -> None:
-    assert "hunter2" not in str(infer(taking(SecretStr, SecretStr("hunter2"))).input_schema)
+    assert "hunter2" not in str(infer_signature(taking(SecretStr, SecretStr("hunter2"))).input_schema)

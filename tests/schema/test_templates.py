@@ -16,10 +16,10 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import ResourceTemplateReference
 
 from mcp_bridge import Offer, ResourceEntry, ResourceTemplate, ToolEntry, ToolRegistry
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.authoring import prompt, resource
 from mcp_bridge.contracts.extension import Publish
-from mcp_bridge.schema.templates import MAX_LENGTH, MAX_VARIABLES, template_complaints, uri_complaints
+from mcp_bridge.schema.uri_templates import MAX_LENGTH, MAX_VARIABLES, check_template, check_uri
 from mcp_bridge.testing import connect
 
 PATIENCE = 60.0
@@ -82,27 +82,27 @@ BAD = [
 
 @pytest.mark.parametrize("template", GOOD)
 def test_a_template_that_uris_can_be_matched_with_has_no_complaints(template: str) -> None:
-    assert template_complaints(template) == []
+    assert check_template(template) == []
     assert can_be_matched(template)
 
 
 @pytest.mark.parametrize(("template", "line"), BAD, ids=[template[:20] for template, _ in BAD])
 def test_a_template_is_refused_with_the_place_and_what_to_do(template: str, line: str) -> None:
-    [told] = template_complaints(template)
+    [told] = check_template(template)
     assert line in told
     if "not a URI" not in told:  # the SDK takes any text for a template
         assert not can_be_matched(template)
 
 
 def test_each_thing_that_is_wrong_has_a_line() -> None:
-    assert len(template_complaints("a://{b:3,c*}/{}/{d-}")) == 4
-    assert len(template_complaints("a://{b}{b}{+c}{?e}{?f}")) == 4
+    assert len(check_template("a://{b:3,c*}/{}/{d-}")) == 4
+    assert len(check_template("a://{b}{b}{+c}{?e}{?f}")) == 4
 
 
 def test_a_template_at_its_limits_is_fine() -> None:
     variables = ",".join(f"b{number}" for number in range(MAX_VARIABLES))
     for template in ("a://{" + variables + "}", "a://{b}".ljust(MAX_LENGTH, "x")):
-        assert template_complaints(template) == []
+        assert check_template(template) == []
         assert can_be_matched(template)
 
 
@@ -124,27 +124,27 @@ templates = st.lists(parts(), max_size=6).map("".join) | st.text(LETTERS) | st.t
 @example("x{+a}{/b}{;c}")
 def test_a_template_has_complaints_exactly_when_the_sdk_cannot_match_with_it(rest: str) -> None:
     template = "a:x" + "".join(rest.split())
-    assert (template_complaints(template) == []) is can_be_matched(template)
+    assert (check_template(template) == []) is can_be_matched(template)
 
 
 @given(st.text(LETTERS) | st.text())
 def test_a_uri_has_no_complaints_exactly_when_it_has_a_scheme_and_neither_blanks_nor_braces(rest: str) -> None:
     odd = not rest or any(letter.isspace() or letter in "{}" for letter in rest)
-    assert (uri_complaints("a+b-1.c:" + rest) == []) is not odd
+    assert (check_uri("a+b-1.c:" + rest) == []) is not odd
 
 
 @pytest.mark.parametrize("uri", ["", "/notes", "notes:", "1a://b"])
 def test_a_uri_needs_a_scheme(uri: str) -> None:
-    assert uri_complaints(uri) == ["it is not a URI. Begin with a scheme, as in notes://today or users://{id}"]
+    assert check_uri(uri) == ["it is not a URI. Begin with a scheme, as in notes://today or users://{id}"]
 
 
 def test_a_uri_with_a_brace_is_told_where_it_is() -> None:
     expected = "it is not a URI: there is a brace after 'a://b/'. Variables need a template"
-    assert uri_complaints("a://b/{c}") == [expected]
+    assert check_uri("a://b/{c}") == [expected]
 
 
 @pytest.mark.parametrize(
-    ("complaints", "value", "kind"), [(uri_complaints, None, "NoneType"), (template_complaints, b"a://b", "bytes")]
+    ("complaints", "value", "kind"), [(check_uri, None, "NoneType"), (check_template, b"a://b", "bytes")]
 )
 def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value: Any, kind: str) -> None:
     assert complaints(value) == [f"a URI is text, found {kind}"]
@@ -250,9 +250,9 @@ PROBLEMS = [
 
 
 async def test_what_cannot_be_served_is_a_problem_and_the_rest_of_the_offer_is_published() -> None:
-    bridge = Bridge(sources=[Attached(source=Source())])
-    async with bridge.running():
-        await bridge.started()
+    bridge = Bridge(sources=[AttachedSource(source=Source())])
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         assert bridge.problems["mixed"] == PROBLEMS
         assert bridge.registry.list_names() == ["fine"]
         assert [entry.uri for entry in bridge.registry.resources] == ["a://b"]
@@ -261,9 +261,9 @@ async def test_what_cannot_be_served_is_a_problem_and_the_rest_of_the_offer_is_p
 
 async def test_clients_read_and_complete_what_is_left_of_the_offer() -> None:
     registry = ToolRegistry()
-    bridge = Bridge(registry, sources=[Attached(source=Source())])
-    async with bridge.running():
-        await bridge.started()
+    bridge = Bridge(registry, sources=[AttachedSource(source=Source())])
+    async with bridge.run_sources():
+        await bridge.wait_until_started()
         async with connect(registry) as client:
             listed = (await client.list_resource_templates()).resource_templates
             assert [one.uri_template for one in listed] == ["a://{x}/{y}"]

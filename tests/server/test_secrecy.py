@@ -24,7 +24,7 @@ from mcp_bridge import (
     asgi_app,
 )
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import as_bridge
+from mcp_bridge.app.serve import to_bridge
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.server.redaction import SecretRedaction
 from tests.kits.wire.speaking import ERAS, call, connect, listed, registry_of
@@ -59,7 +59,7 @@ def asking(ask: Ask) -> Bridge:
         return await ask(ctx)
 
     bridge = Bridge(registry_of(ToolEntry("t", "", handler)))
-    bridge.hide([SECRET])
+    bridge.hide_secrets([SECRET])
     return bridge
 
 
@@ -91,7 +91,7 @@ async def test_what_is_hidden_while_a_client_is_connected_is_hidden_from_then_on
     bridge = Bridge(registry_of(ToolEntry("t", SECRET, lambda data: {SECRET: [SECRET]})))
     async with connect(bridge, mode=mode) as client:
         assert SECRET in json.dumps(await call(client))
-        bridge.hide([SECRET])
+        bridge.hide_secrets([SECRET])
         told = json.dumps([await listed(client), await call(client)])
     assert SECRET not in told
     assert told.count("[secret]") >= 3
@@ -102,7 +102,7 @@ async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
     uri = f"notes://{SECRET}"
     registry.publish("s", [], resources=[ResourceEntry(uri, lambda data: "x")])
     bridge = Bridge(registry)
-    bridge.hide([SECRET])
+    bridge.hide_secrets([SECRET])
     heard: list[str] = []
     told = anyio.Event()
 
@@ -165,16 +165,16 @@ async def test_a_sealed_state_is_left_whole() -> None:
 def test_words_of_the_protocol_are_no_secrets(word: str) -> None:
     redaction = SecretRedaction()
     redaction.hide([word])
-    assert redaction.redactor.is_idle
+    assert redaction.redactor.is_empty
 
 
 def test_the_token_and_the_keys_of_an_embedding_program_are_secrets() -> None:
     registry = registry_of(ToolEntry("t", "", lambda data: "x"))
-    bridge = as_bridge(registry, token="a-token-of-4b", state=State(keys=["k" * 32]))
+    bridge = to_bridge(registry, token="a-token-of-4b", state=State(keys=["k" * 32]))
     redactor = bridge.endpoint._redaction.redactor
-    assert redactor.text(f"a-token-of-4b {'k' * 32}") == "[secret] [secret]"
+    assert redactor.redact_text(f"a-token-of-4b {'k' * 32}") == "[secret] [secret]"
     app = asgi_app(bridge, token="another-token")
-    assert app.endpoint._redaction.redactor.text("another-token") == "[secret]"
+    assert app.endpoint._redaction.redactor.redact_text("another-token") == "[secret]"
 
 
 async def test_problems_of_sources_are_told_without_the_secret() -> None:
@@ -184,13 +184,13 @@ async def test_problems_of_sources_are_told_without_the_secret() -> None:
         async def run(self, publish: Any) -> None:
             raise RuntimeError(f"no connection with {SECRET}")
 
-    from mcp_bridge.app.bridge import Attached
+    from mcp_bridge.app.bridge import AttachedSource
 
-    bridge = Bridge(sources=[Attached(source=Broken())])
-    bridge.hide([SECRET])
-    async with bridge.running():
+    bridge = Bridge(sources=[AttachedSource(source=Broken())])
+    bridge.hide_secrets([SECRET])
+    async with bridge.run_sources():
         with pytest.raises(Exception, match=r"no connection with \[secret\]"):
-            await bridge.started()
+            await bridge.wait_until_started()
 
 
 async def test_a_policys_words_go_without_the_secret_too() -> None:
@@ -203,7 +203,7 @@ async def test_a_policys_words_go_without_the_secret_too() -> None:
     registry = ToolRegistry(pipeline=Pipeline([Tells()]))  # type: ignore[list-item]
     registry.register(ToolEntry("t", "", lambda data: "x"))
     bridge = Bridge(registry)
-    bridge.hide([SECRET])
+    bridge.hide_secrets([SECRET])
     async with connect(bridge) as client:
         told = json.dumps(await call(client))
     assert "not with [secret]" in told

@@ -15,7 +15,7 @@ from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.server import responses
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.testing import connect
-from mcp_bridge.transports.memory import client as client_of
+from mcp_bridge.transports.memory import make_client as client_of
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE, served
 
@@ -188,7 +188,7 @@ async def test_a_missing_wrapped_input_is_a_result_and_an_unknown_tool_an_error(
 
 async def test_a_tool_that_goes_between_its_look_up_and_its_call_is_unknown() -> None:
     class Forgetful(ToolRegistry):
-        def prepared(self, name: str) -> None:
+        def get_prepared(self, name: str) -> None:
             return None
 
     registry = Forgetful()
@@ -230,7 +230,7 @@ async def test_one_endpoint_serves_clients_of_both_eras_at_once() -> None:
     registry = ToolRegistry()
     registry.register(ToolEntry("quick", "Answers.", lambda data: "quick", NOTHING))
     endpoint = Bridge(registry).endpoint
-    async with Bridge(registry).running():
+    async with Bridge(registry).run_sources():
         endpoint = Endpoint(registry)
         async with client_of(endpoint, mode="legacy") as old, client_of(endpoint) as new:
             for client in (old, new):

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Document, expand, read
+from mcp_bridge.settings import Document, expand, read_document
 
 LINES = {(): 1, ("a",): 2, ("b",): 3}
 
@@ -88,14 +88,14 @@ def test_what_came_from_the_environment_is_secret_and_hidden():
     data = {"a": "Bearer ${X}", "b": ["${E}", "${U:-default}", "${Y}", "$${X}"]}
     document = expand(Document(path="", data=data), {"X": "x1", "Y": "y1", "E": "", "Z": "z1"})
     assert document.secrets == {"x1", "y1"}
-    assert document.hidden == {("a",), ("b", 2)}
+    assert document.hidden_places == {("a",), ("b", 2)}
     assert "x1" not in repr(document)
 
 
 def test_lines_survive_the_expansion(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("a: 1\nb: ${X}\n")
-    assert expand(read(path), {"X": "x"}).line(["b"]) == 2
+    assert expand(read_document(path), {"X": "x"}).get_line(["b"]) == 2
 
 
 def test_variables_that_are_in_every_path_are_no_secrets() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.settings import Settings, load
 from tests.kits.fuzzing import TIMES, built, corpus, examples
@@ -39,7 +39,7 @@ def outcome(path: Path) -> ConfigError | Settings:
     try:
         settings = load(path, ENVIRON)
         try:
-            from_settings(settings)
+            build_from_settings(settings)
         except ConfigError as error:
             return _fine(error, path)
         return settings

@@ -13,7 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 import mcp_bridge.settings
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.settings import Document, Frame, Settings, SourceSettings, json_schema, load, options, parse
+from mcp_bridge.settings import (
+    Document,
+    Settings,
+    SettingsModel,
+    SourceSettings,
+    build_json_schema,
+    load,
+    parse,
+    parse_options,
+)
 
 
 class Colour(Enum):
@@ -21,12 +30,12 @@ class Colour(Enum):
     BLUE = "blue"
 
 
-class Basic(Frame):
+class Basic(SettingsModel):
     kind: Literal["basic"]
     user: str
 
 
-class Bearer(Frame):
+class Bearer(SettingsModel):
     kind: Literal["bearer"]
     bearer_value: str
 
@@ -91,7 +100,7 @@ def problems(tmp_path):
         def attempt() -> None:
             found = load(path, environ)
             assert model is not None, "the settings are right"
-            options(model, found.sources[0])
+            parse_options(model, found.sources[0])
 
         with pytest.raises(ConfigError) as caught:
             attempt()
@@ -300,7 +309,7 @@ def test_a_value_under_a_telling_key_is_never_shown(problems, key):
 
 def test_options_become_an_instance_of_the_model_of_the_source(settings):
     source = settings("sources: [{type: web, name: n, url: 'http://a', from: b}]").sources[0]
-    found = options(WebOptions, source)
+    found = parse_options(WebOptions, source)
     assert isinstance(found, WebOptions)
     assert (found.url, found.from_, found.retries) == ("http://a", "b", 3)
 
@@ -377,13 +386,13 @@ def test_a_union_tag_from_the_environment_is_not_told(problems):
 
 
 def test_a_model_that_allows_other_keys_gets_them(settings):
-    found: Any = options(OpenOptions, settings("sources: [{type: any, path: p, other: 1}]").sources[0])
+    found: Any = parse_options(OpenOptions, settings("sources: [{type: any, path: p, other: 1}]").sources[0])
     assert found.other == 1
 
 
 def test_options_of_a_source_made_in_code_have_errors_without_a_file():
     with pytest.raises(ConfigError) as caught:
-        options(WebOptions, SourceSettings(type="web", options={"url": 3}))
+        parse_options(WebOptions, SourceSettings(type="web", options={"url": 3}))
     assert str(caught.value) == "url: expected text, found the number 3"
 
 
@@ -393,11 +402,11 @@ MODELS = {"web": WebOptions, "any": OpenOptions}
 
 
 def accepted(data: Any) -> bool:
-    return jsonschema.Draft202012Validator(json_schema(MODELS)).is_valid(data)
+    return jsonschema.Draft202012Validator(build_json_schema(MODELS)).is_valid(data)
 
 
 def test_the_exported_schema_is_a_schema_of_2020_12():
-    schema = json_schema(MODELS)
+    schema = build_json_schema(MODELS)
     assert schema["$schema"].endswith("2020-12/schema")
     jsonschema.Draft202012Validator.check_schema(schema)
     json.dumps(schema)
@@ -441,13 +450,13 @@ def test_the_schema_refuses_what_does_not_load(data):
 
 
 def test_a_schema_without_source_types_takes_plugins_alone():
-    validator = jsonschema.Draft202012Validator(json_schema({}))
+    validator = jsonschema.Draft202012Validator(build_json_schema({}))
     assert validator.is_valid({"sources": [{"type": "a:b"}]})
     assert not validator.is_valid({"sources": [{"type": "web"}]})
 
 
 def test_every_key_of_the_file_is_described_in_the_schema():
-    schema = json_schema(MODELS)
+    schema = build_json_schema(MODELS)
     sections = [name for name in schema["$defs"] if name.endswith("Settings") and name != "SourceSettings"]
     assert {"ApprovalSettings", "HttpSettings", "LimitSettings", "StateSettings"} <= set(sections)
     parts = [schema, *(schema["$defs"][name] for name in sections)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.settings import Document, expand, parse
-from mcp_bridge.settings.environment import _FRAME
+from mcp_bridge.settings.environment import _COMMON_KEYS
 from mcp_bridge.settings.model import SourceSettings
 
 KEY = "k" * 32
@@ -15,7 +15,7 @@ KEY = "k" * 32
 
 def withheld(data: dict[str, Any], **environ: str) -> frozenset[str]:
     """The values of settings that no client may see."""
-    return parse(Document(path="", data=data), environ).withheld
+    return parse(Document(path="", data=data), environ).hidden_from_clients
 
 
 def source(**keys: Any) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def test_limits_and_addresses_are_no_secrets() -> None:
 def test_what_is_told_is_among_the_secrets_of_the_log() -> None:
     document = expand(Document(path="", data={"title": "${T}", "sources": [{"x": "${U}"}]}), {"T": "t1", "U": "u1-2"})
     assert document.secrets == {"t1", "u1-2"}
-    assert document.told == {"t1"}
+    assert document.visible_secrets == {"t1"}
 
 
 def test_the_keys_that_are_for_clients_are_those_of_the_frame() -> None:
-    assert set(SourceSettings.model_fields) >= _FRAME
+    assert set(SourceSettings.model_fields) >= _COMMON_KEYS

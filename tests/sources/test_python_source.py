@@ -14,8 +14,8 @@ import anyio
 import pytest
 
 from mcp_bridge import Offer, ToolEntry
-from mcp_bridge.app.bridge import Attached, Bridge
-from mcp_bridge.app.factory import from_file
+from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.app.factory import build_from_file
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.python_import import forget_modules
 from mcp_bridge.sources.python import PythonSource
@@ -68,7 +68,7 @@ def no_bytecode_below(folder: Path) -> bool:
 
 
 async def test_a_file_is_served(tmp_path: Path) -> None:
-    async with connect(from_file(write(tmp_path / "tools.py", GREET))) as client:
+    async with connect(build_from_file(write(tmp_path / "tools.py", GREET))) as client:
         assert words(await call(client, "greet", name="Ann")) == "Hello Ann"
 
 
@@ -200,7 +200,7 @@ SHAPES: dict[str, tuple[str, list[str]]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_tools_are_found_by_their_shape(shape: str, tmp_path: Path) -> None:
     text, expected = SHAPES[shape]
-    async with connect(from_file(write(tmp_path / "tools.py", text))) as client:
+    async with connect(build_from_file(write(tmp_path / "tools.py", text))) as client:
         tools = await listed(client)
         assert [tool["name"] for tool in tools] == expected
         result = await call(client, expected[0], **({"name": "ok"} if expected[0] == "greet" else {}))
@@ -221,7 +221,7 @@ async def test_a_chain_of_another_package_fails_with_its_own_words(tmp_path: Pat
     text = SHAPES["another package's chain"][0].replace(
         'success, context = True, "ok"', 'success, errors = False, ["first: no", "second: no"]'
     )
-    async with connect(from_file(write(tmp_path / "tools.py", text))) as client:
+    async with connect(build_from_file(write(tmp_path / "tools.py", text))) as client:
         result = await call(client, "chain")
     assert words(result) == "Chain failed: first: no; second: no"
     assert result["_meta"]["mcp-bridge/code"] == "chain_failed"
@@ -272,7 +272,7 @@ NAMED = """
 
 async def test_functions_named_in_the_settings_become_tools_of_that_name(tmp_path: Path) -> None:
     source = PythonSource("s", path=write(tmp_path / "tools.py", NAMED), tools=["add", "double", "Point", "marked"])
-    async with connect(Bridge(sources=[Attached(source=source)])) as client:
+    async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
         assert [tool["name"] for tool in await listed(client)] == ["Point", "add", "double", "marked_as"]
         assert words(await call(client, "add", a=2)) == "3"
         assert words(await call(client, "double", n=2)) == "4"
@@ -339,7 +339,7 @@ async def test_a_broken_file_of_a_folder_leaves_the_others_served(
     write(tmp_path / "_sibling.py", "\n1 / 0\n")
     write(tmp_path / "tools.py", BROKEN[fault][0])
     write(tmp_path / "good.py", GREET)
-    bridge = from_file(tmp_path)
+    bridge = build_from_file(tmp_path)
     async with connect(bridge) as client:
         assert words(await call(client, "greet", name="Ann")) == "Hello Ann"
     [problems] = bridge.problems.values()
@@ -355,10 +355,10 @@ async def test_a_broken_file_of_a_folder_leaves_the_others_served(
     ],
 )
 async def test_a_source_with_nothing_to_import_gives_up(options: dict[str, Any], said: str) -> None:
-    bridge = Bridge(sources=[Attached(source=PythonSource("s", **options))])
-    async with bridge.running():
+    bridge = Bridge(sources=[AttachedSource(source=PythonSource("s", **options))])
+    async with bridge.run_sources():
         with pytest.raises(SourceError, match=said):
-            await bridge.started()
+            await bridge.wait_until_started()
 
 
 def test_a_file_that_is_not_python_is_told(tmp_path: Path) -> None:
@@ -375,10 +375,10 @@ def test_what_a_module_prints_at_import_stays_off_stdout(tmp_path: Path, capfd: 
 async def test_two_tools_of_one_name_in_one_source_are_refused_in_so_many_words(tmp_path: Path) -> None:
     write(tmp_path / "a.py", GREET)
     write(tmp_path / "b.py", GREET)
-    bridge = from_file(tmp_path)
-    async with bridge.running():
+    bridge = build_from_file(tmp_path)
+    async with bridge.run_sources():
         with pytest.raises(Exception, match=r"Two tools in source .* are named 'greet'"):
-            await bridge.started()
+            await bridge.wait_until_started()
 
 
 def test_forgetting_keeps_this_package_and_what_is_installed(tmp_path: Path) -> None:
@@ -459,7 +459,7 @@ async def test_a_module_is_followed_in_its_directory(tmp_path: Path) -> None:
 
 async def test_clients_are_told_of_an_edit_and_may_keep_no_list(tmp_path: Path) -> None:
     path = write(tmp_path / "tools.py", GREET)
-    bridge = from_file(path, watch=True)
+    bridge = build_from_file(path, watch=True)
     assert bridge.identity.ttl_ms == 0
     with anyio.fail_after(PATIENCE):
         async with connect(bridge, mode="legacy") as client:

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_bridge.contracts.store import Listing
+from mcp_bridge.contracts.store import ListableStore
 from mcp_bridge.stores.sqlite import SqliteStore, StoreFileError
 from tests.kits.loops import BOTH_LOOPS
 
@@ -75,7 +75,7 @@ async def test_values_are_kept_replaced_added_and_forgotten(file: Path) -> None:
     await store.delete("a")
     assert await store.add("a", b"", 10)
     assert [await store.get(key) for key in "ab"] == [b"", b"3"]
-    assert isinstance(store, Listing)
+    assert isinstance(store, ListableStore)
 
 
 async def test_keys_are_found_by_how_they_begin_whatever_that_is(file: Path) -> None:

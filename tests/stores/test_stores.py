@@ -12,8 +12,8 @@ import pytest
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.registry.plugins import STORES, make_store
+from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import ENTRY, MemoryStore
-from mcp_bridge.stores.patient import PatientStore
 
 KIB = 1024
 STRANGERS = """
@@ -207,7 +207,7 @@ async def test_a_store_that_fails_has_nothing_keeps_nothing_and_is_logged(
     hangs: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Failing(hangs=hangs)
-    store = PatientStore(failing, seconds=0.01)
+    store = FaultTolerantStore(failing, seconds=0.01)
     with anyio.fail_after(60):
         assert await store.get("key") is None
         await store.set("key", b"1", 60)
@@ -219,7 +219,7 @@ async def test_a_store_that_fails_has_nothing_keeps_nothing_and_is_logged(
 
 async def test_a_store_that_works_is_as_it_was() -> None:
     inner = MemoryStore()
-    store = PatientStore(inner)
+    store = FaultTolerantStore(inner)
     await store.set("key", b"1", 60)
     assert await store.get("key") == await inner.get("key") == b"1"
     assert not await store.add("key", b"2", 60)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from mcp_bridge.transports.ends import Ending
+from mcp_bridge.transports.shutdown import ShutdownSignals
 
 IMPORTS = """
 import os, signal
@@ -19,7 +19,7 @@ raise AssertionError("the import went on")
 """
 MAIN = """
 import anyio, importlib
-from mcp_bridge.transports.ends import Ending
+from mcp_bridge.transports.shutdown import Ending
 
 async def main():
     with anyio.CancelScope() as scope, ending.starting(scope.cancel):
@@ -35,13 +35,13 @@ def test_a_signal_while_the_loop_starts_cancels_the_start() -> None:
     reached: list[str] = []
 
     async def main() -> None:
-        with anyio.CancelScope() as scope, ending.starting(scope.cancel):
+        with anyio.CancelScope() as scope, ending.handle_while_starting(scope.cancel):
             os.kill(os.getpid(), signal.SIGTERM)
             reached.append("after the signal")
             await anyio.sleep_forever()
         assert scope.cancelled_caught
 
-    with Ending() as ending:
+    with ShutdownSignals() as ending:
         anyio.run(main)
         reached.append("the end")
     assert reached == ["after the signal", "the end"]

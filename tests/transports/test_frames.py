@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_bridge.runtime.line_splitter import LIMIT, Lines
-from mcp_bridge.transports.frames import dump, error, parse
+from mcp_bridge.runtime.line_splitter import MAX_LINE, LineSplitter
+from mcp_bridge.transports.jsonrpc_lines import dump_message, format_error, parse_message
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -39,8 +39,8 @@ IDS = st.text() | st.integers(-(2**63), 2**64 - 1)
 
 
 def cut(chunks: list[bytes], limit: int) -> list[bytes | None]:
-    lines = Lines(limit)
-    return [line for chunk in chunks for line in lines.feed(chunk)] + list(lines.end())
+    lines = LineSplitter(limit)
+    return [line for chunk in chunks for line in lines.feed(chunk)] + list(lines.finish())
 
 
 @given(
@@ -58,7 +58,7 @@ def test_any_split_of_the_bytes_gives_the_same_lines(text: bytes, places: list[i
 
 
 def test_a_line_of_any_length_is_dropped_in_constant_memory() -> None:
-    lines = Lines(1000)
+    lines = LineSplitter(1000)
     for _ in range(100):
         assert list(lines.feed(b"x" * 900)) == []
         assert len(lines._rest) <= 1000
@@ -71,7 +71,7 @@ def test_a_line_of_any_length_is_dropped_in_constant_memory() -> None:
 @example(b"\xff\xfe")
 @example(b"1" * 5000)
 def test_parse_never_raises_and_answers_in_protocol(line: bytes | None) -> None:
-    parsed = parse(line)
+    parsed = parse_message(line)
     if isinstance(parsed, bytes):
         answer = json.loads(parsed)
         assert answer["error"]["code"] in {-32700, -32600}
@@ -82,7 +82,7 @@ def test_parse_never_raises_and_answers_in_protocol(line: bytes | None) -> None:
 @example(1, {1: "a key that is no text"})
 def test_dump_never_raises_and_keeps_the_id_of_a_reply(number: str | int, data: Any) -> None:
     reply = types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=number, result=data)
-    written = dump(reply)
+    written = dump_message(reply)
     assert written.count(b"\n") == 1
     answer = json.loads(written)
     assert answer["id"] == number
@@ -95,13 +95,13 @@ def test_what_is_no_reply_and_cannot_be_written_is_left_out(data: Any) -> None:
         types.JSONRPCNotification.model_construct(jsonrpc="2.0", method="m", params={"data": data}),
         types.JSONRPCRequest.model_construct(jsonrpc="2.0", id=1, method="m", params={"data": data}),
     ):
-        written = dump(message)
+        written = dump_message(message)
         assert written == b"" or json.loads(written)["method"] == "m"
 
 
 def test_an_error_that_cannot_be_written_keeps_its_id() -> None:
     wrong = types.ErrorData.model_construct(code=-1, message="m", data=object())
-    answer = json.loads(dump(types.JSONRPCError(jsonrpc="2.0", id="7", error=wrong)))
+    answer = json.loads(dump_message(types.JSONRPCError(jsonrpc="2.0", id="7", error=wrong)))
     assert (answer["id"], answer["error"]["code"]) == ("7", -32603)
 
 
@@ -109,7 +109,7 @@ def test_a_circle_cannot_be_written_and_becomes_an_error() -> None:
     circle: dict[str, Any] = {}
     circle["again"] = circle
     reply = types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=1, result=circle)
-    assert json.loads(dump(reply))["error"]["code"] == -32603
+    assert json.loads(dump_message(reply))["error"]["code"] == -32603
 
 
 @given(IDS, st.text(), st.dictionaries(st.text(), st.text() | st.integers(-(2**63), 2**63 - 1)))
@@ -119,7 +119,7 @@ def test_a_message_comes_back_as_it_was_written(number: str | int, method: str, 
         types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params),
         types.JSONRPCResponse(jsonrpc="2.0", id=number, result=params),
     ):
-        assert parse(dump(message).removesuffix(b"\n")) == message
+        assert parse_message(dump_message(message).removesuffix(b"\n")) == message
 
 
 @pytest.mark.parametrize(
@@ -153,17 +153,17 @@ def test_a_message_comes_back_as_it_was_written(number: str | int, method: str, 
     ],
 )
 def test_what_is_no_message_is_answered(line: bytes | None, code: int, number: Any) -> None:
-    parsed = parse(line)
+    parsed = parse_message(line)
     assert isinstance(parsed, bytes)
     answer = json.loads(parsed)
     assert (answer["error"]["code"], answer["id"]) == (code, number)
 
 
 def test_the_answer_to_a_line_that_is_too_long_says_how_long_it_may_be() -> None:
-    parsed = parse(None)
+    parsed = parse_message(None)
     assert isinstance(parsed, bytes)
-    assert str(LIMIT) in json.loads(parsed)["error"]["message"]
+    assert str(MAX_LINE) in json.loads(parsed)["error"]["message"]
 
 
 def test_an_error_is_one_line() -> None:
-    assert error(1, -1, "two\nlines").count(b"\n") == 1
+    assert format_error(1, -1, "two\nlines").count(b"\n") == 1

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.transports.ends import Ending, Ledger, on_signals
+from mcp_bridge.transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import PATIENCE, Talk, served
 
@@ -55,13 +55,13 @@ def bridge(slow: Slow) -> Bridge:
 def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
     """An event that is set once serving has noticed the end of input."""
     noticed = anyio.Event()
-    end_listeners = bridge.endpoint.end_listeners
+    end_listeners = bridge.endpoint.close_subscriptions
 
     def noted() -> None:
         end_listeners()
         noticed.set()
 
-    monkeypatch.setattr(bridge.endpoint, "end_listeners", noted)
+    monkeypatch.setattr(bridge.endpoint, "close_subscriptions", noted)
     return noticed
 
 
@@ -168,9 +168,9 @@ async def test_a_signal_is_heard_whatever_the_loop_is_doing_when_it_comes() -> N
     async def drain() -> None:
         heard.set()
 
-    with Ending() as ending:
+    with ShutdownSignals() as ending:
         async with anyio.create_task_group() as tasks:
-            with ending.heard(lambda: tasks.start_soon(drain), lambda: None, PATIENCE):
+            with ending.handle_while_serving(lambda: tasks.start_soon(drain), lambda: None, PATIENCE):
                 # as in a callback that a thread of no loop has asked for, which Python may interrupt
                 Context().run(lambda: (signal.raise_signal(signal.SIGTERM), None))
                 with anyio.fail_after(PATIENCE):
@@ -178,16 +178,16 @@ async def test_a_signal_is_heard_whatever_the_loop_is_doing_when_it_comes() -> N
 
 
 async def test_the_ledger_is_idle_when_all_is_settled_and_says_when_it_is_not() -> None:
-    ledger = Ledger()
-    assert await ledger.idle(0)
-    ledger.opened()
-    ledger.opened()
-    await ledger.settled()
-    assert not await ledger.idle(0)
-    await ledger.settled()
-    assert await ledger.idle(0)
-    ledger.opened()
-    assert not await ledger.idle(0)
+    ledger = RequestCounter()
+    assert await ledger.wait_until_idle(0)
+    ledger.add_request()
+    ledger.add_request()
+    await ledger.remove_request()
+    assert not await ledger.wait_until_idle(0)
+    await ledger.remove_request()
+    assert await ledger.wait_until_idle(0)
+    ledger.add_request()
+    assert not await ledger.wait_until_idle(0)
 
 
 def test_where_signals_cannot_be_had_serving_goes_on_without(anyio_backend: str) -> None:
@@ -197,7 +197,7 @@ def test_where_signals_cannot_be_had_serving_goes_on_without(anyio_backend: str)
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            await tasks.start(on_signals, lambda: called.append("drain"), lambda: called.append("now"))
+            await tasks.start(handle_signals, lambda: called.append("drain"), lambda: called.append("now"))
         done.append(True)
 
     thread = threading.Thread(target=_run(main, anyio_backend))

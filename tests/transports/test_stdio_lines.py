@@ -12,8 +12,8 @@ import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry, tool
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.runtime.descriptors import Pipes
-from mcp_bridge.runtime.line_splitter import LIMIT
+from mcp_bridge.runtime.line_splitter import MAX_LINE
+from mcp_bridge.runtime.stdio_descriptors import StdioPipes
 from mcp_bridge.transports import stdio
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.transports.stdio_talk import META, PATIENCE, Talk, line, served
@@ -90,7 +90,7 @@ async def test_a_line_just_within_the_limit_is_served(registry: ToolRegistry) ->
     async with served(registry) as talk:
         await talk.hello()
         request = talk.request("tools/call", {"name": "length", "arguments": {"text": ""}})
-        fill = LIMIT - (len(line(request)) - 1)
+        fill = MAX_LINE - (len(line(request)) - 1)
         request["params"]["arguments"]["text"] = "x" * fill
         await talk.send(line(request))
         assert text_of(await talk.answer(request["id"])) == str(fill)
@@ -112,7 +112,7 @@ async def test_a_last_line_without_its_newline_is_served(registry: ToolRegistry)
 
 async def test_a_last_line_that_is_too_long_and_has_no_newline_is_refused(registry: ToolRegistry) -> None:
     async with served(registry) as talk:
-        await talk.send(b"x" * (LIMIT + 1))
+        await talk.send(b"x" * (MAX_LINE + 1))
         talk.hang_up()
         assert [error_of(answer) for answer in await talk.rest()] == [(None, -32600)]
 
@@ -232,7 +232,7 @@ async def test_a_reader_that_has_gone_ends_serving_though_input_stays_open(regis
         os.write(to_server, b"{\n")
         os.close(from_server)
         with anyio.fail_after(PATIENCE):
-            await stdio.serve(Bridge(registry).endpoint, Pipes(from_client, to_client), signals=False)
+            await stdio.serve(Bridge(registry).endpoint, StdioPipes(from_client, to_client), signals=False)
     finally:
         for descriptor in (from_client, to_server, to_client):
             os.close(descriptor)
@@ -252,11 +252,11 @@ async def test_senders_who_wait_for_a_reader_are_freed_when_it_goes(registry: To
     bridge = Bridge(registry)
     try:
         with anyio.fail_after(PATIENCE):
-            async with bridge.running(), anyio.create_task_group() as tasks:
+            async with bridge.run_sources(), anyio.create_task_group() as tasks:
                 os.write(to_server, b"".join(map(line, calls)))
 
                 async def serve() -> None:
-                    await stdio.serve(bridge.endpoint, Pipes(from_client, to_client), signals=False)
+                    await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), signals=False)
 
                 tasks.start_soon(serve)
                 await anyio.wait_readable(from_server)
@@ -274,7 +274,7 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         with anyio.fail_after(PATIENCE):
-            await stdio.serve(Bridge(registry).endpoint, Pipes(folder, nowhere), signals=False)
+            await stdio.serve(Bridge(registry).endpoint, StdioPipes(folder, nowhere), signals=False)
     finally:
         os.close(folder)
         os.close(nowhere)

@@ -22,7 +22,7 @@ from mcp_bridge import CallContext, Text, ToolEntry, ToolResult
 from mcp_bridge.contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.tools import to_wire
-from mcp_bridge.wire.values import MAX_DEPTH, Unreadable, plain, text_of, to_result
+from mcp_bridge.wire.values import MAX_DEPTH, Unreadable, to_plain, to_result, to_text
 from tests.kits.fuzzing import examples
 from tests.kits.wire.speaking import STATELESS, answering, registry_of, words
 
@@ -127,8 +127,8 @@ VALUES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "expected"), VALUES, ids=lambda value: type(value).__name__)
 def test_values_become_what_json_has(value: Any, expected: Any) -> None:
-    assert plain(value) == expected
-    assert plain({"a": [value]}) == {"a": [expected]}
+    assert to_plain(value) == expected
+    assert to_plain({"a": [value]}) == {"a": [expected]}
 
 
 def test_values_are_sent_as_text_and_as_structure() -> None:
@@ -159,8 +159,8 @@ async def test_an_answer_is_judged_as_what_it_becomes(answer: Any, schema: dict[
 
 
 def test_text_is_verbatim_and_everything_else_compact() -> None:
-    assert text_of("a \n b") == "a \n b"
-    assert text_of({"a": [1, None]}) == '{"a":[1,null]}'
+    assert to_text("a \n b") == "a \n b"
+    assert to_text({"a": [1, None]}) == '{"a":[1,null]}'
 
 
 def test_an_answer_that_is_plain_already_is_not_copied() -> None:
@@ -237,7 +237,7 @@ async def test_an_unreadable_answer_is_a_failure_that_says_that_the_tool_did_run
 
 
 def test_the_deepest_answer_that_is_allowed_passes() -> None:
-    assert plain(deep(MAX_DEPTH)) == deep(MAX_DEPTH)
+    assert to_plain(deep(MAX_DEPTH)) == deep(MAX_DEPTH)
 
 
 LEAVES = st.one_of(
@@ -278,8 +278,8 @@ KEYS = st.one_of(
 )
 def test_any_value_is_json_or_a_value_error(value: Any) -> None:
     try:
-        made = plain(value)
+        made = to_plain(value)
     except ValueError:
         return
     json.dumps(made, allow_nan=False, ensure_ascii=False).encode()
-    assert plain(made) == made
+    assert to_plain(made) == made

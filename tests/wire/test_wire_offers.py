@@ -24,17 +24,17 @@ from mcp_bridge import (
 )
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.wire import listings
-from mcp_bridge.wire.blocks import from_block
-from mcp_bridge.wire.content import block
-from mcp_bridge.wire.contents import contents, to_contents
-from mcp_bridge.wire.messages import messages, to_messages
+from mcp_bridge.wire.content import render_block
+from mcp_bridge.wire.content_reader import from_block
+from mcp_bridge.wire.messages import render_messages, to_messages
+from mcp_bridge.wire.resource_contents import render_contents, to_contents
 
 NEW = "2026-07-28"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def read(answer: Any, mime_type: str | None = None) -> list[dict[str, Any]]:
-    return contents(to_contents(answer, "a://b", mime_type), NEW)
+    return render_contents(to_contents(answer, "a://b", mime_type), NEW)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_a_failure_of_a_resource_or_a_prompt_stays_one() -> None:
         ),
         ({"role": "assistant", "content": "hi"}, [("assistant", {"type": "text", "text": "hi"})]),
         ({"a": 1}, [("user", {"type": "text", "text": '{"a":1}'})]),
-        (Message(PNG), [("user", block(Image(PNG, "image/png"), NEW))]),
+        (Message(PNG), [("user", render_block(Image(PNG, "image/png"), NEW))]),
         (ToolResult(output="said"), [("user", {"type": "text", "text": "said"})]),
         (ToolResult(content=[Text("shown")]), [("user", {"type": "text", "text": "shown"})]),
     ],
     ids=repr,
 )
 def test_what_a_prompt_answers_is_messages(answer: Any, made: list[Any]) -> None:
-    said = messages(to_messages(answer).content or (), NEW)
+    said = render_messages(to_messages(answer).content or (), NEW)
     assert [(item["role"], item["content"]) for item in said] == made
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_message_is_refused(answer: Any) -> None:
 
 def test_a_conversation_may_have_messages_as_mcp_writes_them() -> None:
     raw = {"role": "user", "content": {"type": "tool_result", "toolUseId": "1", "content": []}}
-    assert messages([raw, "plain"], NEW) == [raw, {"role": "user", "content": {"type": "text", "text": "plain"}}]
+    assert render_messages([raw, "plain"], NEW) == [raw, {"role": "user", "content": {"type": "text", "text": "plain"}}]
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_a_conversation_may_have_messages_as_mcp_writes_them() -> None:
     ids=lambda content: type(content).__name__,
 )
 def test_a_block_comes_back_as_it_went(content: Content) -> None:
-    back = from_block(block(content, NEW))
+    back = from_block(render_block(content, NEW))
     assert isinstance(back, Content)
-    assert block(back, NEW) == block(content, NEW)
+    assert render_block(back, NEW) == render_block(content, NEW)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_a_list_says_all_that_a_version_can_read_and_nothing_odd() -> None:
     entry = ResourceEntry(
         "a://b", handler, "b", "The b.", mime_type="text/csv", size=3, annotations={"priority": 1}, **shared
     )
-    assert listings.resource(entry, NEW) == {
+    assert listings.render_resource(entry, NEW) == {
         "uri": "a://b", "name": "b", "title": "T", "description": "The b.", "icons": [icon], "_meta": {"k": 1},
         "size": 3, "mimeType": "text/csv", "annotations": {"priority": 1},
     }  # fmt: skip
-    assert listings.resource(entry, "2024-11-05").keys() == {
+    assert listings.render_resource(entry, "2024-11-05").keys() == {
         "uri",
         "name",
         "description",
@@ -162,16 +162,16 @@ def test_a_list_says_all_that_a_version_can_read_and_nothing_odd() -> None:
         "annotations",
     }
     odd: Any = ResourceEntry("a://b", handler, size=-1)
-    assert listings.resource(odd, NEW) == {"uri": "a://b", "name": "a://b"}
+    assert listings.render_resource(odd, NEW) == {"uri": "a://b", "name": "a://b"}
     template = ResourceTemplate("a://{b}", handler)
-    assert listings.template(template, NEW) == {"uriTemplate": "a://{b}", "name": "a://{b}"}
+    assert listings.render_template(template, NEW) == {"uriTemplate": "a://{b}", "name": "a://{b}"}
     prompt = PromptEntry("p", handler, "D", [PromptArgument("a", "An a.", True, "A"), PromptArgument("b")], **shared)
-    shown = listings.prompt(prompt, NEW)
+    shown = listings.render_prompt(prompt, NEW)
     assert shown["arguments"] == [
         {"name": "a", "title": "A", "description": "An a.", "required": True},
         {"name": "b", "required": False},
     ]
-    assert "title" not in listings.prompt(prompt, "2025-03-26")["arguments"][0]
+    assert "title" not in listings.render_prompt(prompt, "2025-03-26")["arguments"][0]
 
 
 def test_entries_need_a_handler_and_prompts_their_arguments() -> None:

@@ -13,7 +13,7 @@ from mcp_bridge import Audio, CallError, Content, EmbeddedResource, Image, Resou
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.tool_use import Result, ResultStatus
-from mcp_bridge.wire.outcomes import TABLE, failure
+from mcp_bridge.wire.outcomes import TABLE, to_error_result
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.tools import WireTool, to_wire
 from mcp_bridge.wire.values import to_result
@@ -226,7 +226,7 @@ def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
 def test_a_failure_says_so_with_its_code_and_without_structured_content(declared: dict[str, Any]) -> None:
     tool = to_wire(ToolDefinition("t", "", "m", output_schema=declared))
     for version in VERSIONS:
-        result = sent(failure(ToolError("no such city", code="unknown_city")), version, tool)
+        result = sent(to_error_result(ToolError("no such city", code="unknown_city")), version, tool)
         assert result["isError"] is True
         assert words(result) == "no such city"
         assert "structuredContent" not in result
@@ -301,7 +301,7 @@ MADE: dict[type[CallError], CallError] = {
 @pytest.mark.parametrize("kind", [row.error for row in TABLE], ids=lambda kind: kind.__name__)
 def test_every_error_is_a_result_with_its_text_and_code(kind: type[CallError]) -> None:
     error = MADE.get(kind) or kind("what was wrong", details=["what to do"])
-    result = sent(failure(error))
+    result = sent(to_error_result(error))
     assert result["isError"] is True
     assert codes(result) == kind.code
     assert words(result).startswith(error.text)
@@ -311,7 +311,7 @@ def test_an_authors_own_subclass_is_judged_as_what_it_is_made_from() -> None:
     class Mine(errors.Denied):
         code = "mine"
 
-    assert failure(Mine("no")).code == "mine"
+    assert to_error_result(Mine("no")).code == "mine"
 
 
 def test_a_result_that_contradicts_itself_is_refused_where_it_is_made() -> None:
@@ -329,7 +329,7 @@ async def test_the_official_client_of_every_version_gets_content_failures_and_od
     registry = registry_of(
         answering([block for block, *_ in KINDS]),
         entry_of(lambda data: ToolResult(content=[block for block, _ in ODD.values()]), "odd"),
-        entry_of(lambda data: failure(ToolError("no such city", code="unknown_city")), "failing"),
+        entry_of(lambda data: to_error_result(ToolError("no such city", code="unknown_city")), "failing"),
     )
     async with speaking(registry, version) as client:
         assert len((await call(client))["content"]) == len(KINDS)

@@ -12,9 +12,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge import CallContext, ToolResult
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolCall, ToolDefinition
-from mcp_bridge.wire.names import client_name
+from mcp_bridge.wire.client_names import to_client_name
 from mcp_bridge.wire.results import to_mcp
-from mcp_bridge.wire.schemas import always_object, takes_null, takes_object
+from mcp_bridge.wire.schemas import can_be_null, can_be_object, is_always_object
 from mcp_bridge.wire.tools import WireTool, to_wire
 from tests.kits.wire.speaking import (
     EVERY_VERSION,
@@ -40,7 +40,7 @@ def definition(**fields: Any) -> ToolDefinition:
 
 def listed(tool: WireTool, version: str) -> dict[str, Any]:
     """The listing of a tool for a version, which that version's clients can read."""
-    [listing] = as_received("tools/list", version, {"tools": [tool.listing(version)]})["tools"]
+    [listing] = as_received("tools/list", version, {"tools": [tool.render_listing(version)]})["tools"]
     return listing
 
 
@@ -108,7 +108,7 @@ def test_every_shape_of_output_is_listed_and_sent_in_a_form_that_each_version_re
 def test_only_the_versions_with_a_handshake_wrap_a_plain_output() -> None:
     schema, answer = SHAPES["array"]
     tool = to_wire(definition(output_schema=schema))
-    assert tool.listing(STATELESS)["outputSchema"] == schema
+    assert tool.render_listing(STATELESS)["outputSchema"] == schema
     assert to_mcp(ToolResult(output=answer), tool, STATELESS)["structuredContent"] == answer
     assert to_mcp(ToolResult(output=answer), tool, NEWEST_HANDSHAKE)["structuredContent"] == {"result": answer}
 
@@ -149,7 +149,7 @@ def test_a_plain_input_is_the_argument_named_input_and_the_handler_gets_it_bare(
     tool = to_wire(definition(input_schema=schema))
     assert tool.input_schema["type"] == "object"
     assert tool.input_schema["required"] == ["input"]
-    assert tool.data({"input": value}) == value
+    assert tool.read_arguments({"input": value}) == value
 
 
 def test_a_plain_input_that_is_missing_or_has_company_is_named() -> None:
@@ -159,7 +159,7 @@ def test_a_plain_input_that_is_missing_or_has_company_is_named() -> None:
         ({"input": 1, "b": 2, "a": 3}, [f"$.{name}: additional property not allowed" for name in ("a", "b")]),
     ):
         with pytest.raises(InvalidArguments) as caught:
-            tool.data(given)
+            tool.read_arguments(given)
         assert list(caught.value.details) == lines
 
 
@@ -207,14 +207,18 @@ def test_definitions_of_a_wrapped_schema_move_to_the_root_and_references_follow(
 def test_what_fits_a_schema_is_read_from_it(
     schema: Any, object_fits: bool, null_fits: bool, only_objects: bool
 ) -> None:
-    assert (takes_object(schema), takes_null(schema), always_object(schema)) == (object_fits, null_fits, only_objects)
+    assert (can_be_object(schema), can_be_null(schema), is_always_object(schema)) == (
+        object_fits,
+        null_fits,
+        only_objects,
+    )
 
 
 def test_a_schema_that_branches_into_itself_is_read_at_once() -> None:
     branches = [{"$ref": "#/$defs/a"}] * 20
     schema = {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": branches}}}
-    assert takes_object(schema)
-    assert not always_object(schema)
+    assert can_be_object(schema)
+    assert not is_always_object(schema)
 
 
 # Odd tools
@@ -264,7 +268,7 @@ async def test_an_odd_tool_never_spoils_the_list_and_can_be_called(oddity: str) 
     tool = to_wire(entry.to_tool_definition())
     for version in VERSIONS:
         listed(tool, version)
-    arguments = tool.data({"input": 1} if tool.wraps_input else {})
+    arguments = tool.read_arguments({"input": 1} if tool.wraps_input else {})
     result = await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), CallContext())
     assert not result.is_error
     as_received("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
@@ -308,8 +312,8 @@ def test_a_version_is_told_only_what_it_knows(version: str) -> None:
             title="T", annotations={"readOnlyHint": True}, icons=[{"src": "https://a"}], meta={"a/b": 1},
         )
     )  # fmt: skip
-    listing = tool.listing(version)
-    assert tool.listing(version) is listing
+    listing = tool.render_listing(version)
+    assert tool.render_listing(version) is listing
     since = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18", "_meta": "2025-06-18"}
     since["icons"] = NEWEST_HANDSHAKE
     assert {part for part in since if part in listing} == {part for part, first in since.items() if version >= first}
@@ -320,20 +324,20 @@ def test_a_version_is_told_only_what_it_knows(version: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
 def test_a_safe_name_stays(name: str) -> None:
-    assert client_name(name) == name
+    assert to_client_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "fs.read", "a b", "naïve", "x" * 65, "a/b", "a\n", "\ud800", "🔧"])
 def test_any_other_name_becomes_a_safe_one_and_the_original_stays_in_meta(name: str) -> None:
     tool = listed(to_wire(ToolDefinition(name, "", "m")), STATELESS)
-    assert client_name(tool["name"]) == tool["name"]
+    assert to_client_name(tool["name"]) == tool["name"]
     assert 0 < len(tool["name"]) <= 64
     assert tool["_meta"]["mcp-bridge/name"] == name.replace("\ud800", "\ufffd")
 
 
 def test_names_that_come_out_alike_are_told_apart() -> None:
     names = ["a.b", "a b", "a/b", "x" * 70, "x" * 71]
-    assert len({client_name(name) for name in names}) == len(names)
+    assert len({to_client_name(name) for name in names}) == len(names)
 
 
 # The official client

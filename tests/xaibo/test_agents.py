@@ -259,8 +259,8 @@ async def test_an_agent_without_text_says_so(tmp_path: Path) -> None:
 
 async def test_a_late_call_finds_what_the_first_one_found(tmp_path: Path) -> None:
     source = served(tmp_path, REMEMBERS % "instance")
-    async with source.bridge.running():
-        await source.bridge.started()
+    async with source.bridge.run_sources():
+        await source.bridge.wait_until_started()
         (entry,) = source.source._agents
         agent: Any = entry.handler.__self__
         sizes = []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.xaibo import Tool, ToolParameter
-from mcp_bridge.xaibo.schemas import arguments_of, schema_of
+from mcp_bridge.xaibo.schemas import build_schema, convert_arguments
 from tests.kits.fuzzing import examples
 
 ALIASES = ["str", "int", "float", "bool", "list", "dict", "None"]
@@ -38,7 +38,7 @@ PARAMETERS = st.dictionaries(TEXTS, SPARSE.map(ToolParameter.model_validate), ma
 @examples(40)
 @given(PARAMETERS)
 def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> None:
-    schema = schema_of(parameters)
+    schema = build_schema(parameters)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft7Validator.check_schema(schema)
     assert json.loads(json.dumps(schema, allow_nan=False)) == schema
@@ -48,7 +48,7 @@ def test_the_schema_is_one_and_json(parameters: dict[str, ToolParameter]) -> Non
 @examples(40)
 @given(PARAMETERS)
 def test_every_enum_of_a_schema_has_something_to_choose(parameters: dict[str, ToolParameter]) -> None:
-    for part in schema_of(parameters)["properties"].values():
+    for part in build_schema(parameters)["properties"].values():
         for member in part.get("enum", ()):
             jsonschema.validate(member, part)
 
@@ -59,13 +59,13 @@ def test_a_tool_of_ours_comes_back_as_it_was(parameters: dict[str, ToolParameter
     tool = Tool(name="t", description="d", parameters=parameters)
     again = Tool.model_validate(tool.model_dump(exclude_unset=True))
     assert repr(again) == repr(tool)
-    assert schema_of(again.parameters) == schema_of(tool.parameters)
+    assert build_schema(again.parameters) == build_schema(tool.parameters)
 
 
 @examples(40)
 @given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=4))
 def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParameter], given: dict[str, Any]) -> None:
-    made = arguments_of(parameters, given)
+    made = convert_arguments(parameters, given)
     assert list(made) == list(given)
     for name, value in given.items():
         if made[name] is not value:
@@ -76,9 +76,9 @@ def test_no_argument_is_made_up_and_none_is_lost(parameters: dict[str, ToolParam
 @examples(40)
 @given(PARAMETERS)
 def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: dict[str, ToolParameter]) -> None:
-    for name, part in schema_of(parameters)["properties"].items():
+    for name, part in build_schema(parameters)["properties"].items():
         for member in part.get("enum", ()):
-            assert arguments_of(parameters, {name: member})[name] in (parameters[name].enum or [])
+            assert convert_arguments(parameters, {name: member})[name] in (parameters[name].enum or [])
 
 
 @examples(40)
@@ -86,7 +86,7 @@ def test_whatever_an_enum_allows_goes_back_as_the_provider_wrote_it(parameters: 
 def test_the_bridge_validates_as_the_reference_does(
     parameters: dict[str, ToolParameter], given: dict[str, Any]
 ) -> None:
-    schema = schema_of(parameters)
+    schema = build_schema(parameters)
     if json.loads(json.dumps(given)) == given:  # no NaN
         expected = jsonschema.Draft202012Validator(schema).is_valid(given)
         assert Validator(schema).is_valid(given) == expected

@@ -12,12 +12,12 @@ import jsonschema
 import pytest
 
 from mcp_bridge.xaibo import ToolParameter
-from mcp_bridge.xaibo.schemas import arguments_of, schema_of
+from mcp_bridge.xaibo.schemas import build_schema, convert_arguments
 
 
 def property_of(**fields: Any) -> Any:
     """The schema of one parameter."""
-    return schema_of({"p": ToolParameter(**fields)})["properties"]["p"]
+    return build_schema({"p": ToolParameter(**fields)})["properties"]["p"]
 
 
 def test_a_type_of_json_schema_stays() -> None:
@@ -41,7 +41,7 @@ def test_an_array_has_items_of_any_kind(kind: str) -> None:
 
 
 def test_an_object_is_open_and_so_is_the_root() -> None:
-    schema = schema_of({"o": ToolParameter(type="object")})
+    schema = build_schema({"o": ToolParameter(type="object")})
     assert schema == {"type": "object", "properties": {"o": {"type": "object"}}}
     jsonschema.validate({"o": {"any": 1}, "more": 2}, schema)
 
@@ -57,13 +57,13 @@ def test_a_description_is_told() -> None:
 
 def test_required_names_are_listed_in_order_and_only_where_there_are_some() -> None:
     one, other = ToolParameter(type="string", required=True), ToolParameter(type="string")
-    assert schema_of({"b": one, "c": other, "a": one})["required"] == ["b", "a"]
-    assert schema_of({"c": other}) == {"type": "object", "properties": {"c": {"type": "string"}}}
-    assert schema_of({}) == {"type": "object", "properties": {}}
+    assert build_schema({"b": one, "c": other, "a": one})["required"] == ["b", "a"]
+    assert build_schema({"c": other}) == {"type": "object", "properties": {"c": {"type": "string"}}}
+    assert build_schema({}) == {"type": "object", "properties": {}}
 
 
 def test_a_default_makes_a_required_parameter_optional() -> None:
-    schema = schema_of({"n": ToolParameter(type="integer", required=True, default=0)})
+    schema = build_schema({"n": ToolParameter(type="integer", required=True, default=0)})
     assert schema == {"type": "object", "properties": {"n": {"type": "integer", "default": 0}}}
 
 
@@ -74,13 +74,13 @@ def test_a_default_is_told_as_it_is(default: Any) -> None:
 
 def test_a_default_is_a_copy() -> None:
     parameter = ToolParameter(type="array", default=[1])
-    schema_of({"p": parameter})["properties"]["p"]["default"].append(2)
+    build_schema({"p": parameter})["properties"]["p"]["default"].append(2)
     assert parameter.default == [1]
 
 
 @pytest.mark.parametrize("default", [object(), [float("inf")]])
 def test_a_default_that_is_not_json_is_left_out_and_still_makes_optional(default: Any) -> None:
-    schema = schema_of({"p": ToolParameter(type="any", required=True, default=default)})
+    schema = build_schema({"p": ToolParameter(type="any", required=True, default=default)})
     assert schema == {"type": "object", "properties": {"p": {}}}
 
 
@@ -97,7 +97,7 @@ def test_a_default_of_null_is_left_out_where_the_type_forbids_it(kind: str) -> N
 def test_a_default_of_null_is_left_out_where_nobody_wrote_it_or_it_is_required() -> None:
     assert property_of(type="any") == {}
     assert property_of(type="any", default=None, enum=["a"]) == {"enum": ["a"]}
-    schema = schema_of({"p": ToolParameter(type="any", default=None, required=True)})
+    schema = build_schema({"p": ToolParameter(type="any", default=None, required=True)})
     assert schema == {"type": "object", "properties": {"p": {}}, "required": ["p"]}
 
 
@@ -138,7 +138,7 @@ def test_one_number_written_twice_is_one_member() -> None:
 
 
 def test_an_enum_of_an_array_is_that_of_its_items() -> None:
-    schema = schema_of({"p": ToolParameter(type="array", enum=["a", "b"])})
+    schema = build_schema({"p": ToolParameter(type="array", enum=["a", "b"])})
     assert schema["properties"]["p"] == {"type": "array", "items": {"enum": ["a", "b"]}}
     jsonschema.validate({"p": ["a", "b", "a"]}, schema)
 
@@ -169,21 +169,21 @@ def test_arguments_go_back_as_the_text_that_the_provider_wrote() -> None:
         "free": ToolParameter(type="integer"),
     }
     given = {"level": 2, "ratio": 0.5, "loud": False, "city": "1", "free": 1, "unknown": 1}
-    assert arguments_of(parameters, given) == {**given, "level": "2.0", "ratio": "0.50", "loud": "False"}
-    assert arguments_of(parameters, {}) == {}
+    assert convert_arguments(parameters, given) == {**given, "level": "2.0", "ratio": "0.50", "loud": "False"}
+    assert convert_arguments(parameters, {}) == {}
 
 
 def test_true_is_not_the_member_one_and_what_is_no_member_stays() -> None:
     parameters = {"p": ToolParameter(type="integer", enum=["1"])}
-    assert arguments_of(parameters, {"p": True}) == {"p": True}
-    assert arguments_of(parameters, {"p": 7}) == {"p": 7}
-    assert arguments_of(parameters, {"p": 1.0}) == {"p": "1"}
-    assert arguments_of(None, {"p": 1}) == {"p": 1}
+    assert convert_arguments(parameters, {"p": True}) == {"p": True}
+    assert convert_arguments(parameters, {"p": 7}) == {"p": 7}
+    assert convert_arguments(parameters, {"p": 1.0}) == {"p": "1"}
+    assert convert_arguments(None, {"p": 1}) == {"p": 1}
 
 
 def test_arguments_are_a_new_mapping_of_the_same_values() -> None:
     given = {"a": [1]}
-    made = arguments_of({"a": ToolParameter(type="array")}, given)
+    made = convert_arguments({"a": ToolParameter(type="array")}, given)
     assert made is not given
     assert made["a"] is given["a"]
 
@@ -215,26 +215,26 @@ def test_parameters_are_read_by_their_fields_whatever_they_are() -> None:
         "required": True,
     }
     for parameter in (fields, Parameter(**fields), SimpleNamespace(**fields)):
-        assert schema_of({"p": parameter}) == {"type": "object", "properties": {"p": made}}
-        assert arguments_of({"p": parameter}, {"p": 2}) == {"p": "2"}
+        assert build_schema({"p": parameter}) == {"type": "object", "properties": {"p": made}}
+        assert convert_arguments({"p": parameter}, {"p": 2}) == {"p": "2"}
 
 
 def test_a_default_of_null_counts_in_a_mapping_where_it_is_there() -> None:
-    assert schema_of({"p": {"type": "any", "default": None}})["properties"]["p"] == {"default": None}
-    assert schema_of({"p": {"type": "any"}, "q": Parameter("any")})["properties"] == {"p": {}, "q": {}}
+    assert build_schema({"p": {"type": "any", "default": None}})["properties"]["p"] == {"default": None}
+    assert build_schema({"p": {"type": "any"}, "q": Parameter("any")})["properties"] == {"p": {}, "q": {}}
 
 
 def test_members_that_are_numbers_already_stay_and_those_that_are_not_json_forbid_nothing() -> None:
-    assert schema_of({"p": {"type": "integer", "enum": [1, 2]}})["properties"]["p"]["enum"] == [1, 2]
-    assert arguments_of({"p": {"type": "integer", "enum": [1, 2]}}, {"p": 2}) == {"p": 2}
-    assert schema_of({"p": {"type": "string", "enum": [1]}})["properties"]["p"] == {"enum": [1]}
-    assert schema_of({"p": {"type": "any", "enum": [Colour.RED, "a"]}})["properties"]["p"] == {}
-    assert schema_of({"p": {"type": "any", "enum": "abc"}})["properties"]["p"] == {}
+    assert build_schema({"p": {"type": "integer", "enum": [1, 2]}})["properties"]["p"]["enum"] == [1, 2]
+    assert convert_arguments({"p": {"type": "integer", "enum": [1, 2]}}, {"p": 2}) == {"p": 2}
+    assert build_schema({"p": {"type": "string", "enum": [1]}})["properties"]["p"] == {"enum": [1]}
+    assert build_schema({"p": {"type": "any", "enum": [Colour.RED, "a"]}})["properties"]["p"] == {}
+    assert build_schema({"p": {"type": "any", "enum": "abc"}})["properties"]["p"] == {}
 
 
 def test_what_is_no_parameter_at_all_takes_anything() -> None:
     odd = {"a": None, "b": "string", "c": MagicMock(), "d": 7, 5: {"type": "string"}}
-    properties = schema_of(odd)["properties"]  # type: ignore[arg-type]
+    properties = build_schema(odd)["properties"]  # type: ignore[arg-type]
     assert {name: properties[name] for name in "abd"} == {"a": {}, "b": {}, "d": {}}
     assert "type" not in properties["c"]
     assert properties["5"] == {"type": "string"}
@@ -242,9 +242,9 @@ def test_what_is_no_parameter_at_all_takes_anything() -> None:
 
 def test_parameters_that_are_no_mapping_are_refused_with_what_they_are() -> None:
     with pytest.raises(TypeError, match=r"^parameters: expected a mapping of names to ToolParameters, found list$"):
-        schema_of([{"name": "a"}])  # type: ignore[arg-type]
+        build_schema([{"name": "a"}])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="found MagicMock"):
-        schema_of(MagicMock())
+        build_schema(MagicMock())
 
 
 def test_an_enum_of_many_members_is_read_at_once() -> None:

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import anyio
 import pytest
 
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
@@ -104,7 +104,7 @@ class TestTheDocumentsProvider:
             tmp_path,
             s_yaml="sources: [{type: xaibo, provider: 'seed_weather:WeatherToolProvider', config: {api_key: none}}]",
         )
-        bridge = from_settings(load(tmp_path / "s.yaml", {}))
+        bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
         async with connect(bridge) as client:
             schema = (await listed(client))["get_current_weather"]
             assert schema["required"] == ["city"]
@@ -203,8 +203,8 @@ async def test_what_cannot_be_a_provider_says_why_and_what_to_do(
     written(tmp_path, needy=NEEDY, broken="\n\nx = (", json="X = 1", theirs="raise ModuleNotFoundError(name='xaibo')")
     served = Served(tmp_path, provider=provider, config=config)
     with pytest.raises(SourceError, match=said):
-        async with served.bridge.running():
-            await served.bridge.started()
+        async with served.bridge.run_sources():
+            await served.bridge.wait_until_started()
 
 
 async def test_one_that_cannot_even_be_asked_is_no_provider(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ async def test_a_provider_that_cannot_list_takes_away_only_itself(raised: str, s
           - {type: xaibo, provider: "small:Small"}
         """,
     )
-    bridge = from_settings(load(tmp_path / "s.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
     async with connect(bridge) as client:
         assert list(await listed(client)) == ["greet"]
     assert bridge.problems == {"Fails": [f"provider 'fails:Fails' cannot list its tools: {said}"], "Small": []}
@@ -377,7 +377,7 @@ async def test_a_provider_that_cannot_list_takes_away_only_itself(raised: str, s
 def test_options_that_do_not_fit_together_are_refused(keys: str, said: str, tmp_path: Path) -> None:
     written(tmp_path, s_yaml=f"sources: [{{type: xaibo, {keys}}}]")
     with pytest.raises(ConfigError, match=said):
-        from_settings(load(tmp_path / "s.yaml", {}))
+        build_from_settings(load(tmp_path / "s.yaml", {}))
 
 
 def test_a_source_has_one_of_both() -> None:

@@ -21,8 +21,8 @@ from mcp_bridge.xaibo import (
     Tool,
     ToolProviderProtocol,
 )
-from mcp_bridge.xaibo.results import raised, to_result
-from mcp_bridge.xaibo.schemas import schema_of
+from mcp_bridge.xaibo.results import convert_error, to_result
+from mcp_bridge.xaibo.schemas import build_schema
 from tests.kits.xaibo.vocabulary_document import DOCUMENT, IMPORTS, example, examples, run, written
 
 WEATHER = "class WeatherToolProvider"
@@ -84,7 +84,7 @@ async def test_a_result_is_printed_and_so_is_an_error(capsys: pytest.CaptureFixt
 
 async def test_the_tool_of_the_document_is_this_schema() -> None:
     tool = (await run(example("tool = Tool(")))["tool"]
-    assert schema_of(tool.parameters) == {
+    assert build_schema(tool.parameters) == {
         "type": "object",
         "properties": {
             "city": {"type": "string", "description": "Name of the city"},
@@ -101,7 +101,7 @@ async def test_the_tool_of_the_document_is_this_schema() -> None:
 
 async def test_the_three_parameters_of_the_document_are_this_schema() -> None:
     names = await run(example("param = ToolParameter("))
-    schema = schema_of({name: names[name] for name in ("param", "enum_param", "number_param")})
+    schema = build_schema({name: names[name] for name in ("param", "enum_param", "number_param")})
     assert schema == {
         "type": "object",
         "properties": {
@@ -139,7 +139,7 @@ async def test_the_weather_provider_answers_and_applies_its_own_defaults(weather
 
 
 async def test_the_weather_tools_take_what_their_schemas_say(weather: Any) -> None:
-    _, forecast = [schema_of(tool.parameters) for tool in await weather.list_tools()]
+    _, forecast = [build_schema(tool.parameters) for tool in await weather.list_tools()]
     jsonschema.validate({"city": "Oslo", "days": 3, "more": True}, forecast)
     with pytest.raises(jsonschema.ValidationError, match="'city' is a required property"):
         jsonschema.validate({"days": 3}, forecast)
@@ -149,8 +149,8 @@ async def test_the_errors_of_the_document_are_ours_by_another_definition() -> No
     names = await run(example(ERRORS))
     for name in ("ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"):
         assert names[name].__bases__[0].__name__ == IMPORTS[name].__bases__[0].__name__
-        found = raised(names[name]("the reason"), "t")
-        ours = raised(IMPORTS[name]("the reason"), "t")
+        found = convert_error(names[name]("the reason"), "t")
+        ours = convert_error(IMPORTS[name]("the reason"), "t")
         assert found == ours
         assert found is not None
         assert found.error == "the reason"

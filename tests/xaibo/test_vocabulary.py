@@ -180,7 +180,7 @@ def test_tools_of_the_real_package_are_read() -> None:
     from xaibo.core.models import tools
 
     from mcp_bridge.xaibo.results import to_result
-    from mcp_bridge.xaibo.schemas import arguments_of, schema_of
+    from mcp_bridge.xaibo.schemas import build_schema, convert_arguments
 
     level = {"type": "int", "enum": ["1", "2"], "required": True}
     given: dict[str, Any] = {
@@ -189,9 +189,9 @@ def test_tools_of_the_real_package_are_read() -> None:
         "parameters": {"n": level, "x": {"type": "any", "default": None}},
     }
     real, ours = tools.Tool(**given), Tool(**given)
-    assert schema_of(real.parameters) == schema_of(ours.parameters)
-    assert schema_of(real.parameters)["properties"]["x"] == {"default": None}
-    assert arguments_of(real.parameters, {"n": 2}) == {"n": "2"}
+    assert build_schema(real.parameters) == build_schema(ours.parameters)
+    assert build_schema(real.parameters)["properties"]["x"] == {"default": None}
+    assert convert_arguments(real.parameters, {"n": 2}) == {"n": "2"}
     assert LLMOptions(functions=[real]).functions == [ours]
     failed = tools.ToolResult(success=False, error="no", result=1)
     assert to_result(failed) == to_result({"success": False, "error": "no", "result": 1})

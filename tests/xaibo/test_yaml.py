@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
@@ -236,7 +236,7 @@ async def test_settings_name_a_file_beside_them_whose_modules_are_beside_it(tmp_
     inner.mkdir()
     written(inner, parts=PARTS, full_yaml=FULL)
     written(tmp_path, s_yaml="sources: [{type: xaibo, agent: agents/full.yaml}]")
-    bridge = from_settings(load(tmp_path / "s.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "s.yaml", {}))
     async with connect(bridge) as client:
         assert sorted(await listed(client)) == ["one", "seedlike"]
     assert bridge.problems == {"full": []}

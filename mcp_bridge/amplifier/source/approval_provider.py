@@ -11,15 +11,15 @@ import json
 import logging
 from typing import Any
 
-from mcp_bridge.amplifier.governance.approval import Asking, Case
-from mcp_bridge.amplifier.hooks import unhurried
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, ApprovalQuestion
+from mcp_bridge.amplifier.hooks import pause_handler_clock
 from mcp_bridge.amplifier.interfaces import ApprovalRequest, ApprovalResponse
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.runtime.third_party import passes
+from mcp_bridge.runtime.third_party import is_own_cancellation
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
-CAPABILITY = "approval.register_provider"
+REGISTER_CAPABILITY = "approval.register_provider"
 MAX_DETAILS = 2000
 """Characters of a request's details that a question shows."""
 _TIMEOUT_SHARE = 0.9
@@ -33,10 +33,10 @@ _REASONS = {
 }
 
 
-class Provider:
+class BridgeApprovalProvider:
     """An `ApprovalProvider` that asks about the call whose hooks run."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ApprovalGate) -> None:
         self._asking = asking
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
@@ -44,10 +44,10 @@ class Provider:
 
         The request may be of another package's class.
         """
-        call, ctx = self._asking.running() or (None, CallContext())
+        call, ctx = self._asking.get_bound_call() or (None, CallContext())
         details = request.details or (call.arguments if call is not None else {})
         timeout = request.timeout
-        case = Case(
+        case = ApprovalQuestion(
             tool=call.name if call is not None else str(request.tool_name),
             arguments=call.arguments if call is not None else details,
             about=details,
@@ -55,46 +55,46 @@ class Provider:
             timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
             kind=call.kind if call is not None else "tool",
         )
-        with unhurried():
-            decision = await self._asking.settle(case, ctx)
+        with pause_handler_clock():
+            decision = await self._asking.resolve_question(case, ctx)
         if decision.how == "timeout":
             raise TimeoutError(_REASONS["timeout"])
-        reason = _REASONS[decision.how].format("allowed" if decision.allowed else "declined")
-        return ApprovalResponse(approved=decision.allowed, reason=reason, remember=decision.scope == "always")
+        reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
+        return ApprovalResponse(approved=decision.is_allowed, reason=reason, remember=decision.scope == "always")
 
 
-def register(coordinator: Any, asking: Asking) -> None:
+def register_approval_provider(coordinator: Any, asking: ApprovalGate) -> None:
     """Give the bridge's provider to every module that registers for one, now and later.
 
     A module that finds the capability before another has registered it offers itself as a provider; it receives the
     bridge's instead. A coordinator without `on_capability` is read once.
     """
-    provider = Provider(asking)
+    provider = BridgeApprovalProvider(asking)
 
     def offer(receiver: Any) -> None:
         if receiver is not return_provider:
             _give_provider(receiver, provider)
 
-    def return_provider(_: Any = None) -> Provider:
+    def return_provider(_: Any = None) -> BridgeApprovalProvider:
         logger.warning("a module offers to ask for approvals; the bridge asks by itself")
         return provider
 
     on_capability = getattr(coordinator, "on_capability", None)
     if on_capability is None:
-        if (receiver := coordinator.get_capability(CAPABILITY)) is not None:
+        if (receiver := coordinator.get_capability(REGISTER_CAPABILITY)) is not None:
             offer(receiver)
         return
-    on_capability(CAPABILITY, offer)
-    if coordinator.get_capability(CAPABILITY) is None:
-        coordinator.register_capability(CAPABILITY, return_provider)
+    on_capability(REGISTER_CAPABILITY, offer)
+    if coordinator.get_capability(REGISTER_CAPABILITY) is None:
+        coordinator.register_capability(REGISTER_CAPABILITY, return_provider)
 
 
-def _give_provider(receiver: Any, provider: Provider) -> None:
+def _give_provider(receiver: Any, provider: BridgeApprovalProvider) -> None:
     """A module without a provider denies, so a failure here allows nothing."""
     try:
         result = receiver(provider)
     except BaseException as error:
-        if passes(error):
+        if is_own_cancellation(error):
             raise
         logger.exception("a module that asks for approvals did not take a provider")
         return

@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mcp_bridge.amplifier.errors import ModuleLoadError
-from mcp_bridge.amplifier.importing import CORE
-from mcp_bridge.amplifier.source.git import Address
+from mcp_bridge.amplifier.module_import import CORE_PACKAGE
+from mcp_bridge.amplifier.source.git import GitAddress
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 PIP_TIMEOUT = 600.0
 """Seconds that pip may take."""
-_CORE = CORE.replace("_", "-")
+_CORE = CORE_PACKAGE.replace("_", "-")
 _TARGET_VARIABLES = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
 """Environment variables that would make pip install to another folder, or not at all."""
 COMPILED = "__pycache__"
@@ -63,11 +63,11 @@ class Checkout:
         return self.folder / "sites"
 
     @property
-    def is_there(self) -> bool:
+    def is_fetched(self) -> bool:
         """Whether the commit has been fetched."""
         return self.files.is_dir()
 
-    def below(self, subdirectory: str) -> Path:
+    def get_module_folder(self, subdirectory: str) -> Path:
         """The folder of a module."""
         return self.files / subdirectory if subdirectory else self.files
 
@@ -78,7 +78,7 @@ class Checkouts:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = (folder if folder is not None else get_default_folder()).absolute()
 
-    def locate(self, address: Address, commit: str) -> Checkout:
+    def locate(self, address: GitAddress, commit: str) -> Checkout:
         """The checkout of a commit, whether it has been fetched or not."""
         name = _UNSAFE.sub("-", address.url.partition("://")[2]).strip("-.")[-80:]
         url_hash = hashlib.sha256(address.url.encode()).hexdigest()[:12]
@@ -180,7 +180,7 @@ def get_packages_folder(sites: Path, subdirectory: str) -> Path:
 
 def read_requirements(folder: Path, uri: str) -> list[Requirement]:
     """The requirements of a module on this machine, without amplifier-core. Raises ModuleLoadError."""
-    with _explain_errors(uri):
+    with _wrap_errors(uri):
         lines = _read_project(folder).get("dependencies", [])
         return _parse_requirements(lines) if lines else []
 
@@ -189,7 +189,7 @@ def check_python(folder: Path, uri: str) -> None:
     """Raises ModuleLoadError where a module requires another version of Python."""
     from packaging.specifiers import SpecifierSet
 
-    with _explain_errors(uri):
+    with _wrap_errors(uri):
         required, version = _read_project(folder).get("requires-python", ""), platform.python_version()
         is_supported = SpecifierSet(required).contains(version, prereleases=True)
     if not is_supported:
@@ -239,7 +239,7 @@ def install(requirements: Sequence[Requirement], site: Path, uri: str, versions:
     constraints.write_text("\n".join([*_list_environment(), *versions]), "utf-8")
     options = ["--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--no-compile", "--quiet"]
     _run_pip(["install", *options, "--target", str(site), "--constraint", str(constraints), "--"], requirements, uri)
-    for core in (*site.glob(CORE), *site.glob(f"{CORE}-*.dist-info")):
+    for core in (*site.glob(CORE_PACKAGE), *site.glob(f"{CORE_PACKAGE}-*.dist-info")):
         shutil.rmtree(core)  # two copies would not recognise each other's classes
 
 
@@ -272,7 +272,7 @@ def _read_project(folder: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _explain_errors(uri: str) -> Iterator[None]:
+def _wrap_errors(uri: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, TypeError, AttributeError) as error:

@@ -24,8 +24,8 @@ from mcp_bridge.amplifier.events import ALL_EVENTS
 from mcp_bridge.amplifier.source.sessions import EVENTS_LOG
 from mcp_bridge.amplifier.source.status import collect_contributions
 from mcp_bridge.runtime.redaction import MARK, Redactor
-from mcp_bridge.schema.secrets import names_secret
-from mcp_bridge.wire.values import Unreadable, plain, words
+from mcp_bridge.schema.secret_names import is_secret_name
+from mcp_bridge.wire.values import Unreadable, sanitize_text, to_plain
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -97,7 +97,7 @@ class EventsLog:
 
     def _redact(self, data: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            redacted: dict[str, Any] = self._redactor.value(plain(data))
+            redacted: dict[str, Any] = self._redactor.redact_value(to_plain(data))
         except Unreadable as error:
             return {"session_id": data.get("session_id"), "error": {"type": "Unreadable", "msg": str(error)}}
         return redacted
@@ -276,7 +276,7 @@ def format_event(event: str, data: Mapping[str, Any]) -> dict[str, Any]:
 def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration without the values whose keys name a secret. Empty where it cannot be converted to JSON."""
     try:
-        redacted: dict[str, Any] = _redact_named_secrets(plain(config))
+        redacted: dict[str, Any] = _redact_named_secrets(to_plain(config))
     except Unreadable:
         return {}
     return redacted
@@ -284,7 +284,9 @@ def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _redact_named_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: MARK if item and names_secret(key) else _redact_named_secrets(item) for key, item in value.items()}
+        return {
+            key: MARK if item and is_secret_name(key) else _redact_named_secrets(item) for key, item in value.items()
+        }
     return [_redact_named_secrets(item) for item in value] if isinstance(value, list) else value
 
 
@@ -298,4 +300,4 @@ def _format_line(event: dict[str, Any]) -> bytes:
 def _read_event_names(given: Any) -> list[str]:
     """Event names in what a module has registered or contributed, which may be anything."""
     names = [given] if isinstance(given, str) else given if isinstance(given, list | tuple | set | frozenset) else ()
-    return [text for name in names if (text := words(name))]
+    return [text for name in names if (text := sanitize_text(name))]

@@ -63,7 +63,7 @@ _NO_SINGLE_COMMIT = ("unadvertised object", "not our ref", "does not support sha
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class GitAddress:
     """A module in a repository: `url` is the repository, an empty `ref` is its default branch."""
 
     uri: str
@@ -80,7 +80,7 @@ class Address:
         """Whether a pattern matches the repository. A pattern may begin with `git+` or not."""
         return any(fnmatchcase(self.url, pattern.removeprefix(PREFIX)) for pattern in patterns)
 
-    def check(self, patterns: Sequence[str]) -> None:
+    def require_allowed(self, patterns: Sequence[str]) -> None:
         """Raises ModuleNotFoundError, with the line to add, where the settings do not allow the repository."""
         if not self.is_allowed(patterns):
             raise ModuleNotFoundError(
@@ -89,36 +89,36 @@ class Address:
             )
 
 
-def is_git(source: object) -> bool:
+def is_git_source(source: object) -> bool:
     """Whether a source of a plan is in a git repository."""
     return isinstance(source, str) and source.startswith(PREFIX)
 
 
-def parsed(uri: str) -> Address:
+def parse_address(uri: str) -> GitAddress:
     """Parse an address. Raises ModuleNotFoundError where it is invalid, or could mean more than one repository."""
     if not uri.isprintable() or " " in uri or "\\" in uri:
         raise ModuleNotFoundError(
-            f"{hide_userinfo(uri)!r} has spaces, backslashes or control characters in it. {_HINT}"
+            f"{redact_userinfo(uri)!r} has spaces, backslashes or control characters in it. {_HINT}"
         )
     try:
         parts = urlsplit(uri.removeprefix(PREFIX))
         userinfo, _, host = parts.netloc.rpartition("@")
     except ValueError as error:
-        raise _invalid(uri, f"cannot be read: {error}") from None
+        raise _build_address_error(uri, f"cannot be read: {error}") from None
     if parts.scheme not in SCHEMES:
-        raise _invalid(uri, f"has the scheme '{parts.scheme}', which is none of: {', '.join(SCHEMES)}")
+        raise _build_address_error(uri, f"has the scheme '{parts.scheme}', which is none of: {', '.join(SCHEMES)}")
     _check_authority(uri, parts.scheme, userinfo, host)
     if parts.query or uri.endswith("?"):
-        raise _invalid(uri, "has a query")
+        raise _build_address_error(uri, "has a query")
     path, at, ref = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
     if at and not _REF.fullmatch(ref):
-        raise _invalid(uri, f"has {ref!r} for a branch, tag or commit")
+        raise _build_address_error(uri, f"has {ref!r} for a branch, tag or commit")
     if not path.startswith("/") or any({"", ".", ".."} & set(_split_path(each)) for each in (path, unquote(path))):
-        raise _invalid(uri, "has no absolute path of a repository, or segments such as '..' in it")
-    return Address(uri, f"{parts.scheme}://{parts.netloc}{path}", ref, _parse_subdirectory(uri, parts.fragment))
+        raise _build_address_error(uri, "has no absolute path of a repository, or segments such as '..' in it")
+    return GitAddress(uri, f"{parts.scheme}://{parts.netloc}{path}", ref, _parse_subdirectory(uri, parts.fragment))
 
 
-def hide_userinfo(uri: str) -> str:
+def redact_userinfo(uri: str) -> str:
     """An address without the user and password that it may contain."""
     return _USERINFO.sub("//***@", uri)
 
@@ -129,30 +129,30 @@ def _split_path(path: str) -> list[str]:
 
 def _check_authority(uri: str, scheme: str, userinfo: str, host: str) -> None:
     if userinfo and (scheme != "ssh" or ":" in userinfo):
-        raise _invalid(uri, "has credentials in it. Move them to ~/.netrc, or use ssh with an agent")
+        raise _build_address_error(uri, "has credentials in it. Move them to ~/.netrc, or use ssh with an agent")
     if userinfo and not _USER.fullmatch(userinfo):
-        raise _invalid(uri, "has an invalid user")
+        raise _build_address_error(uri, "has an invalid user")
     if scheme == "file" and host:
-        raise _invalid(uri, "has a host, or its path is not absolute: git+file:///PATH@REF")
+        raise _build_address_error(uri, "has a host, or its path is not absolute: git+file:///PATH@REF")
     if scheme != "file" and not _HOST.fullmatch(host):
-        raise _invalid(uri, "has no valid host")
+        raise _build_address_error(uri, "has no valid host")
 
 
 def _parse_subdirectory(uri: str, fragment: str) -> str:
     try:
         given = dict(parse_qsl(fragment, keep_blank_values=True, strict_parsing=bool(fragment)))
     except ValueError:
-        raise _invalid(uri, f"has '#{fragment}'") from None
+        raise _build_address_error(uri, f"has '#{fragment}'") from None
     subdirectory = given.pop("subdirectory", "").strip("/")
     given.pop("egg", None)  # pip's name for the package
     is_safe = not {"", ".", "..", ".git"} & set(subdirectory.split("/")) and ":" not in subdirectory
     if given or (subdirectory and not (is_safe and subdirectory.isprintable())):
-        raise _invalid(uri, f"has '#{fragment}'")
+        raise _build_address_error(uri, f"has '#{fragment}'")
     return subdirectory
 
 
-def _invalid(uri: str, problem: str) -> ModuleNotFoundError:
-    return ModuleNotFoundError(f"{hide_userinfo(uri)} {problem}. {_HINT}")
+def _build_address_error(uri: str, problem: str) -> ModuleNotFoundError:
+    return ModuleNotFoundError(f"{redact_userinfo(uri)} {problem}. {_HINT}")
 
 
 class Git:
@@ -173,7 +173,7 @@ class Git:
                 f"{found} is '{output.strip()}', and modules from git need {minimum} or later. Update it"
             )
 
-    def commit_of(self, address: Address) -> str:
+    def find_commit(self, address: GitAddress) -> str:
         """The commit that an address means now. Raises ModuleLoadError where there is none, or more than one."""
         if COMMIT.fullmatch(address.ref):
             return address.ref
@@ -185,13 +185,13 @@ class Git:
         if len(commits) == 1:
             return commits.pop()
         if commits:
-            raise _error(address, f"'{address.ref}' is a branch and a tag. Write refs/heads/… or refs/tags/…")
+            raise _build_git_error(address, f"'{address.ref}' is a branch and a tag. Write refs/heads/… or refs/tags/…")
         if not address.ref:
-            raise _error(address, "the repository is empty")
+            raise _build_git_error(address, "the repository is empty")
         hint = "Write the whole commit, of 40 digits" if _SHORT_COMMIT.fullmatch(address.ref) else "Check its name"
-        raise _error(address, f"the repository has no branch or tag '{address.ref}'. {hint}")
+        raise _build_git_error(address, f"the repository has no branch or tag '{address.ref}'. {hint}")
 
-    def fetch(self, address: Address, commit: str, folder: Path) -> None:
+    def fetch(self, address: GitAddress, commit: str, folder: Path) -> None:
         """Write the files of a commit to a new folder; git's own files go beside it, to `folder.git`.
 
         Raises ModuleLoadError where git fails or there is no such commit.
@@ -210,12 +210,12 @@ class Git:
         try:
             kind = self._run(address, option, "cat-file", "-t", commit).strip()
         except ModuleLoadError as error:
-            raise _error(address, f"the repository has no commit {commit}, or has it no longer") from error
+            raise _build_git_error(address, f"the repository has no commit {commit}, or has it no longer") from error
         if kind != "commit":
-            raise _error(address, f"{commit} is not a commit but a {kind}")
+            raise _build_git_error(address, f"{commit} is not a commit but a {kind}")
         self._run(address, option, f"--work-tree={folder}", "checkout", "--quiet", "--force", "--detach", commit)
 
-    def _run(self, address: Address, *args: str) -> str:
+    def _run(self, address: GitAddress, *args: str) -> str:
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         return self._run_git([*settings, *args], address.scheme, address.uri)
 
@@ -278,5 +278,5 @@ def _list_full_refs(ref: str) -> list[str]:
     return [*full, *(f"{name}^{{}}" for name in full if name.startswith("refs/tags/"))]
 
 
-def _error(address: Address, problem: str) -> ModuleLoadError:
+def _build_git_error(address: GitAddress, problem: str) -> ModuleLoadError:
     return ModuleLoadError(f"{address.uri}: {problem}")

@@ -28,16 +28,16 @@ from mcp_bridge.amplifier.source.checkouts import (
     read_requirements,
     remove_compiled,
 )
-from mcp_bridge.amplifier.source.git import COMMIT, Address, Git
+from mcp_bridge.amplifier.source.git import COMMIT, Git, GitAddress
 from mcp_bridge.contracts.errors import BridgeError
 
-NAME = "amplifier.lock.json"
+LOCK_FILE_NAME = "amplifier.lock.json"
 VERSION = 1
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LockEntry:
     """One module: its commit, the hash of its files, the settings files that use it, and the packages installed."""
 
     commit: str
@@ -46,7 +46,7 @@ class Entry:
     installed: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, given: Any) -> Entry:
+    def parse(cls, given: Any) -> LockEntry:
         """Parse an entry. Raises ValueError, KeyError or TypeError where it is invalid."""
         commit, content = given["commit"], given["hash"]
         if not COMMIT.fullmatch(commit) or not _HASH.fullmatch(content):
@@ -56,7 +56,7 @@ class Entry:
             raise TypeError("used_by and installed are lists of text")
         return cls(commit=commit, hash=content, used_by=tuple(lists[0]), installed=tuple(lists[1]))
 
-    def data(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The entry as JSON-ready data."""
         data: dict[str, Any] = {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
         return data | ({"installed": list(self.installed)} if self.installed else {})
@@ -67,17 +67,17 @@ class LockFile:
     """The lock file of a folder. `modules` are its entries by the addresses that plans contain."""
 
     path: Path
-    modules: Mapping[str, Entry] = field(default_factory=dict)
+    modules: Mapping[str, LockEntry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, directory: Path) -> LockFile:
+    def read(cls, directory: Path) -> LockFile:
         """Read the lock file of a folder; it has no entries where there is none. Raises ModuleLoadError."""
-        path = directory / NAME
+        path = directory / LOCK_FILE_NAME
         try:
             given = json.loads(path.read_bytes())
             if given["version"] != VERSION:
                 raise ModuleLoadError(f"{path} is of version {given['version']}, and only {VERSION} is known here")
-            return cls(path, {uri: Entry.read(entry) for uri, entry in given["modules"].items()})
+            return cls(path, {uri: LockEntry.parse(entry) for uri, entry in given["modules"].items()})
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
@@ -87,11 +87,11 @@ class LockFile:
                 f"{path} is no lock file ({error}). Restore a good version of it, or delete it and lock again"
             ) from error
 
-    def write(self, modules: Mapping[str, Entry]) -> None:
+    def write(self, modules: Mapping[str, LockEntry]) -> None:
         """Replace the entries on the disk, all or none. Raises ModuleLoadError."""
         if modules == self.modules:
             return
-        data = {"version": VERSION, "modules": {uri: modules[uri].data() for uri in sorted(modules)}}
+        data = {"version": VERSION, "modules": {uri: modules[uri].to_dict() for uri in sorted(modules)}}
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -102,33 +102,33 @@ class LockFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Locked:
+class LockedModule:
     """A module that was locked; `was` is the commit that it was locked at before, if any."""
 
     uri: str
-    entry: Entry
-    was: str = ""
+    entry: LockEntry
+    previous_commit: str = ""
     folder: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class LockOutcome:
     """What was locked, and which addresses were removed. Where anything has `failed`, nothing was written."""
 
-    locked: Sequence[Locked] = ()
+    locked: Sequence[LockedModule] = ()
     removed: Sequence[str] = ()
-    failed: Sequence[str] = ()
+    errors: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedModule:
     """A module of a plan, and the folder of its checkout."""
 
-    address: Address
-    modules: Path | None = None
+    address: GitAddress
+    checkouts_folder: Path | None = None
 
 
-class Locking:
+class ModuleLocker:
     """Locks the modules that the settings `file` uses. `report` receives a line before each slow step.
 
     With `update`, modules that are locked move to the newest commit as well.
@@ -143,9 +143,9 @@ class Locking:
         self._hashes: dict[Path, str] = {}
         self._git: Git | None = None
 
-    def run(self, wanted: Sequence[Wanted]) -> Outcome:
+    def lock(self, wanted: Sequence[RequestedModule]) -> LockOutcome:
         """Lock these modules, and write the lock file unless one of them fails."""
-        locked: dict[str, Locked] = {}
+        locked: dict[str, LockedModule] = {}
         failed: list[str] = []
         for module in dict.fromkeys(wanted):
             try:
@@ -153,48 +153,50 @@ class Locking:
             except (BridgeError, OSError) as error:
                 failed.append(str(error))
         if failed:
-            return Outcome(failed=list(dict.fromkeys(failed)))
+            return LockOutcome(errors=list(dict.fromkeys(failed)))
         entries = {uri: entry for uri, entry in self._list_others() if uri not in locked}
         entries |= {uri: one.entry for uri, one in locked.items()}
         removed = sorted(set(self._lock.modules) - set(entries))
         self._lock.write(entries)
-        return Outcome(locked=list(locked.values()), removed=removed)
+        return LockOutcome(locked=list(locked.values()), removed=removed)
 
-    def _list_others(self) -> Iterator[tuple[str, Entry]]:
+    def _list_others(self) -> Iterator[tuple[str, LockEntry]]:
         """The entries that other settings in the folder use."""
         for uri, entry in self._lock.modules.items():
             users = tuple(name for name in self._list_users(entry) if name != self._file)
             if users:
                 yield uri, replace(entry, used_by=users)
 
-    def _list_users(self, entry: Entry) -> list[str]:
+    def _list_users(self, entry: LockEntry) -> list[str]:
         return [name for name in entry.used_by if (self._lock.path.parent / name).is_file()]
 
-    def _lock_module(self, module: Wanted) -> Locked:
-        address, checkouts = module.address, Checkouts(module.modules)
+    def _lock_module(self, module: RequestedModule) -> LockedModule:
+        address, checkouts = module.address, Checkouts(module.checkouts_folder)
         before = self._lock.modules.get(address.uri)
         pinned = before if before is not None and not self._update else None
         commit = pinned.commit if pinned is not None else self._find_commit(address)
         checkout = checkouts.locate(address, commit)
         expected = before.hash if before is not None and before.commit == commit else ""
-        content = self._provide_files(address, commit, checkouts, checkout, expected)
-        if not checkout.below(address.subdirectory).is_dir():
+        content = self._ensure_files(address, commit, checkouts, checkout, expected)
+        if not checkout.get_module_folder(address.subdirectory).is_dir():
             raise ModuleLoadError(f"{address.uri}: commit {commit[:12]} has no folder '{address.subdirectory}'")
         versions = pinned.installed if pinned is not None else ()
-        entry = Entry(
+        entry = LockEntry(
             commit=commit,
             hash=content,
             used_by=tuple(sorted({*(self._list_users(before) if before is not None else ()), self._file})),
-            installed=self._provide_packages(address, checkouts, checkout, versions),
+            installed=self._ensure_packages(address, checkouts, checkout, versions),
         )
         was = before.commit if before is not None else ""
-        return Locked(uri=address.uri, entry=entry, was=was, folder=checkout.below(address.subdirectory))
+        return LockedModule(
+            uri=address.uri, entry=entry, previous_commit=was, folder=checkout.get_module_folder(address.subdirectory)
+        )
 
-    def _find_commit(self, address: Address) -> str:
+    def _find_commit(self, address: GitAddress) -> str:
         key = (address.url, address.ref)
         if key not in self._commits:
             self._report(f"looking at {address.url}")
-            self._commits[key] = self._get_git().commit_of(address)
+            self._commits[key] = self._get_git().find_commit(address)
         return self._commits[key]
 
     def _get_git(self) -> Git:
@@ -202,8 +204,8 @@ class Locking:
             self._git = Git()
         return self._git
 
-    def _provide_files(
-        self, address: Address, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str
+    def _ensure_files(
+        self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str
     ) -> str:
         """Fetch a commit where needed, and return the hash of its files.
 
@@ -218,11 +220,11 @@ class Locking:
             self._report(f"fetching {address.url} {commit[:12]}")
             content = self._fetch(address, commit, checkouts, checkout, expected)
         if expected and content != expected:
-            raise _hash_error(address, commit)
+            raise _build_hash_error(address, commit)
         self._hashes[checkout.files] = content
         return content
 
-    def _fetch(self, address: Address, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str) -> str:
+    def _fetch(self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str) -> str:
         with checkouts.create_temporary_folder() as room:
             files = room / "files"
             self._get_git().fetch(address, commit, files)
@@ -230,7 +232,7 @@ class Locking:
             check_links(files, address.uri)
             content = hash_files(files)
             if expected and content != expected:
-                raise _hash_error(address, commit)
+                raise _build_hash_error(address, commit)
             if not _has_content(checkout, content):
                 try:
                     move_into_place(files, checkout.files, room)
@@ -239,11 +241,11 @@ class Locking:
                         raise
         return content
 
-    def _provide_packages(
-        self, address: Address, checkouts: Checkouts, checkout: Checkout, versions: Sequence[str]
+    def _ensure_packages(
+        self, address: GitAddress, checkouts: Checkouts, checkout: Checkout, versions: Sequence[str]
     ) -> tuple[str, ...]:
         """Install the requirements that the bridge's environment lacks beside the module; return their versions."""
-        folder = checkout.below(address.subdirectory)
+        folder = checkout.get_module_folder(address.subdirectory)
         check_python(folder, address.uri)
         requirements = read_requirements(folder, address.uri)
         if not requirements:
@@ -266,10 +268,10 @@ class Locking:
 
 
 def _has_content(checkout: Checkout, content: str) -> bool:
-    return checkout.is_there and hash_files(checkout.files) == content
+    return checkout.is_fetched and hash_files(checkout.files) == content
 
 
-def _hash_error(address: Address, commit: str) -> ModuleLoadError:
+def _build_hash_error(address: GitAddress, commit: str) -> ModuleLoadError:
     return ModuleLoadError(
         f"{address.uri}: the files of commit {commit[:12]} differ from those that were locked. Find out why; if the "
         "lock file is wrong, remove its entry and lock again"

@@ -8,15 +8,15 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from mcp_bridge.amplifier.plan import Problem, read
+from mcp_bridge.amplifier.mount_plan import PlanProblem, read_plan
 from mcp_bridge.amplifier.source.events_log import MAX_BYTES
 from mcp_bridge.amplifier.source.resolver import Resolver
-from mcp_bridge.amplifier.source.sessions import Keeping
+from mcp_bridge.amplifier.source.sessions import SessionLimits
 from mcp_bridge.amplifier.source.source import AmplifierSource
-from mcp_bridge.settings import Document, Duration, Frame, Size, Whole
+from mcp_bridge.settings import Document, Duration, SettingsModel, Size, Whole
 
 
-class AmplifierOptions(Frame):
+class AmplifierOptions(SettingsModel):
     """Tools and hooks of Amplifier modules, described by a mount plan."""
 
     plan: dict[str, Any] = Field(
@@ -91,14 +91,14 @@ class AmplifierOptions(Frame):
     @field_validator("plan")
     @classmethod
     def _check_plan(cls, plan: dict[str, Any]) -> dict[str, Any]:
-        _, problems = read(plan)
+        _, problems = read_plan(plan)
         if problems:
             raise ValidationError.from_exception_data("plan", [_to_error_detail(problem) for problem in problems])
         return plan
 
     def build(self, name: str, directory: Path, *, watch: bool) -> AmplifierSource:
         """Create the source. Relative paths in the plan start at `directory`."""
-        plan, _ = read(self.plan)
+        plan, _ = read_plan(self.plan)
         directory = directory.resolve()
         return AmplifierSource(
             name,
@@ -107,16 +107,20 @@ class AmplifierOptions(Frame):
             directory=directory,
             hook_timeout=self.hook_timeout,
             call_ids=self.call_ids,
-            keeping=Keeping(shared=self.sessions == "shared", most=self.session_limit, idle=self.session_idle),
+            keeping=SessionLimits(
+                shared=self.sessions == "shared", limit=self.session_limit, idle_timeout=self.session_idle
+            ),
             host=self.host,
             mount_timeout=self.mount_timeout,
             events=directory / Path(self.events).expanduser() if self.events is not None else None,
             events_size=self.events_size,
             status=self.status,
-            resolver=Resolver(directory, git=self.git, modules=self.folder(directory), file=self._settings_path),
+            resolver=Resolver(
+                directory, git=self.git, modules=self.get_checkouts_folder(directory), file=self._settings_path
+            ),
         )
 
-    def folder(self, directory: Path) -> Path | None:
+    def get_checkouts_folder(self, directory: Path) -> Path | None:
         """The folder of modules from git, relative to `directory`, or None for the default."""
         return directory.resolve() / Path(self.modules).expanduser() if self.modules is not None else None
 
@@ -125,7 +129,7 @@ class AmplifierOptions(Frame):
         return "amplifier"
 
 
-def _to_error_detail(problem: Problem) -> InitErrorDetails:
+def _to_error_detail(problem: PlanProblem) -> InitErrorDetails:
     """Keep the place of the problem, so that the error names its line."""
     error_type = PydanticCustomError("plan", "{problem}", {"problem": problem.problem})
     return InitErrorDetails(type=error_type, loc=problem.place, input=problem.found)

@@ -20,7 +20,7 @@ from mcp_bridge.amplifier.source.checkouts import (
     read_requirements,
     remove_compiled,
 )
-from mcp_bridge.amplifier.source.git import Address, is_git, parsed
+from mcp_bridge.amplifier.source.git import GitAddress, is_git_source, parse_address
 from mcp_bridge.amplifier.source.lock_file import LockFile
 
 
@@ -50,9 +50,9 @@ class Resolver:
         if isinstance(hint, os.PathLike) or hasattr(hint, "resolve"):
             return hint
         if isinstance(hint, str):
-            if is_git(hint):
+            if is_git_source(hint):
                 if hint not in self._sources:
-                    self._sources[hint] = self._resolve_git(parsed(hint))
+                    self._sources[hint] = self._resolve_git(parse_address(hint))
                 return self._sources[hint]
             if hint.startswith("package:"):
                 return PackageSource(hint.removeprefix("package:"))
@@ -63,21 +63,21 @@ class Resolver:
         forms = "a path, file://PATH, package:NAME, or git+https://HOST/PATH@REF"
         raise ModuleNotFoundError(f"the source of '{module_id}' has an unknown form. Write {forms}")
 
-    def _resolve_git(self, address: Address) -> GitSource:
-        address.check(self._git)
-        entry = LockFile.of(self._directory).modules.get(address.uri)
+    def _resolve_git(self, address: GitAddress) -> GitSource:
+        address.require_allowed(self._git)
+        entry = LockFile.read(self._directory).modules.get(address.uri)
         if entry is None:
             raise ModuleNotFoundError(f"{address.uri} is not locked. Run: {self._command}")
         checkout = Checkouts(self._modules).locate(address, entry.commit)
-        if not checkout.is_there:
+        if not checkout.is_fetched:
             raise ModuleNotFoundError(
                 f"{address.uri} is locked, but commit {entry.commit[:12]} is not on this machine. Run: {self._command}"
             )
         self._check_files(checkout, entry.hash, address)
         self._add_packages(checkout, address)
-        return GitSource(address.uri, checkout.below(address.subdirectory))
+        return GitSource(address.uri, checkout.get_module_folder(address.subdirectory))
 
-    def _check_files(self, checkout: Checkout, expected: str, address: Address) -> None:
+    def _check_files(self, checkout: Checkout, expected: str, address: GitAddress) -> None:
         """Raises ModuleLoadError where a file differs from the one that was locked."""
         if checkout.files not in self._hashes:
             try:
@@ -92,9 +92,9 @@ class Resolver:
                 f"To fetch them again, run: {self._command}"
             )
 
-    def _add_packages(self, checkout: Checkout, address: Address) -> None:
+    def _add_packages(self, checkout: Checkout, address: GitAddress) -> None:
         """Append the module's packages to the import path. Raises ModuleNotFoundError where one is missing."""
-        requirements = read_requirements(checkout.below(address.subdirectory), address.uri)
+        requirements = read_requirements(checkout.get_module_folder(address.subdirectory), address.uri)
         absent = find_missing(requirements, sys.path) if requirements else []
         if not absent:
             return

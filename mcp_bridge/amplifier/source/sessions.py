@@ -17,11 +17,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_PRE
-from mcp_bridge.amplifier.governance.hooks import Hooked
+from mcp_bridge.amplifier.governance.hook_middleware import SessionHooks
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.models import HookResult
-from mcp_bridge.amplifier.plan import Plan
-from mcp_bridge.amplifier.session import Session
+from mcp_bridge.amplifier.mount_plan import MountPlan
+from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, Overloaded, ToolUnavailable
 
@@ -40,7 +40,7 @@ SWEEP = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class SessionLimits:
     """Which clients share a session, and when sessions end.
 
     With `shared`, all clients share one. A session ends after `idle` seconds without a call. At most `most` exist at
@@ -48,8 +48,8 @@ class Keeping:
     """
 
     shared: bool = False
-    most: int = 100
-    idle: float = 1800.0
+    limit: int = 100
+    idle_timeout: float = 1800.0
 
 
 class ClientSession:
@@ -58,14 +58,14 @@ class ClientSession:
     `ready` is set once all modules are mounted, or once mounting has failed and `has_started` stays False.
     """
 
-    __slots__ = ("__weakref__", "_closed", "_is_closing", "calls", "has_started", "ready", "session", "used")
+    __slots__ = ("__weakref__", "_closed", "_is_closing", "calls", "has_started", "last_used", "ready", "session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ModuleSession) -> None:
         self.session = session
         self.ready = anyio.Event()
         self.has_started = False
         self.calls = 0
-        self.used = anyio.current_time()
+        self.last_used = anyio.current_time()
         self._is_closing = False
         self._closed = anyio.Event()
 
@@ -78,11 +78,11 @@ class ClientSession:
     def release(self) -> None:
         """Count one call less."""
         self.calls -= 1
-        self.used = anyio.current_time()
+        self.last_used = anyio.current_time()
         if self._is_closing:
             self.close()
 
-    async def run(self, plan: Plan) -> None:
+    async def run(self, plan: MountPlan) -> None:
         """Run the whole session in one task, because modules must exit what they have entered in the same task."""
         try:
             await self.session.begin(plan)
@@ -95,9 +95,9 @@ class ClientSession:
                 await self.session.end()
 
     @property
-    def hooks(self) -> Hooked:
+    def hooks(self) -> SessionHooks:
         """The session's hooks, or hooks that deny everything while a hook module is missing."""
-        missing = self.session.missing
+        missing = self.session.missing_hooks
         return DenyingHooks(missing) if missing else self.session.hooks
 
     @property
@@ -112,17 +112,17 @@ class DenyingHooks:
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = modules
 
-    def hears(self, event: str) -> bool:
+    def has_handlers(self, event: str) -> bool:
         """Whether the event can still be denied."""
         return event in {TOOL_PRE, PROMPT_SUBMIT}
 
-    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
+    async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
         """Deny the event."""
         modules = ", ".join(f"'{module}'" for module in self._modules)
         return HookResult(action="deny", reason=f"the hooks of {modules} are not in place, so every call is denied")
 
 
-class Sessions:
+class ModuleSessions:
     """The sessions of one plan, by the key of the client's session. `create` creates one that is not started.
 
     The first session is started before any client connects, because it determines what is published; the first client
@@ -130,22 +130,22 @@ class Sessions:
     once for its working directory; a client that has one gets a session of its own instead of the first.
     """
 
-    def __init__(self, plan: Plan, create: Callable[[Path | None], Session], keeping: Keeping) -> None:
+    def __init__(self, plan: MountPlan, create: Callable[[Path | None], ModuleSession], keeping: SessionLimits) -> None:
         self._plan = plan
         self._create = create
-        self.keeping = keeping
+        self.limits = keeping
         self.ask_root: AskRoot | None = None
         self._root_locks: dict[str, anyio.Lock] = {}
         self._sessions: dict[str, ClientSession] = {}
         self.first: ClientSession | None = None
         self._first_is_free = False
         self._tasks: TaskGroup | None = None
-        self._hook_modules = [spec.module for spec in plan.of("hooks")]
-        self._hooks_without_session: Hooked = DenyingHooks(
-            self._hook_modules or [spec.module for spec in plan.everything()]
+        self._hook_modules = [spec.module for spec in plan.get_section("hooks")]
+        self._hooks_without_session: SessionHooks = DenyingHooks(
+            self._hook_modules or [spec.module for spec in plan.list_modules()]
         )
 
-    async def start(self, tasks: TaskGroup) -> Session:
+    async def start(self, tasks: TaskGroup) -> ModuleSession:
         """Start the first session. Every session runs as a task of this group."""
         self._tasks = tasks
         self.first = ClientSession(self._create(None))
@@ -167,23 +167,23 @@ class Sessions:
         """The number of sessions that clients have."""
         return len(self._sessions)
 
-    def lease_hooks(self, ctx: CallContext) -> SessionLease[Hooked]:
+    def acquire_hooks(self, ctx: CallContext) -> SessionLease[SessionHooks]:
         """A context manager for the hooks of the client's session, which does not end inside it."""
         return SessionLease(self, ctx, self._get_hooks)
 
-    def lease(self, ctx: CallContext) -> SessionLease[Session]:
+    def lease(self, ctx: CallContext) -> SessionLease[ModuleSession]:
         """A context manager for the client's session, which does not end inside it. Raises as `get`."""
         return SessionLease(self, ctx, _require_session)
 
-    def find(self, ctx: CallContext) -> Session | None:
+    def find(self, ctx: CallContext) -> ModuleSession | None:
         """The client's session, or None where it has not started."""
         key = self._get_key(ctx)
         found = self._sessions.get(key)
         if found is None and self._first_is_free and self.ask_root is None:
-            found = self._adopt_first(key)
+            found = self._take_first(key)
         return found.session if found is not None and found.has_started else None
 
-    async def get(self, ctx: CallContext) -> Session:
+    async def get(self, ctx: CallContext) -> ModuleSession:
         """The client's session, started where it has none. Raises Overloaded or ToolUnavailable."""
         async with self.lease(ctx) as session:
             return session
@@ -213,11 +213,11 @@ class Sessions:
             return None
         return found
 
-    def _get_hooks(self, found: ClientSession | None) -> Hooked:
+    def _get_hooks(self, found: ClientSession | None) -> SessionHooks:
         return found.hooks if found is not None else self._hooks_without_session
 
     def _get_key(self, ctx: CallContext) -> str:
-        return "" if self.keeping.shared else ctx.session
+        return "" if self.limits.shared else ctx.session
 
     async def _add_with_root(self, key: str, ctx: CallContext, ask_root: AskRoot) -> ClientSession | None:
         """Add a session in the client's own folder. One of its calls asks for it, and the others wait."""
@@ -231,29 +231,27 @@ class Sessions:
             return self._sessions.get(key) or self._add(key, ctx, folder)
 
     def _add(self, key: str, ctx: CallContext, folder: Path | None = None) -> ClientSession:
-        if len(self._sessions) >= self.keeping.most and not self._end_longest_idle():
+        if len(self._sessions) >= self.limits.limit and not self._end_longest_idle():
             raise Overloaded("There are too many sessions, and all are in use. Retry later.")
-        if self._first_is_free and folder is None:
-            added = self._adopt_first(key)
-        else:
-            added = ClientSession(self._create(folder))
+        reuse_first = self._first_is_free and folder is None
+        added = self._take_first(key) if reuse_first else ClientSession(self._create(folder))
         if key not in self._sessions:
             self._sessions[key] = added
             assert self._tasks is not None
             self._tasks.start_soon(added.run, self._plan)
-        if not self.keeping.shared:
+        if not self.limits.shared:
             # The reference is weak because a connection may outlive many sessions.
-            ctx.when_left(partial(self._end_after_disconnect, key, ref(added)))
+            ctx.on_session_end(partial(self._end_after_disconnect, key, ref(added)))
         return added
 
-    def _adopt_first(self, key: str) -> ClientSession:
+    def _take_first(self, key: str) -> ClientSession:
         assert self.first is not None
         self._first_is_free = False
         self._sessions[key] = self.first
         return self.first
 
     def _end_longest_idle(self) -> bool:
-        idle = [(found.used, key) for key, found in self._sessions.items() if not found.calls]
+        idle = [(found.last_used, key) for key, found in self._sessions.items() if not found.calls]
         if not idle:
             return False
         self._end(min(idle)[1])
@@ -271,10 +269,10 @@ class Sessions:
 
     async def _end_idle_sessions(self) -> None:
         while True:
-            await anyio.sleep(self.keeping.idle * SWEEP)
-            oldest = anyio.current_time() - self.keeping.idle
+            await anyio.sleep(self.limits.idle_timeout * SWEEP)
+            oldest = anyio.current_time() - self.limits.idle_timeout
             for key, found in list(self._sessions.items()):
-                if key and not found.calls and found.used < oldest:
+                if key and not found.calls and found.last_used < oldest:
                     self._end(key)
 
 
@@ -283,7 +281,7 @@ class SessionLease(Generic[T]):
 
     __slots__ = ("_acquired", "_ctx", "_select", "_sessions")
 
-    def __init__(self, sessions: Sessions, ctx: CallContext, select: Callable[[ClientSession | None], T]) -> None:
+    def __init__(self, sessions: ModuleSessions, ctx: CallContext, select: Callable[[ClientSession | None], T]) -> None:
         self._sessions = sessions
         self._ctx = ctx
         self._select = select
@@ -300,7 +298,7 @@ class SessionLease(Generic[T]):
             self._acquired.release()
 
 
-def _require_session(found: ClientSession | None) -> Session:
+def _require_session(found: ClientSession | None) -> ModuleSession:
     if found is None:
         raise ToolUnavailable("The modules are no longer mounted.")
     return found.session

@@ -14,34 +14,34 @@ import anyio
 from anyio import from_thread, to_thread
 
 from mcp_bridge.amplifier.events import PROMPT_SUBMIT, TOOL_POST, TOOL_PRE
-from mcp_bridge.amplifier.governance.approval import Asking
-from mcp_bridge.amplifier.governance.hooks import Hooks
-from mcp_bridge.amplifier.hosts import Host, chosen, session_on
-from mcp_bridge.amplifier.plan import Plan
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
+from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
+from mcp_bridge.amplifier.hosts import Host, choose_host, create_session
+from mcp_bridge.amplifier.mount_plan import MountPlan
 from mcp_bridge.amplifier.results import is_second_form, to_result
-from mcp_bridge.amplifier.session import Session
+from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.amplifier.source import approval_provider
 from mcp_bridge.amplifier.source.events_log import MAX_BYTES, EventsLog, redact_config
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.source.sessions import (
     NOT_ASKED,
     WORKING_DIR,
-    Keeping,
-    Sessions,
+    ModuleSessions,
+    SessionLimits,
     ask_for_root,
     list_module_handlers,
     log_fallback,
 )
 from mcp_bridge.amplifier.source.status import SourceStatus
-from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import Middleware, Publish
+from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.runtime.third_party import described, passes, settled
-from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
+from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
 CALL_ID = "_tool_call_id"
 """The argument that carries the id of the call, for tools whose results have the contract's second form."""
@@ -73,13 +73,13 @@ class AmplifierSource:
     def __init__(
         self,
         name: str,
-        plan: Plan,
+        plan: MountPlan,
         *,
         config: Mapping[str, Any] | None = None,
         directory: Path | None = None,
         hook_timeout: float | None = 30.0,
         call_ids: Sequence[str] = (),
-        keeping: Keeping | None = None,
+        keeping: SessionLimits | None = None,
         resolver: Resolver | None = None,
         host: Literal["auto"] | Host = "auto",
         mount_timeout: float | None = 30.0,
@@ -98,11 +98,13 @@ class AmplifierSource:
         self._host_setting = host
         self.host: Host = "native"
         self._changed = anyio.Event()
-        self._call_soon: Soon | None = None
+        self._call_soon: CallSoon | None = None
         self._handlers: dict[str, ToolHandler] = {}
-        self.sessions = Sessions(plan, self._create_session, keeping or Keeping())
-        self.asking = Asking()
-        self.middleware: tuple[Middleware, ...] = (Hooks(self.sessions.lease_hooks, self.asking, self._count_call),)
+        self.sessions = ModuleSessions(plan, self._create_session, keeping or SessionLimits())
+        self.asking = ApprovalGate()
+        self.middleware: tuple[Middleware, ...] = (
+            HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),
+        )
         self._mount_timeout = mount_timeout
         self._redactor = Redactor()
         self._events_log = EventsLog(events, self._redactor, events_size) if events is not None else None
@@ -115,14 +117,14 @@ class AmplifierSource:
         With `roots`, it is the fallback for clients that list no roots, and for clients that share a session.
         """
         self._working_dir = folder
-        if roots and self.sessions.keeping.shared:
+        if roots and self.sessions.limits.shared:
             log_fallback(NOT_ASKED)
         elif roots:
             self.sessions.ask_root = ask_for_root
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these texts in the events log, and in the plan that session:start contains."""
-        self._redactor.hide(secrets)
+        self._redactor.add_secrets(secrets)
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
         """Call `updated` with the URI of each resource that changes. Only a bridge sets it."""
@@ -130,7 +132,7 @@ class AmplifierSource:
 
     async def run(self, publish: Publish) -> None:
         """Run the sessions until cancelled. Raises SourceError where a plan mounts nothing, or has no host."""
-        self._call_soon = from_any_thread()
+        self._call_soon = make_call_soon()
         try:
             await self._run(publish)
         finally:
@@ -140,11 +142,11 @@ class AmplifierSource:
                     await to_thread.run_sync(self._events_log.close)
 
     async def _run(self, publish: Publish) -> None:
-        self.host = await chosen(self._host_setting, self._plan, self._resolver, [self._directory])
+        self.host = await choose_host(self._host_setting, self._plan, self._resolver, [self._directory])
         async with anyio.create_task_group() as tasks:
             try:
                 first = await self.sessions.start(tasks)
-                is_empty = not first.tools() and not list_module_handlers(first.hooks.list_handlers())
+                is_empty = not first.get_tools() and not list_module_handlers(first.hooks.list_handlers())
                 problems = first.problems if is_empty else []
                 published: Offer | None = None
                 while not problems:
@@ -161,34 +163,34 @@ class AmplifierSource:
                 self.sessions.stop()
         raise SourceError("\n".join(problems))
 
-    def _create_session(self, folder: Path | None) -> Session:
+    def _create_session(self, folder: Path | None) -> ModuleSession:
         """A session that is not started; `folder` is the client's working directory, if it has one."""
         config, folders = deepcopy(self._config), [self._directory]
         hooks: Any = {"fail_closed": (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT), "timeout": self._hook_timeout}
-        session = session_on(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
+        session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
         session.coordinator.register_capability(WORKING_DIR, str(folder or self._working_dir))
-        approval_provider.register(session.coordinator, self.asking)
-        session.loader.patience = self._mount_timeout
-        session.shown, session.changed = self._redact_plan, self._schedule_publish
+        approval_provider.register_approval_provider(session.coordinator, self.asking)
+        session.loader.step_timeout = self._mount_timeout
+        session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
         if self._events_log is not None and self._notify_update is not None:
             self._events_log.record_standard_events(session.coordinator)
-            session.ready = self._events_log.record_module_events
+            session.on_ready = self._events_log.record_module_events
         return session
 
     def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The plan without secrets; empty where `hide` has not received them, as in a worker."""
-        return self._redactor.value(redact_config(config)) if self._notify_update is not None else {}
+        return self._redactor.redact_value(redact_config(config)) if self._notify_update is not None else {}
 
     def _count_call(self, ctx: CallContext, result: ToolResult) -> None:
         session = self.sessions.find(ctx)
         if session is not None:
             session.stats.count(failed=bool(result.is_error))
 
-    def _build_offer(self, session: Session) -> Offer:
+    def _build_offer(self, session: ModuleSession) -> Offer:
         """What is mounted now. Where two tools have the same name, the first is published."""
         problems = list(session.problems)
         found: dict[str, tuple[str, ToolEntry]] = {}
-        for key, tool in session.tools().items():
+        for key, tool in session.get_tools().items():
             try:
                 handler = self._handlers.get(key)
                 if handler is None or handler.tool is not tool:
@@ -197,9 +199,9 @@ class AmplifierSource:
                 entry = handler.build_entry()
                 handler.wants_id = handler.wants_id or any(fnmatchcase(entry.name, one) for one in self._call_ids)
             except BaseException as error:  # a property of third-party code may raise anything
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
-                problems.append(f"tool '{key}' cannot be read: {described(error)}")
+                problems.append(f"tool '{key}' cannot be read: {describe_error(error)}")
                 continue
             first, _ = found.setdefault(entry.name, (key, entry))
             if first != key:
@@ -224,7 +226,7 @@ class ToolHandler:
     it, or it has returned a result in the form that carries it. Other tools may take any key for an argument.
     """
 
-    def __init__(self, key: str, tool: Any, sessions: Sessions) -> None:
+    def __init__(self, key: str, tool: Any, sessions: ModuleSessions) -> None:
         self.key = key
         self.tool = tool
         self._sessions = sessions
@@ -241,23 +243,23 @@ class ToolHandler:
     def _choose_handler(self) -> Callable[[Any, CallContext], Any]:
         """A synchronous `execute` runs in a thread; a built-in one returns a future of the loop that calls it."""
         execute = self.tool.execute
-        return self._execute if is_async(execute) or inspect.isbuiltin(execute) else self._execute_in_thread
+        return self._run_async if is_async(execute) or inspect.isbuiltin(execute) else self._run_in_thread
 
-    async def _execute(self, data: Any, ctx: CallContext) -> Any:
+    async def _run_async(self, data: Any, ctx: CallContext) -> Any:
         async with self._sessions.lease(ctx) as session:  # no hooks hold a lease in a worker
-            result = await settled(self._get_tool(session).execute(self._build_arguments(data, ctx)))
+            result = await resolve_awaitable(self._get_tool(session).execute(self._build_arguments(data, ctx)))
             return self._convert_result(result, ctx)
 
-    def _execute_in_thread(self, data: Any, ctx: CallContext) -> Any:
+    def _run_in_thread(self, data: Any, ctx: CallContext) -> Any:
         session = self._sessions.find(ctx) or from_thread.run(self._sessions.get, ctx)
         result = self._get_tool(session).execute(self._build_arguments(data, ctx))
-        return self._await_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
+        return self._wait_for_result(result, ctx) if inspect.isawaitable(result) else self._convert_result(result, ctx)
 
-    async def _await_result(self, result: Awaitable[Any], ctx: CallContext) -> Any:
+    async def _wait_for_result(self, result: Awaitable[Any], ctx: CallContext) -> Any:
         return self._convert_result(await result, ctx)
 
-    def _get_tool(self, session: Session) -> Any:
-        tool = session.tool(self.key)
+    def _get_tool(self, session: ModuleSession) -> Any:
+        tool = session.get_tool(self.key)
         if tool is None:
             raise ToolUnavailable(f"The tool mounted as '{self.key}' is not mounted in this session.")
         return tool

@@ -10,14 +10,14 @@ from urllib.parse import quote
 import anyio
 
 from mcp_bridge.amplifier.coordinator import NAMED_POINTS, ModuleCoordinator
-from mcp_bridge.amplifier.session import ModuleState, Session
-from mcp_bridge.amplifier.source.git import hide_userinfo
-from mcp_bridge.amplifier.source.sessions import Sessions
+from mcp_bridge.amplifier.session import ModuleSession, ModuleState
+from mcp_bridge.amplifier.source.git import redact_userinfo
+from mcp_bridge.amplifier.source.sessions import ModuleSessions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.resource import ResourceEntry
-from mcp_bridge.runtime.third_party import described, passes, settled
-from mcp_bridge.wire.values import plain
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
+from mcp_bridge.wire.values import to_plain
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -29,7 +29,7 @@ PATIENCE = 5.0
 class SourceStatus:
     """The resources of a source. A client reads about its own session only, and how many sessions there are."""
 
-    def __init__(self, name: str, sessions: Sessions) -> None:
+    def __init__(self, name: str, sessions: ModuleSessions) -> None:
         base = f"amplifier://{quote(name, safe='')}"
         self._name = name
         self._sessions = sessions
@@ -56,14 +56,14 @@ class SourceStatus:
             session: dict[str, Any] | None = _describe_session(await self._sessions.get(ctx))
         except CallError:  # no session is available, which the counts explain
             session = None
-        keeping = self._sessions.keeping
-        counts = {"in_use": self._sessions.in_use, "most": keeping.most, "shared": keeping.shared}
+        keeping = self._sessions.limits
+        counts = {"in_use": self._sessions.in_use, "most": keeping.limit, "shared": keeping.shared}
         return {"source": self._name, "sessions": counts, "session": session}
 
     async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
         coordinator = (await self._sessions.get(ctx)).coordinator
         channels = {
-            channel: await collect_contributions(coordinator, channel) for channel in _contributors(coordinator)
+            channel: await collect_contributions(coordinator, channel) for channel in _list_contributors(coordinator)
         }
         return {"source": self._name, "session": str(coordinator.session_id), "channels": channels}
 
@@ -74,7 +74,7 @@ async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str
     Values are JSON. The text of an error goes to the log only.
     """
     found = []
-    for name, callback in _contributors(coordinator).get(channel, ()):
+    for name, callback in _list_contributors(coordinator).get(channel, ()):
         given: dict[str, Any] = {"name": str(name), "error": "TimeoutError"}
         with anyio.move_on_after(PATIENCE) as scope:
             given = {"name": str(name), **await _call_contributor(callback, channel, name)}
@@ -85,21 +85,21 @@ async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str
     return found
 
 
-def _contributors(coordinator: Any) -> dict[str, list[tuple[str, Callable[[], Any]]]]:
+def _list_contributors(coordinator: Any) -> dict[str, list[tuple[str, Callable[[], Any]]]]:
     return {channel: list(coordinator.contributors(channel)) for channel in list(coordinator.channels)}
 
 
 async def _call_contributor(callback: Callable[[], Any], channel: str, name: str) -> dict[str, Any]:
     try:
-        return {"value": plain(await settled(callback()))}
+        return {"value": to_plain(await resolve_awaitable(callback()))}
     except BaseException as error:
-        if passes(error):
+        if is_own_cancellation(error):
             raise
         logger.exception("the contribution of %r to %r is left out", name, channel)
         return {"error": type(error).__name__}
 
 
-def _describe_session(session: Session) -> dict[str, Any]:
+def _describe_session(session: ModuleSession) -> dict[str, Any]:
     coordinator = session.coordinator
     capabilities = coordinator.to_dict().get("capabilities", ())
     return {
@@ -108,22 +108,24 @@ def _describe_session(session: Session) -> dict[str, Any]:
         "host": "native" if isinstance(coordinator, ModuleCoordinator) else "core",
         "modules": [_describe_module(state) for state in session.states],
         "problems": list(session.problems),
-        "orchestrator": _type_name(coordinator.get("orchestrator")),
-        "context": _type_name(coordinator.get("context")),
+        "orchestrator": _get_type_name(coordinator.get("orchestrator")),
+        "context": _get_type_name(coordinator.get("context")),
         **{point: dict(_list_mounts(coordinator.get(point))) for point in NAMED_POINTS},
         "hooks": {
             event: [{"name": one.name, "priority": one.priority} for one in registered]
-            for event, registered in sorted(session.hooks.registrations().items())
+            for event, registered in sorted(session.hooks.list_registrations().items())
         },
         "capabilities": sorted(map(str, capabilities)),
-        "channels": {channel: [name for name, _ in given] for channel, given in _contributors(coordinator).items()},
+        "channels": {
+            channel: [name for name, _ in given] for channel, given in _list_contributors(coordinator).items()
+        },
         "stats": {"calls": session.stats.calls, "errors": session.stats.errors},
     }
 
 
 def _describe_module(state: ModuleState) -> dict[str, Any]:
     spec = state.spec
-    source = hide_userinfo(spec.source) if isinstance(spec.source, str) else _type_name(spec.source)
+    source = redact_userinfo(spec.source) if isinstance(spec.source, str) else _get_type_name(spec.source)
     description = {"module": spec.module, "kind": spec.kind, "source": source}
     return {**description, "mounted": not state.problem, "problem": state.problem or None}
 
@@ -134,10 +136,10 @@ def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:
         try:
             yield str(key), str(getattr(one, "name", None) or key)
         except BaseException as error:  # a property of third-party code may raise anything
-            if passes(error):
+            if is_own_cancellation(error):
                 raise
-            yield str(key), described(error)
+            yield str(key), describe_error(error)
 
 
-def _type_name(thing: Any) -> str | None:
+def _get_type_name(thing: Any) -> str | None:
     return None if thing is None else type(thing).__name__

@@ -18,7 +18,7 @@ _PRECEDENCE = ("failed", "passed", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ChecklistItem:
     """A line of the checklist, with the `contract` that it is from. `id` is stable."""
 
     id: str
@@ -33,16 +33,16 @@ class Item:
         return prefix if prefix in KINDS else None
 
 
-def checklist(kind: str | None) -> list[Item]:
+def list_items(kind: str | None) -> list[ChecklistItem]:
     """The items for a type of module, or those for all types where it is unknown."""
     return [item for item in ITEMS if item.kind in (None, kind)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ItemFinding:
     """How an item came out: `found` describes it, or why it was not checked; `advice` is how to fix it."""
 
-    item: Item
+    item: ChecklistItem
     state: State
     found: str = ""
     advice: str = ""
@@ -52,7 +52,7 @@ class Finding:
         return {**asdict(self.item), "state": self.state, "found": self.found, "advice": self.advice}
 
 
-class Findings:
+class ItemFindings:
     """What is known about one module. An item that has failed once stays failed, with its first description."""
 
     def __init__(self) -> None:
@@ -64,23 +64,23 @@ class Findings:
         if known is None or _PRECEDENCE.index(state) < _PRECEDENCE.index(known[0]):
             self._known[item] = (state, found, advice)
 
-    def failed(self, item: str) -> bool:
+    def has_failed(self, item: str) -> bool:
         """Whether an item has failed."""
         return self._known.get(item, ("",))[0] == "failed"
 
-    def told(self, kind: str | None) -> list[Finding]:
+    def build_findings(self, kind: str | None) -> list[ItemFinding]:
         """A finding for every item of a type. An item without a result was not reached."""
-        return [self._build_finding(item) for item in checklist(kind)]
+        return [self._build_finding(item) for item in list_items(kind)]
 
-    def _build_finding(self, item: Item) -> Finding:
+    def _build_finding(self, item: ChecklistItem) -> ItemFinding:
         state, found, advice = self._known.get(item.id, ("skipped", "not reached", ""))
         if state == "failed":
             severity: State = "failed" if item.level == "required" else "warned"
-            return Finding(item=item, state=severity, found=found, advice=advice)
-        return Finding(item=item, state="passed" if state == "passed" else "skipped", found=found)
+            return ItemFinding(item=item, state=severity, found=found, advice=advice)
+        return ItemFinding(item=item, state="passed" if state == "passed" else "skipped", found=found)
 
 
-def named(findings: Iterable[Finding], state: State) -> list[str]:
+def list_ids(findings: Iterable[ItemFinding], state: State) -> list[str]:
     """The ids of the items with this state."""
     return [finding.item.id for finding in findings if finding.state == state]
 
@@ -158,5 +158,5 @@ _ROWS: tuple[tuple[str, Level, str, str], ...] = (
     ("context.config", "recommended", _CONTEXT, "it reads its configuration"),
     ("context.copies", "recommended", _CONTEXT, "its lists are copies, which the caller may change"),
 )
-ITEMS = tuple(Item(*row) for row in _ROWS)
+ITEMS = tuple(ChecklistItem(*row) for row in _ROWS)
 """All items, in the order in which they are shown."""

@@ -11,7 +11,7 @@ from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.models import ProviderInfo
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider
 from mcp_bridge.amplifier.validation.examiner import Examiner, Step, describe_method_problem
-from mcp_bridge.amplifier.validation.mounting import MountedModule
+from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest
 
 Messages = list[dict[str, Any]]
 BUDGET = 1500
@@ -38,7 +38,7 @@ class ContextError(Exception):
     """A method of the context is missing, raised, or returned something invalid."""
 
 
-def build_context_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
+def build_context_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
     """The steps for the mounted context."""
     check = _ContextCheck(examiner, mounted)
     return [
@@ -54,7 +54,7 @@ def build_context_steps(examiner: Examiner, mounted: MountedModule) -> list[Step
 class _ContextCheck:
     """Checks the context. Each step begins with an empty one."""
 
-    def __init__(self, examiner: Examiner, mounted: MountedModule) -> None:
+    def __init__(self, examiner: Examiner, mounted: ModuleUnderTest) -> None:
         self._examiner = examiner
         self._config = mounted.config
         self._hooks = mounted.coordinator.hooks
@@ -74,36 +74,36 @@ class _ContextCheck:
         given = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
         advice = "Store messages as they come, and nothing else"
         try:
-            await self._fill(given)
+            await self._replace_messages(given)
             added, requested = await self._get("get_messages"), await self._get("get_messages_for_request")
             await self._call("set_messages", deepcopy(given[:1]))
             replaced = await self._get("get_messages")
             await self._call("clear")
             cleared = await self._get("get_messages")
         except ContextError as error:
-            self._examiner.fail("context.stores", str(error), advice)
+            self._examiner.report_failed("context.stores", str(error), advice)
             return
         problem = ""
         if _sort(added) != _sort(given):
-            problem = f"after adding two messages there is {_shorten(_sort(added))}"
+            problem = f"after adding two messages there is {_truncate_repr(_sort(added))}"
         elif replaced != given[:1]:
-            problem = f"after setting one there is {_shorten(replaced)}"
+            problem = f"after setting one there is {_truncate_repr(replaced)}"
         elif cleared:
-            problem = f"after clearing there is {_shorten(cleared)}"
+            problem = f"after clearing there is {_truncate_repr(cleared)}"
         self._examiner.check("context.stores", problem, advice)
-        problem = next((_shorten(found) for found in (added, requested) if not _is_ordered(found, given)), "")
+        problem = next((_truncate_repr(found) for found in (added, requested) if not _is_ordered(found, given)), "")
         self._examiner.check("context.order", problem, "Return messages in the order in which they came")
 
     async def check_copies(self) -> None:
         """Clear the lists that the context returns."""
         try:
-            await self._fill([{"role": "user", "content": "one"}])
+            await self._replace_messages([{"role": "user", "content": "one"}])
             for name in ("get_messages", "get_messages_for_request"):
                 returned = await self._call(name)
                 returned.clear()
             remaining = await self._call("get_messages")
         except ContextError as error:
-            self._examiner.skip("context.copies", str(error))
+            self._examiner.report_skipped("context.copies", str(error))
             return
         problem = "" if remaining else "a caller that clears the returned list clears the history"
         self._examiner.check("context.copies", problem, "Return a copy: list(self._messages)")
@@ -112,14 +112,14 @@ class _ContextCheck:
         """Add messages at the same time."""
         advice = "Hold a lock while messages are added"
         try:
-            await self._fill([])
+            await self._replace_messages([])
             async with anyio.create_task_group() as tasks:
                 for number in range(_CONCURRENT):
                     message = {"role": "user", "content": f"message {number}"}
                     tasks.start_soon(self._examiner.call, self._context.add_message, message)
             found = await self._call("get_messages")
         except ContextError as error:
-            self._examiner.fail("context.concurrent", str(error), advice)
+            self._examiner.report_failed("context.concurrent", str(error), advice)
             return
         problem = f"of {_CONCURRENT} messages added at once {len(found)} are kept" if len(found) != _CONCURRENT else ""
         self._examiner.check("context.concurrent", problem, advice)
@@ -133,7 +133,7 @@ class _ContextCheck:
             view = await self._get_view(history)
             after = await self._get("get_messages")
         except ContextError as error:
-            self._examiner.fail("context.compacts", str(error), "Compact within get_messages_for_request()")
+            self._examiner.report_failed("context.compacts", str(error), "Compact within get_messages_for_request()")
             return
         finally:
             for each in unregister:
@@ -151,7 +151,7 @@ class _ContextCheck:
         examiner, total = self._examiner, len(history)
         if not _is_ordered([message for message in view if message in history], history):
             problem = "compacted messages are in another order"
-            examiner.fail("context.order", problem, "Return messages in the order in which they came")
+            examiner.report_failed("context.order", problem, "Return messages in the order in which they came")
         problem = "" if after == history else f"of {total} messages get_messages() has {len(after)} after compacting"
         examiner.check("context.keeps", problem, "Compact a copy: the history stays complete")
         problem = _describe_unpaired(view)
@@ -162,7 +162,7 @@ class _ContextCheck:
     async def check_tokens(self) -> None:
         """Request a few messages, each of them long."""
         if not self._compacts:
-            self._examiner.skip("context.tokens", "it does not compact")
+            self._examiner.report_skipped("context.tokens", "it does not compact")
             return
         history = [
             {"role": "user", "content": f"message {number} " + "word " * 800} for number in range(_LONG_MESSAGES)
@@ -170,7 +170,7 @@ class _ContextCheck:
         try:
             view = await self._get_view(history)
         except ContextError as error:
-            self._examiner.skip("context.tokens", str(error))
+            self._examiner.report_skipped("context.tokens", str(error))
             return
         problem = ""
         if len(view) >= len(history):
@@ -179,11 +179,11 @@ class _ContextCheck:
 
     async def _get_view(self, history: Messages) -> Messages:
         """What a request gets by its budget, or else by its provider."""
-        await self._fill(history)
+        await self._replace_messages(history)
         view = await self._get("get_messages_for_request", token_budget=BUDGET)
         return view if len(view) < len(history) else await self._get("get_messages_for_request", provider=_SmallModel())
 
-    async def _fill(self, messages: Messages) -> None:
+    async def _replace_messages(self, messages: Messages) -> None:
         await self._call("clear")
         for message in messages:
             await self._call("add_message", deepcopy(message))
@@ -240,6 +240,6 @@ def _sort(messages: Messages) -> list[str]:
     return sorted(map(repr, messages))
 
 
-def _shorten(messages: Any) -> str:
+def _truncate_repr(messages: Any) -> str:
     text = repr(messages)
     return text if len(text) <= 200 else f"{text[:200]}…"

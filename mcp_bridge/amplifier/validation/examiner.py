@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.contracts.callables import is_async
-from mcp_bridge.runtime.third_party import described, passes, settled
+from mcp_bridge.contracts.handlers import is_async
+from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
 Report = Callable[[dict[str, Any]], None]
 MAX_FOUND = 300
@@ -32,7 +32,7 @@ class CallOutcome:
         """Why there is no result."""
         if self.is_slow:
             return "it did not end in time"
-        return described(self.error) if self.error is not None else ""
+        return describe_error(self.error) if self.error is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +83,13 @@ class Examiner:
             try:
                 await step.run()
             except BaseException as error:
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
-                self.fail(step.item, described(error), "Fix what raises this")
+                self.report_failed(step.item, describe_error(error), "Fix what raises this")
             if printed := self._read_printed():
                 subject = f" of '{step.subject}'" if step.subject else ""
                 found = f"{printed!r} was printed during '{step.item}'{subject}"
-                self.fail("stdout", found, "Use logging, or print to sys.stderr")
+                self.report_failed("stdout", found, "Use logging, or print to sys.stderr")
 
     async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> CallOutcome:
         """Call a function of the module, sync or async, and wait for its result."""
@@ -97,9 +97,9 @@ class Examiner:
         outcome = CallOutcome(is_slow=True)
         with anyio.move_on_after(self.patience) as scope:
             try:
-                outcome = CallOutcome(result=await settled(function(*args, **named)))
+                outcome = CallOutcome(result=await resolve_awaitable(function(*args, **named)))
             except BaseException as error:
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
                 outcome = CallOutcome(error=error)
         return CallOutcome(is_slow=True) if scope.cancel_called else outcome
@@ -108,24 +108,24 @@ class Examiner:
         """Report that a call begins, so that the parent process measures its time from now."""
         self._report({"say": "alive"})
 
-    def accept(self, item: str, found: str = "") -> None:
+    def report_passed(self, item: str, found: str = "") -> None:
         """Report that an item passed."""
         self._report_finding(item, "passed", found)
 
-    def fail(self, item: str, found: str, advice: str) -> None:
+    def report_failed(self, item: str, found: str, advice: str) -> None:
         """Report that an item failed."""
         self._report_finding(item, "failed", found, advice)
 
-    def skip(self, item: str, reason: str) -> None:
+    def report_skipped(self, item: str, reason: str) -> None:
         """Report that an item cannot be checked."""
         self._report_finding(item, "skipped", reason)
 
     def check(self, item: str, problem: str, advice: str) -> bool:
         """Report that an item failed where there is a problem, else that it passed. Return whether it passed."""
         if problem:
-            self.fail(item, problem, advice)
+            self.report_failed(item, problem, advice)
         else:
-            self.accept(item)
+            self.report_passed(item)
         return not problem
 
     def _report_finding(self, item: str, state: str, found: str, advice: str = "") -> None:

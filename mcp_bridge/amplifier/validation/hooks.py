@@ -8,13 +8,13 @@ from copy import deepcopy
 from typing import Any
 
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.decisions import as_result
+from mcp_bridge.amplifier.hook_decisions import parse_hook_result
 from mcp_bridge.amplifier.hooks import Registration
 from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_mismatch
-from mcp_bridge.amplifier.validation.mounting import MountedModule
+from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest
 from mcp_bridge.amplifier.validation.tools import LONG_TEXT
-from mcp_bridge.contracts.callables import is_async
-from mcp_bridge.runtime.third_party import described
+from mcp_bridge.contracts.handlers import is_async
+from mcp_bridge.runtime.third_party import describe_error
 
 _RESULT = {"success": True, "output": "sample", "error": None}
 _INPUTS: tuple[dict[str, Any], ...] = (
@@ -45,7 +45,7 @@ _EVENTS: dict[str, dict[str, Any]] = {
 _COMMON_FIELDS = {"session_id": "test-session", "parent_id": None, "timestamp": "2020-02-29T12:00:00+00:00"}
 
 
-def build_hook_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
+def build_hook_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
     """The steps for every registered handler."""
     slow: set[int] = set()
     checks = [_HandlerCheck(examiner, event, one, slow) for event, one in mounted.coordinator.list_registrations()]
@@ -61,7 +61,7 @@ def build_hook_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
     return steps
 
 
-def _check_registrations(examiner: Examiner, mounted: MountedModule, checks: Sequence[_HandlerCheck]) -> None:
+def _check_registrations(examiner: Examiner, mounted: ModuleUnderTest, checks: Sequence[_HandlerCheck]) -> None:
     problem = next((text for check in checks if (text := check.describe_signature_problem())), "")
     examiner.check("hook.handler", problem, "Write `async def handler(event, data)`")
     odd = [f"{check.label} has {check.priority}" for check in checks if not 10 <= check.priority <= 90]
@@ -107,13 +107,13 @@ class _HandlerCheck:
             cases = [{"tool_name": "sample", "tool_input": each, "tool_call_id": "1", **data} for each in _INPUTS]
         if all([await self._call(case) for case in cases]):
             for item in ("hook.result", "hook.time", "hook.data"):
-                self._examiner.accept(item)
+                self._examiner.report_passed(item)
 
     async def check_odd_data(self) -> None:
         """Call the handler with unexpected values in the fields of its event."""
         cases = [{**_EVENTS.get(self.event, {}), **odd} for odd in _ODD_DATA]
         if all([await self._call(case) for case in cases]):
-            self._examiner.accept("hook.errors")
+            self._examiner.report_passed("hook.errors")
 
     async def _call(self, case: dict[str, Any]) -> bool:
         """Call the handler once. Return whether it ended in time."""
@@ -125,24 +125,24 @@ class _HandlerCheck:
         if outcome.is_slow:
             self._slow.add(id(self._handler))
             advice = "Decide sooner, or allow more with --timeout: a hook that takes too long denies"
-            examiner.fail("hook.time", f"'{self.name}' did not decide in time", advice)
+            examiner.report_failed("hook.time", f"'{self.name}' did not decide in time", advice)
             return False
         if outcome.error is not None:
             advice = "Catch what it raises, and return HookResult(action=...)"
-            examiner.fail("hook.errors", f"'{self.name}' raised {outcome.problem}, given {case!r}", advice)
+            examiner.report_failed("hook.errors", f"'{self.name}' raised {outcome.problem}, given {case!r}", advice)
         else:
             self._check_decision(outcome)
         if data != before:
             advice = "Work on a copy, and return HookResult(action='modify', data=...)"
-            examiner.fail("hook.data", f"'{self.name}' has changed its data in place", advice)
+            examiner.report_failed("hook.data", f"'{self.name}' has changed its data in place", advice)
         return True
 
     def _check_decision(self, outcome: CallOutcome) -> None:
         advice = "Return HookResult(action='continue') on every path that decides nothing"
         problem = "None" if outcome.result is None else ""
         try:
-            as_result(outcome.result)
+            parse_hook_result(outcome.result)
         except Exception as error:  # a property of third-party code may raise anything
-            problem = f"what is no decision: {described(error)}"
+            problem = f"what is no decision: {describe_error(error)}"
         if problem:
-            self._examiner.fail("hook.result", f"'{self.name}' returned {problem}", advice)
+            self._examiner.report_failed("hook.result", f"'{self.name}' returned {problem}", advice)

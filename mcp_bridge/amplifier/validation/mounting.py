@@ -17,7 +17,7 @@ from mcp_bridge.amplifier.session import is_provider, is_tool
 from mcp_bridge.amplifier.testing import TestCoordinator
 from mcp_bridge.amplifier.validation.checklist import KINDS
 from mcp_bridge.amplifier.validation.examiner import Examiner, describe_mismatch
-from mcp_bridge.contracts.callables import is_async
+from mcp_bridge.contracts.handlers import is_async
 
 EVENTS_CHANNEL = "observability.events"
 GRACE = 1.0
@@ -61,7 +61,7 @@ class RecordingCoordinator(TestCoordinator):
 
     def list_registrations(self) -> list[tuple[str, Registration]]:
         """The registered handlers, each with its event."""
-        return [(event, one) for event, registered in self.hooks.registrations().items() for one in registered]
+        return [(event, one) for event, registered in self.hooks.list_registrations().items() for one in registered]
 
     def list_mounted(self, kind: str) -> dict[str, Any]:
         """What is mounted of a type, by name; for hooks, the registered handlers."""
@@ -109,7 +109,7 @@ class RecordingConfig(dict[str, Any]):
     copy = _record_all(dict.copy)
 
 
-class MountedModule:
+class ModuleUnderTest:
     """A module and what it has mounted on `coordinator`. `logged` is the number of records logged while mounting."""
 
     def __init__(
@@ -146,7 +146,7 @@ class MountedModule:
     async def check_ready(self) -> None:
         """Call `on_session_ready` where the module has it."""
         if not callable(self._on_ready):
-            self._examiner.skip("mount.ready", "it has none")
+            self._examiner.report_skipped("mount.ready", "it has none")
             return
         outcome = await self._examiner.call(self._on_ready, self.coordinator)
         advice = "Catch what it raises: it runs once all modules are mounted"
@@ -236,17 +236,17 @@ class MountedModule:
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
 
 
-def determine_kind(module: ModuleType, name: str, given: str | None, examiner: Examiner) -> tuple[str | None, str]:
+def detect_kind(module: ModuleType, name: str, given: str | None, examiner: Examiner) -> tuple[str | None, str]:
     """The type of a module, and where it is from: the option, the declaration or the name. None where none says it."""
     declared = getattr(module, "__amplifier_module_type__", None)
     advice = f"Write `__amplifier_module_type__ = ...` at the top of the module: one of {', '.join(KINDS)}"
     if declared is None:
-        examiner.fail("structure.type", "it declares no type", advice)
+        examiner.report_failed("structure.type", "it declares no type", advice)
     elif declared not in KINDS or given not in (None, declared):
         option = f", and the option is --type {given}" if given is not None else ""
-        examiner.fail("structure.type", f"it declares {declared!r}{option}", advice)
+        examiner.report_failed("structure.type", f"it declares {declared!r}{option}", advice)
     else:
-        examiner.accept("structure.type", str(declared))
+        examiner.report_passed("structure.type", str(declared))
     if given is not None:
         return given, "--type"
     if declared in KINDS:

@@ -149,11 +149,11 @@ class _OrchestratorCheck:
                 lambda turn: not turn.tool.call_count,
             ),
         )
-        problems = [text for result, is_followed in cases if (text := await self._try_decision(result, is_followed))]
+        problems = [text for result, is_followed in cases if (text := await self._check_decision(result, is_followed))]
         advice = "Apply the result of hooks.emit('tool:pre', ...) before calling the tool"
         self._examiner.check("orchestrator.hooks", "; ".join(problems), advice)
 
-    async def _try_decision(self, result: HookResult, is_followed: Callable[[_Turn], bool]) -> str:
+    async def _check_decision(self, result: HookResult, is_followed: Callable[[_Turn], bool]) -> str:
         async def decide(event: str, data: dict[str, Any]) -> HookResult:
             return result
 
@@ -182,7 +182,7 @@ class _OrchestratorCheck:
             tasks.cancel_scope.cancel()
         is_endless = model.is_exhausted.is_set() or turn.outcome.is_slow
         if turn.outcome.error is not None and not is_endless:
-            self._examiner.skip("orchestrator.limit", turn.outcome.problem)
+            self._examiner.report_skipped("orchestrator.limit", turn.outcome.problem)
             return
         problem = f"it asked the model {model.call_count} times, and more" if is_endless else ""
         self._examiner.check("orchestrator.limit", problem, "Set a maximum of iterations, and stop there")

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall
 from mcp_bridge.amplifier.validation.examiner import Examiner, Step, describe_method_problem
-from mcp_bridge.amplifier.validation.mounting import MountedModule
+from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest
 
 _METHODS: tuple[tuple[str, tuple[Any, ...], bool], ...] = (
     ("get_info", (), False),
@@ -18,7 +18,7 @@ _METHODS: tuple[tuple[str, tuple[Any, ...], bool], ...] = (
 """The methods with their arguments, and whether they are awaited."""
 
 
-def build_provider_steps(examiner: Examiner, mounted: MountedModule) -> list[Step]:
+def build_provider_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
     """The steps for every mounted provider."""
     steps: list[Step] = []
     has_cleanup = bool(mounted.coordinator.cleanups)
@@ -59,7 +59,7 @@ class _ProviderCheck:
 
     async def check_info(self) -> None:
         if not callable(getattr(self._provider, "get_info", None)):
-            self._examiner.skip("provider.info", "there is no `get_info`")
+            self._examiner.report_skipped("provider.info", "there is no `get_info`")
             return
         outcome = await self._examiner.call(self._provider.get_info)
         missing = [name for name in ("id", "display_name") if not _has_value(outcome.result, name)]
@@ -68,7 +68,7 @@ class _ProviderCheck:
 
     async def check_tool_calls(self) -> None:
         if not callable(getattr(self._provider, "parse_tool_calls", None)):
-            self._examiner.skip("provider.calls", "there is no `parse_tool_calls`")
+            self._examiner.report_skipped("provider.calls", "there is no `parse_tool_calls`")
             return
         call = ToolCall(id="call_1", name="sample", arguments={"text": "sample"})
         problem = ""

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
-from mcp_bridge.amplifier.importing import Place, place_of
 from mcp_bridge.amplifier.loader import ModuleLoader
-from mcp_bridge.amplifier.module_sources import GROUP, FileSource
-from mcp_bridge.amplifier.validation.checklist import Findings
+from mcp_bridge.amplifier.module_import import ImportTarget, find_import_target
+from mcp_bridge.amplifier.module_sources import ENTRY_POINT_GROUP, FileSource
+from mcp_bridge.amplifier.validation.checklist import ItemFindings
 
 PREFIX = "amplifier-module-"
-_POINT = f'[project.entry-points."{GROUP}"]'
+_POINT = f'[project.entry-points."{ENTRY_POINT_GROUP}"]'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ExaminedModule:
     """A module to examine, by its `path`, or by the `point` of an installed package."""
 
     id: str
@@ -31,7 +31,7 @@ class Subject:
     point: EntryPoint | None = None
 
 
-def subject_of(given: str, folder: Path) -> Subject:
+def find_module(given: str, folder: Path) -> ExaminedModule:
     """Find the module that a path or a name means. Names resolve as in the loader. Raises ModuleNotFoundError."""
     if "://" in given and not given.startswith("file://"):
         raise ModuleNotFoundError(f"{given[:100]} is a URL, and this command fetches nothing")
@@ -42,27 +42,27 @@ def subject_of(given: str, folder: Path) -> Subject:
             raise ModuleNotFoundError(f"{given[:100]}: {error.strerror}") from error
         if path.is_file() and path.suffix != ".py":
             raise ModuleNotFoundError(f"{given[:100]} is a file, but not a Python file")
-        return Subject(id=_get_id(path), path=path)
-    point = next((point for point in entry_points(group=GROUP) if point.name == given), None)
+        return ExaminedModule(id=_get_id(path), path=path)
+    point = next((point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name == given), None)
     if point is not None:
-        return Subject(id=given, point=point)
-    found = ModuleLoader(search_paths=[folder]).search(given)
+        return ExaminedModule(id=given, point=point)
+    found = ModuleLoader(search_paths=[folder]).search_folders(given)
     if found is not None:
-        return Subject(id=given, path=found.resolve())
-    installed = sorted({point.name for point in entry_points(group=GROUP)})
+        return ExaminedModule(id=given, path=found.resolve())
+    installed = sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)})
     known = f". Installed modules: {', '.join(installed)}" if installed else ""
     raise ModuleNotFoundError(
         f"'{given}' is neither a folder nor a file, and no module of that name is installed or in {folder}{known}"
     )
 
 
-def look(subject: Subject, findings: Findings) -> bool:
+def check_structure(subject: ExaminedModule, findings: ItemFindings) -> bool:
     """Check the structure of a module. Return whether there is anything to import."""
     if subject.point is not None:
         return _check_installed(subject.point, findings)
     assert subject.path is not None
     try:
-        place = place_of(subject.path, subject.id)
+        place = find_import_target(subject.path, subject.id)
     except ModuleLoadError as error:
         _check_pyproject(subject, None, findings)
         findings.add("structure.package", "failed", str(error), "Put the code into a package, with __init__.py")
@@ -75,7 +75,7 @@ def look(subject: Subject, findings: Findings) -> bool:
     return there
 
 
-def _check_installed(point: EntryPoint, findings: Findings) -> bool:
+def _check_installed(point: EntryPoint, findings: ItemFindings) -> bool:
     top = point.module.partition(".")[0]
     there = PathFinder.find_spec(top, sys.path) is not None
     _add_package(findings, f"the entry point '{point.name}' names '{point.value}'", there=there)
@@ -86,14 +86,14 @@ def _check_installed(point: EntryPoint, findings: Findings) -> bool:
     return there
 
 
-def _add_package(findings: Findings, what: str, *, there: bool) -> None:
+def _add_package(findings: ItemFindings, what: str, *, there: bool) -> None:
     if there:
         findings.add("structure.package", "passed", what)
     else:
         findings.add("structure.package", "failed", f"{what}, which does not exist", "Check the package and its name")
 
 
-def _check_name(name: str, findings: Findings) -> None:
+def _check_name(name: str, findings: ItemFindings) -> None:
     wrong = next((part for part in name.split(".") if not part.isidentifier() or keyword.iskeyword(part)), None)
     top = name.partition(".")[0]
     if wrong is not None:
@@ -105,7 +105,7 @@ def _check_name(name: str, findings: Findings) -> None:
         findings.add("structure.name", "passed", name)
 
 
-def _check_pyproject(subject: Subject, place: Place | None, findings: Findings) -> None:
+def _check_pyproject(subject: ExaminedModule, place: ImportTarget | None, findings: ItemFindings) -> None:
     """Check the pyproject.toml, which a single file does not need."""
     assert subject.path is not None
     file = _find_pyproject(subject.path)
@@ -131,7 +131,9 @@ def _check_pyproject(subject: Subject, place: Place | None, findings: Findings) 
     _check_entry_point(file, _read_entry_points(declared), place, findings, single=subject.path.is_file())
 
 
-def _check_entry_point(file: Path, points: dict[str, str], place: Place, findings: Findings, *, single: bool) -> None:
+def _check_entry_point(
+    file: Path, points: dict[str, str], place: ImportTarget, findings: ItemFindings, *, single: bool
+) -> None:
     targets = {name: value.partition(":")[0].strip() for name, value in points.items()}
     mine = next((name for name, target in targets.items() if target == place.name), None)
     if mine is not None:
@@ -145,14 +147,14 @@ def _check_entry_point(file: Path, points: dict[str, str], place: Place, finding
     findings.add(
         "structure.entry_point",
         "failed",
-        f"the entry points {GROUP} of {file} are: {known}, and none of them names '{place.name}'",
+        f"the entry points {ENTRY_POINT_GROUP} of {file} are: {known}, and none of them names '{place.name}'",
         advice,
     )
 
 
 def _read_entry_points(declared: Any) -> dict[str, str]:
     try:
-        points = declared["project"]["entry-points"][GROUP]
+        points = declared["project"]["entry-points"][ENTRY_POINT_GROUP]
         return {str(name): str(value) for name, value in points.items()}
     except (KeyError, TypeError, AttributeError):
         return {}

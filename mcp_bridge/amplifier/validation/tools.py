@@ -12,9 +12,9 @@ from mcp_bridge.amplifier.results import to_result
 from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_method_problem
 from mcp_bridge.amplifier.validation.mounting import RecordingCoordinator
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.runtime.third_party import described, settled
-from mcp_bridge.schema.references import resolve
-from mcp_bridge.schema.validator import Validator, complaints
+from mcp_bridge.runtime.third_party import describe_error, resolve_awaitable
+from mcp_bridge.schema.references import resolve_pointer
+from mcp_bridge.schema.validator import Validator, check_schema
 
 LONG_TEXT = "sample \N{SNOWMAN} \x07 " * 200
 MAX_DEPTH = 8
@@ -67,7 +67,7 @@ class _ToolCheck:
             problem = "" if isinstance(value, str) and value.strip() else f"`{name}` of '{self._key}' is {value!r}"
             self._examiner.check(f"tool.{name}", problem, f"Add `{name}`, as a class attribute or a property")
         problem = describe_method_problem(self._tool, "execute", {})
-        self._examiner.check("tool.execute", self._name_tool(problem), "Write `async def execute(self, input)`")
+        self._examiner.check("tool.execute", self._prefix_problem(problem), "Write `async def execute(self, input)`")
 
     async def _check_schema(self) -> None:
         examiner, tool = self._examiner, self._tool
@@ -75,15 +75,15 @@ class _ToolCheck:
         if schema is None and callable(getattr(tool, "get_schema", None)):
             schema = tool.get_schema()
         if not schema:
-            examiner.fail("tool.schema", f"'{self._key}' has none", "Add `input_schema`, or `get_schema()`")
-            examiner.skip("tool.schema_valid", "it has no schema")
+            examiner.report_failed("tool.schema", f"'{self._key}' has none", "Add `input_schema`, or `get_schema()`")
+            examiner.report_skipped("tool.schema_valid", "it has no schema")
             return
-        examiner.accept("tool.schema")
+        examiner.report_passed("tool.schema")
         problem = describe_schema_problem(schema)
         if not problem:
             self._schema, self._validator = schema, Validator(schema)
         advice = "Write JSON Schema 2020-12, of type object"
-        examiner.check("tool.schema_valid", self._name_tool(problem), advice)
+        examiner.check("tool.schema_valid", self._prefix_problem(problem), advice)
 
     async def _check_calls(self) -> None:
         """Call the tool with a sample and with odd arguments, until a call is too slow."""
@@ -93,11 +93,11 @@ class _ToolCheck:
             if not await self._call(arguments):
                 return
         for item in ("tool.result", "tool.errors", "tool.time", "tool.input"):
-            examiner.accept(item)
+            examiner.report_passed(item)
         if self._validator is None or all(map(self._validator.is_valid, odd)):
-            examiner.skip("tool.validates", f"the schema of '{self._key}' allows any arguments")
+            examiner.report_skipped("tool.validates", f"the schema of '{self._key}' allows any arguments")
         else:
-            examiner.accept("tool.validates")
+            examiner.report_passed("tool.validates")
         problem = "" if examiner.log_counter.count > before else f"'{self._key}' logged nothing, at any level"
         examiner.check("tool.logs", problem, "Log what it does with logging.getLogger(__name__)")
 
@@ -105,39 +105,41 @@ class _ToolCheck:
         """Call the tool once. Return whether it ended in time."""
         examiner, given = self._examiner, deepcopy(arguments)
         outcome = await examiner.call(self._tool.execute, given)
-        call = f"'{self._key}' with {_shorten(arguments)}"
+        call = f"'{self._key}' with {_truncate_arguments(arguments)}"
         if outcome.is_slow:
             advice = "Return sooner, or allow more with --timeout"
-            examiner.fail("tool.time", f"{call} did not return in time", advice)
+            examiner.report_failed("tool.time", f"{call} did not return in time", advice)
             return False
         if outcome.error is not None:
             advice = "Catch what it raises, and return success=False with the reason"
-            examiner.fail("tool.errors", f"{call} raised {outcome.problem}", advice)
+            examiner.report_failed("tool.errors", f"{call} raised {outcome.problem}", advice)
         else:
             self._check_result(outcome, arguments, call)
         if given != arguments:
-            examiner.fail("tool.input", f"{call} has changed them to {_shorten(given)}", "Work on a copy of the input")
+            examiner.report_failed(
+                "tool.input", f"{call} has changed them to {_truncate_arguments(given)}", "Work on a copy of the input"
+            )
         return True
 
     def _check_result(self, outcome: CallOutcome, arguments: dict[str, Any], call: str) -> None:
         try:
             result = to_result(outcome.result)
         except Exception as error:  # a property of third-party code may raise anything
-            result = described(error)
+            result = describe_error(error)
         if not isinstance(result, ToolResult):
             found = f"{call} returned a {type(outcome.result).__name__}"
-            self._examiner.fail("tool.result", found, "Return ToolResult(success=..., output=..., error=...)")
+            self._examiner.report_failed("tool.result", found, "Return ToolResult(success=..., output=..., error=...)")
         elif result.success and self._validator is not None and not self._validator.is_valid(arguments):
             advice = "Validate the arguments first, and return success=False where they are invalid"
-            self._examiner.fail("tool.validates", f"{call}, which are invalid, succeeded", advice)
+            self._examiner.report_failed("tool.validates", f"{call}, which are invalid, succeeded", advice)
 
     async def _check_cancellation(self) -> None:
         arguments = generate_arguments(self._schema)
         problem = await _describe_cancellation(self._examiner, self._tool.execute, arguments)
         advice = "Let asyncio.CancelledError pass: catch Exception, and clean up in `finally`"
-        self._examiner.check("tool.cancel", self._name_tool(problem), advice)
+        self._examiner.check("tool.cancel", self._prefix_problem(problem), advice)
 
-    def _name_tool(self, problem: str) -> str:
+    def _prefix_problem(self, problem: str) -> str:
         return f"'{self._key}': {problem}" if problem else ""
 
 
@@ -148,7 +150,7 @@ async def _describe_cancellation(examiner: Examiner, function: Any, arguments: d
     """
 
     async def call() -> Any:
-        return await settled(function(arguments))
+        return await resolve_awaitable(function(arguments))
 
     task = asyncio.ensure_future(call())
     await asyncio.sleep(0)
@@ -164,10 +166,12 @@ async def _describe_cancellation(examiner: Examiner, function: Any, arguments: d
     if task.cancelled():
         return ""
     error = task.exception()
-    return f"it was cancelled and raised {described(error)}" if error is not None else "it was cancelled and returned"
+    return (
+        f"it was cancelled and raised {describe_error(error)}" if error is not None else "it was cancelled and returned"
+    )
 
 
-def _shorten(arguments: dict[str, Any]) -> str:
+def _truncate_arguments(arguments: dict[str, Any]) -> str:
     text = repr(arguments)
     return text if len(text) <= 80 else f"{text[:80]}…"
 
@@ -176,7 +180,7 @@ def describe_schema_problem(schema: Any) -> str:
     """Why a value is no valid JSON Schema of an object. Empty where it is one."""
     if not isinstance(schema, Mapping):
         return f"it is a {type(schema).__name__}"
-    if problems := complaints(schema):
+    if problems := check_schema(schema):
         return problems[0]
     kind = schema.get("type", "object")
     return "" if kind == "object" else f"its type is {kind!r}, and arguments are an object"
@@ -210,7 +214,7 @@ def _generate(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return None
     if "$ref" in schema:
-        return _generate(resolve(str(schema["$ref"]), root), root, depth + 1)
+        return _generate(resolve_pointer(str(schema["$ref"]), root), root, depth + 1)
     if "const" in schema:
         return schema["const"]
     for keyword in ("enum", "examples"):

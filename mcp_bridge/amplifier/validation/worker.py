@@ -22,16 +22,16 @@ from typing import IO, Any
 
 import anyio
 
-from mcp_bridge.amplifier.importing import explained, import_from
-from mcp_bridge.amplifier.module_sources import GROUP
+from mcp_bridge.amplifier.module_import import import_module_at, wrap_load_errors
+from mcp_bridge.amplifier.module_sources import ENTRY_POINT_GROUP
 from mcp_bridge.amplifier.validation.contexts import build_context_steps
 from mcp_bridge.amplifier.validation.examiner import Examiner, Report, Step
 from mcp_bridge.amplifier.validation.hooks import build_hook_steps
-from mcp_bridge.amplifier.validation.mounting import MountedModule, determine_kind
+from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest, detect_kind
 from mcp_bridge.amplifier.validation.orchestrators import build_orchestrator_steps
 from mcp_bridge.amplifier.validation.providers import build_provider_steps
 from mcp_bridge.amplifier.validation.tools import build_tool_steps
-from mcp_bridge.runtime.event_loop import lasting
+from mcp_bridge.runtime.event_loop import make_loop_factory
 
 MAX_FILE_SIZE = 256 * 1024 * 1024
 """Bytes of the largest file that a module may write."""
@@ -39,14 +39,14 @@ _MAX_PRINTED = 80
 """Characters of printed text that are reported."""
 
 
-class Examination:
+class ModuleExamination:
     """The examination of one module, from its import to its cleanup."""
 
     def __init__(self, order: dict[str, Any], report: Report, examiner: Examiner) -> None:
         self._order = order
         self._report = report
         self._examiner = examiner
-        self._module: MountedModule | None = None
+        self._module: ModuleUnderTest | None = None
         self._kind: str | None = order["kind"]
         self._is_mounted = self._has_kind = False
 
@@ -69,29 +69,29 @@ class Examination:
         try:
             module, mount = _import_module(self._order)
         except Exception as error:  # its message names the problem
-            examiner.fail("structure.import", str(error), "Fix what keeps it from being imported")
+            examiner.report_failed("structure.import", str(error), "Fix what keeps it from being imported")
             return
-        examiner.accept("structure.import")
+        examiner.report_passed("structure.import")
         advice = "Write `async def mount(coordinator, config)`, and name it in the entry point"
         if not examiner.check("mount.function", "" if callable(mount) else "there is no `mount`", advice):
             return
-        self._kind, source = determine_kind(module, f"{self._order['id']}.{module.__name__}", self._kind, examiner)
+        self._kind, source = detect_kind(module, f"{self._order['id']}.{module.__name__}", self._kind, examiner)
         self._report({"say": "kind", "kind": self._kind, "how": source})
-        mounted = MountedModule(examiner, mount, module, self._order["config"])
+        mounted = ModuleUnderTest(examiner, mount, module, self._order["config"])
         if mounted.check_function():
             self._module = mounted
 
-    async def _mount(self, module: MountedModule) -> None:
+    async def _mount(self, module: ModuleUnderTest) -> None:
         self._is_mounted = await module.check_mount()
 
-    async def _get_ready(self, module: MountedModule) -> None:
+    async def _get_ready(self, module: ModuleUnderTest) -> None:
         await module.check_ready()
         if self._kind is None:
             self._kind = module.guess_kind()
             self._report({"say": "kind", "kind": self._kind, "how": "what it mounts"})
         self._has_kind = module.check_mounted(self._kind)
 
-    def _build_steps(self, module: MountedModule, kind: str) -> list[Step]:
+    def _build_steps(self, module: ModuleUnderTest, kind: str) -> list[Step]:
         examiner = self._examiner
         if kind == "tool":
             steps = build_tool_steps(examiner, module.coordinator)
@@ -114,10 +114,10 @@ class Examination:
 def _import_module(order: dict[str, Any]) -> tuple[ModuleType, Any]:
     """The module and its `mount`. Raises ModuleLoadError."""
     if order["path"] is not None:
-        module, name = import_from(Path(order["path"]), order["id"], aside=False)
+        module, name = import_module_at(Path(order["path"]), order["id"], aside=False)
         return module, getattr(module, name, None)
-    point = EntryPoint(order["id"], order["point"], GROUP)
-    with explained(point.name, aside=False):
+    point = EntryPoint(order["id"], order["point"], ENTRY_POINT_GROUP)
+    with wrap_load_errors(point.name, aside=False):
         module, loaded = importlib.import_module(point.module), point.load()
     return module, loaded if point.attr else getattr(loaded, "mount", None)
 
@@ -183,7 +183,7 @@ def main() -> None:
     report, read_printed = _capture_stdout()
     os.environ["HOME"] = os.getcwd()  # an examination must not touch the user's files
     examiner = Examiner(report, order["patience"], order["tried"], read_printed)
-    anyio.run(Examination(order, report, examiner).run, backend_options={"loop_factory": lasting()})
+    anyio.run(ModuleExamination(order, report, examiner).run, backend_options={"loop_factory": make_loop_factory()})
 
 
 if __name__ == "__main__":

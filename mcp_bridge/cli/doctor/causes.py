@@ -11,7 +11,7 @@ from mcp_bridge.cli.doctor.conversation import FaultKind, ServerFault
 from mcp_bridge.cli.doctor.eras import EraOutcome
 from mcp_bridge.cli.doctor.preflight import ExaminedServer, find_python
 from mcp_bridge.cli.doctor.report import CheckResult
-from mcp_bridge.clients.shaping import refers
+from mcp_bridge.clients.entries import can_reference_variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def explain(outcome: EraOutcome, server: ExaminedServer) -> CheckResult:
 
 def check_start_time(first_response: float, server: ExaminedServer) -> CheckResult:
     """Compare the seconds until the first response with the timeout of the client."""
-    limit = server.launch.patience
+    limit = server.launch.timeout
     detail = f"first response after {first_response:.2f} s; {server.client.title} waits {limit:g} s"
     if first_response > limit:
         return CheckResult("start", False, detail, _advise_slow_start(server))
@@ -103,9 +103,9 @@ def _find_cause(fault: ServerFault, server: ExaminedServer) -> tuple[str, str]:
     values = {
         "install": server.install_command,
         "title": server.client.title,
-        "secrets": server.client.secrets,
+        "secrets": server.client.secrets_advice,
         "python": find_python(server.launch.argv[0]),
-        "patience": server.launch.patience,
+        "patience": server.launch.timeout,
         "slow": _advise_slow_start(server),
     }
     if fault.kind in ("ended", "silent"):
@@ -119,11 +119,11 @@ def _find_cause(fault: ServerFault, server: ExaminedServer) -> tuple[str, str]:
 
 def _advise_reference(name: str, server: ExaminedServer) -> str:
     """Advise to refer to a variable in the entry, unless the entry already does, or entries of the client cannot."""
-    if name in server.launch.unresolved or not refers(server.client):
+    if name in server.launch.unresolved or not can_reference_variables(server.client):
         return ""
     return f"Set it, and install the server again so that the entry refers to it: {server.install_command}\n"
 
 
 def _advise_slow_start(server: ExaminedServer) -> str:
-    key = server.client.surroundings.patience_key
+    key = server.client.launch_environment.timeout_key
     return f"{_SLOW_START} Or raise '{key}' in the entry." if key is not None else _SLOW_START

@@ -14,13 +14,13 @@ from mcp_bridge.cli.doctor.preflight import ExaminedServer
 from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.cli.output import format_count
 from mcp_bridge.cli.target import is_settings
-from mcp_bridge.clients.client import Launch
-from mcp_bridge.clients.reading import names_bridge, settings_of
+from mcp_bridge.clients.client import ServerLaunch
+from mcp_bridge.clients.servers import find_settings_argument, is_bridge_command
 from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp_bridge.dialects.dialect import Dialect
-    from mcp_bridge.dialects.linting import Finding
+    from mcp_bridge.dialects.dialect import SchemaDialect
+    from mcp_bridge.dialects.linting import LintFinding
 
 MAX_PAGES = 1_000
 MAX_TEXT = 200
@@ -217,21 +217,21 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
     return results
 
 
-def _format_subject(finding: Finding) -> str:
+def _format_subject(finding: LintFinding) -> str:
     return f"tool '{finding.tool}'" if finding.tool else "tools"
 
 
-def _read_dialect(launch: Launch) -> Dialect:
+def _read_dialect(launch: ServerLaunch) -> SchemaDialect:
     """Read the dialect in the settings: the tools are already rewritten by it, so other fixes are needed."""
-    from mcp_bridge.app.factory import dialect_of
-    from mcp_bridge.dialects.dialect import NONE
+    from mcp_bridge.app.factory import build_dialect
+    from mcp_bridge.dialects.dialect import NO_DIALECT
     from mcp_bridge.settings import load
 
-    written = settings_of(launch.argv) if names_bridge(launch.argv) else None
+    written = find_settings_argument(launch.argv) if is_bridge_command(launch.argv) else None
     path = launch.folder / written if written is not None else None
     if path is None or not is_settings(path):
-        return NONE
+        return NO_DIALECT
     try:
-        return dialect_of(load(path, launch.environ))
+        return build_dialect(load(path, launch.environ))
     except ConfigError:
-        return NONE
+        return NO_DIALECT

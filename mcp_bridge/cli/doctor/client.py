@@ -16,11 +16,17 @@ from mcp_bridge.cli.doctor.eras import EraOutcome, StartCommand, check_handshake
 from mcp_bridge.cli.doctor.preflight import ExaminedServer, check_entry
 from mcp_bridge.cli.doctor.report import CheckResult, ServerReport, find_secret_values
 from mcp_bridge.cli.install import open_journal
-from mcp_bridge.clients import reading
-from mcp_bridge.clients.client import Client, Installed, Machine
-from mcp_bridge.clients.journal import Journal, Record
-from mcp_bridge.clients.locating import found, here, path_of, place_of, within
-from mcp_bridge.clients.shaping import launch, references, started
+from mcp_bridge.clients import servers
+from mcp_bridge.clients.client import Client, InstalledServer, Machine
+from mcp_bridge.clients.entries import find_references, parse_entry_command, resolve_launch
+from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
+from mcp_bridge.clients.locations import (
+    detect_machine,
+    find_place,
+    is_client_installed,
+    resolve_place_path,
+    resolve_server_keys,
+)
 from mcp_bridge.clients.table import CLIENTS
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -39,9 +45,9 @@ def examine_clients(
 
     The bridges are checked, or the server with the given `name`. Raises ConfigError for an unknown scope.
     """
-    machine = here()
+    machine = detect_machine()
     if target is not None:
-        place_of(CLIENTS[target], scope)
+        find_place(CLIENTS[target], scope)
     examiner = _Examiner(machine=machine, scope=scope, name=name, timeout=timeout, call=call, journal=open_journal())
     present = [client for client in CLIENTS.values() if _is_present(client, machine)]
     clients = [CLIENTS[target]] if target is not None else present
@@ -50,7 +56,9 @@ def examine_clients(
 
 def _is_present(client: Client, machine: Machine) -> bool:
     """Whether a client is installed, or has a file: that of a project may come from another machine."""
-    return found(client, machine) or any(os.path.isfile(path_of(place, machine)) for place in client.places)
+    return is_client_installed(client, machine) or any(
+        os.path.isfile(resolve_place_path(place, machine)) for place in client.places
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +70,7 @@ class _Examiner:
     name: str | None
     timeout: float | None
     call: TrialCall | None
-    journal: Journal
+    journal: InstallationJournal
 
     def examine(self, client: Client, *, report_absence: bool) -> Iterator[ServerReport]:
         """Report on each server, each unreadable file and each server that has vanished from its file."""
@@ -88,35 +96,35 @@ class _Examiner:
             yield ServerReport(client=client, results=results, scope=file.place.scope, path=file.path)
             return
         for server in file.servers:
-            is_selected = server.name == self.name if self.name else reading.is_bridge(client, server.value)
+            is_selected = server.name == self.name if self.name else servers.is_bridge_entry(client, server.value)
             if is_selected:
                 yield self._examine_server(client, server)
-        for record in self.journal.all():
+        for record in self.journal.list_records():
             if self._has_vanished(client, file, record):
                 yield _report_vanished(client, file, record)
 
-    def _has_vanished(self, client: Client, file: ClientFile, record: Record) -> bool:
-        place = (client.name, file.place.scope, file.path, tuple(within(file.place, self.machine)))
+    def _has_vanished(self, client: Client, file: ClientFile, record: InstallationRecord) -> bool:
+        place = (client.name, file.place.scope, file.path, tuple(resolve_server_keys(file.place, self.machine)))
         if (record.client, record.scope, Path(record.path), tuple(record.within)) != place:
             return False
         is_there = any(
             # A server with the same settings and another name has been renamed.
-            server.name == record.name or reading.served(client, server.value) == record.settings
+            server.name == record.name or servers.get_served_settings(client, server.value) == record.settings
             for server in file.servers
         )
         return not is_there and self.name in (None, record.name)
 
-    def _examine_server(self, client: Client, installed: Installed) -> ServerReport:
-        start = launch(installed, self.machine)
+    def _examine_server(self, client: Client, installed: InstalledServer) -> ServerReport:
+        start = resolve_launch(installed, self.machine)
         server = ExaminedServer(
             client=client,
             launch=start,
-            install_command=_format_reinstall(installed, reading.settings_of(start.argv)),
-            is_bridge=reading.is_bridge(client, installed.value),
+            install_command=_format_reinstall(installed, servers.find_settings_argument(start.argv)),
+            is_bridge=servers.is_bridge_entry(client, installed.value),
         )
         results, first_response = self._check_server(server, installed.name)
-        entry, environ = started(client, installed.value), {**self.machine.environ, **start.environ}
-        variables = [*entry.env, *entry.names, *references(client, installed.value)]
+        entry, environ = parse_entry_command(client, installed.value), {**self.machine.environ, **start.environ}
+        variables = [*entry.env, *entry.names, *find_references(client, installed.value)]
         return ServerReport(
             client=client,
             results=[*_check_enabled(client, installed), *results],
@@ -125,7 +133,7 @@ class _Examiner:
             name=installed.name,
             argv=start.argv,
             folder=start.folder,
-            patience=start.patience,
+            patience=start.timeout,
             first_response=first_response,
         ).redact(find_secret_values(environ, variables))
 
@@ -133,7 +141,7 @@ class _Examiner:
         results = check_entry(server)
         if any(not result.ok and result.check in _FATAL_CHECKS for result in results):
             return results, None
-        if (unresolved := server.launch.unresolved) and server.client.surroundings.keeps_secrets:
+        if (unresolved := server.launch.unresolved) and server.client.launch_environment.has_own_secrets:
             detail = f"skipped: it cannot succeed without {', '.join(unresolved)}"
             return [*results, CheckResult("start", True, detail, "Set it in this terminal to check the start.")], None
         outcomes = self._run_eras(server)
@@ -146,7 +154,7 @@ class _Examiner:
         return [*results, *find_rejections(server, name, tools)], first_response
 
     def _run_eras(self, server: ExaminedServer) -> list[EraOutcome]:
-        launched, limit = server.launch, server.launch.patience
+        launched, limit = server.launch, server.launch.timeout
         timeout = self.timeout or min(2 * limit, MAX_TIMEOUT)  # longer than the limit, to measure how long it takes
         start = StartCommand(argv=launched.argv, folder=launched.folder, timeout=timeout, environ=launched.environ)
         check = CallCheck(self.call)
@@ -162,12 +170,12 @@ class _Examiner:
         names = [server.name for file in files for server in file.servers]
         others = f"; the servers there are: {', '.join(names)}" if names and self.name is not None else ""
         detail = f"no {kind} in {', '.join(str(file.path) for file in files)}{others}"
-        absent = "" if found(client, self.machine) else f" {client.title} does not seem to be installed."
+        absent = "" if is_client_installed(client, self.machine) else f" {client.title} does not seem to be installed."
         results = [CheckResult("entry", False, detail, f"Install one: {_format_install(client)}{absent}")]
         return ServerReport(client=client, results=results)
 
 
-def _check_enabled(client: Client, server: Installed) -> Iterator[CheckResult]:
+def _check_enabled(client: Client, server: InstalledServer) -> Iterator[CheckResult]:
     if server.value.get("enabled") is False or server.value.get("disabled") is True:
         detail = f"it is disabled: {client.title} does not start it"
         yield CheckResult("entry", True, detail, f"Enable it in {client.title}, or in its file.")
@@ -187,7 +195,7 @@ def _explain_eras(outcomes: Sequence[EraOutcome], server: ExaminedServer) -> Ite
         yield result
 
 
-def _report_vanished(client: Client, file: ClientFile, record: Record) -> ServerReport:
+def _report_vanished(client: Client, file: ClientFile, record: InstallationRecord) -> ServerReport:
     detail = f"it was installed on {record.when[:10]}, but is no longer in the file"
     is_gone = not file.path.exists()
     reason = "The file was deleted" if is_gone else f"{client.title} or another program has overwritten the file"
@@ -197,7 +205,7 @@ def _report_vanished(client: Client, file: ClientFile, record: Record) -> Server
     return ServerReport(client=client, results=[result], scope=record.scope, path=file.path, name=record.name)
 
 
-def _format_reinstall(server: Installed, settings: str | None) -> str:
+def _format_reinstall(server: InstalledServer, settings: str | None) -> str:
     is_valid = settings is not None and os.path.isabs(settings) and os.path.exists(settings)
     return _format_install(CLIENTS[server.client], settings if is_valid else None, server.place.scope, server.name)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall
 from mcp_bridge.cli.doctor.eras import StartCommand, check_handshake, check_stateless, collect_others
 from mcp_bridge.cli.doctor.report import report_results
-from mcp_bridge.cli.exits import Exit
+from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.options import DoctorOptions
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.target import find_file
@@ -41,7 +41,7 @@ def run_doctor(options: DoctorOptions) -> None:
             if value is not None:
                 raise ConfigError("needs a client", where=option, hint="Use it with `mcp-bridge doctor CLIENT`")
         ok = _examine_server(target, options, call)
-    raise SystemExit(Exit.OK if ok else Exit.FAILED)
+    raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
 def _is_client(target: str) -> bool:

@@ -12,7 +12,7 @@ from mcp_bridge.cli.doctor.checks import check_modules, find_ended_sources, find
 from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
 from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.cli.output import format_count
-from mcp_bridge.wire.versions import HANDSHAKE, STATELESS
+from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS
 
 CLIENT_INFO = {"name": f"{DISTRIBUTION}-doctor", "version": __version__}
 _META = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge.cli.doctor.report import CheckResult
-from mcp_bridge.clients.client import Client, Launch
-from mcp_bridge.clients.reading import names_bridge, settings_of
+from mcp_bridge.clients.client import Client, ServerLaunch
+from mcp_bridge.clients.servers import find_settings_argument, is_bridge_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class ExaminedServer:
     """A server in a client: how the client starts it, the command that reinstalls it, and whether it is a bridge."""
 
     client: Client
-    launch: Launch
+    launch: ServerLaunch
     install_command: str
     is_bridge: bool = True
 
@@ -94,12 +94,12 @@ def _read_interpreter(program: Path) -> str | None:
 
 def _check_settings(server: ExaminedServer) -> Iterator[CheckResult]:
     argv, title, folder, command = server.launch.argv, server.client.title, server.launch.folder, server.install_command
-    if not names_bridge(argv) or "serve" not in argv:
+    if not is_bridge_command(argv) or "serve" not in argv:
         return
     if any(word.split("=")[0] == "--http" for word in argv):
         detail = f"the entry has --http, but {title} talks to the server over stdin and stdout"
         yield CheckResult("command", False, detail, f"Remove the option: {command}")
-    written = settings_of(argv)
+    written = find_settings_argument(argv)
     if written is None:
         detail = f"the entry has no settings file: what is served depends on the folder in which {title} starts it"
         yield CheckResult("settings", True, detail, f"Add the file: {command}")
@@ -112,10 +112,10 @@ def _check_settings(server: ExaminedServer) -> Iterator[CheckResult]:
 
 
 def _check_variables(server: ExaminedServer) -> Iterator[CheckResult]:
-    title, keeps_secrets = server.client.title, server.client.surroundings.keeps_secrets
+    title, keeps_secrets = server.client.title, server.client.launch_environment.has_own_secrets
     for name in server.launch.unresolved:
         detail = f"the entry refers to the variable {name}, which is not set where {title} runs"
         if keeps_secrets:
             detail += f"; {title} may store it itself, which is not checked"
-        advice = server.client.secrets or f"Set {name} where {title} runs."
+        advice = server.client.secrets_advice or f"Set {name} where {title} runs."
         yield CheckResult(f"secret {name}", keeps_secrets, detail, advice)

@@ -51,10 +51,10 @@ class ServerReport:
         """Return the report without the secrets."""
         redactor = Redactor(secrets)
         results = [
-            replace(result, detail=redactor.text(result.detail), advice=redactor.text(result.advice))
+            replace(result, detail=redactor.redact_text(result.detail), advice=redactor.redact_text(result.advice))
             for result in self.results
         ]
-        return replace(self, results=results, argv=[redactor.text(word) for word in self.argv])
+        return replace(self, results=results, argv=[redactor.redact_text(word) for word in self.argv])
 
     def to_json(self) -> dict[str, Any]:
         """Convert the report to JSON."""

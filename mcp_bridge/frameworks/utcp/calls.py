@@ -24,7 +24,7 @@ from mcp_bridge.frameworks.utcp.commands import (
     split_shell_commands,
 )
 from mcp_bridge.frameworks.utcp.manual import Manual, ManualTool, convert_manual
-from mcp_bridge.runtime.asyncio_runner import on_asyncio
+from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
 from mcp_bridge.wire.values import as_text, to_result
 
 KINDS = ("http", "streamable_http", "sse", "cli")
@@ -131,7 +131,7 @@ class _UtcpCaller:
             arguments = self._encode_query(arguments)
         call = partial(self._protocol.call_tool, None, self._name, arguments, self._template)
         try:
-            return to_result(await on_asyncio(call))
+            return to_result(await run_on_asyncio(call))
         except Exception as error:
             return _convert_error(error, self._url)
 

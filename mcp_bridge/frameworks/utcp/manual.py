@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError, SourceError
-from mcp_bridge.documents.document import Document, read
+from mcp_bridge.documents.document import Document, read_document
 from mcp_bridge.frameworks.common import Json
 
 _TEMPLATES = ("tool_call_template", "tool_transport", "tool_provider")
@@ -45,7 +45,7 @@ def read_manual(path: str | Path) -> Manual:
     """Read a manual from a JSON or YAML file. Raises SourceError with file, line and key path."""
     file = Path(path)
     try:
-        return _parse_manual(read(file), re.sub(r"\W", "_", file.stem), file.resolve().parent)
+        return _parse_manual(read_document(file), re.sub(r"\W", "_", file.stem), file.resolve().parent)
     except ConfigError as error:
         raise SourceError(str(error)) from error
 
@@ -62,11 +62,11 @@ def convert_manual(thing: Any) -> Manual:
 def _parse_manual(document: Document, name: str, folder: Path | None) -> Manual:
     data = document.data
     if "tools" not in data:
-        raise document.error(
+        raise document.make_error(
             (), "a UTCP manual has a list 'tools', found none", f"Its keys: {', '.join(data) or 'none'}."
         )
     if not isinstance(data["tools"], list):
-        raise document.error(("tools",), "expected a list of tools")
+        raise document.make_error(("tools",), "expected a list of tools")
     tools, problems = [], []
     for place, tool in enumerate(data["tools"]):
         try:
@@ -78,15 +78,17 @@ def _parse_manual(document: Document, name: str, folder: Path | None) -> Manual:
 
 def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> ManualTool:
     if not isinstance(tool, dict):
-        raise document.error(where, "expected a tool, as a mapping")
+        raise document.make_error(where, "expected a tool, as a mapping")
     if not isinstance(tool.get("name"), str) or not tool["name"]:
-        raise document.error((*where, "name"), "a tool needs a name")
+        raise document.make_error((*where, "name"), "a tool needs a name")
     for key in ("inputs", "outputs"):
         if not isinstance(tool.get(key), dict | None):
-            raise document.error((*where, key), "expected a JSON Schema, as a mapping")
+            raise document.make_error((*where, key), "expected a JSON Schema, as a mapping")
     template_key = next((key for key in _TEMPLATES if key in tool), None)
     if template_key is None:
-        raise document.error(where, f"the tool '{tool['name']}' has no tool_call_template, which says how to call it")
+        raise document.make_error(
+            where, f"the tool '{tool['name']}' has no tool_call_template, which says how to call it"
+        )
     kind, template = _parse_template(document, (*where, template_key), tool[template_key])
     tags = tool.get("tags")
     return ManualTool(
@@ -102,10 +104,10 @@ def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> 
 
 def _parse_template(document: Document, where: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
     if not isinstance(template, dict):
-        raise document.error(where, "expected a call template, as a mapping")
+        raise document.make_error(where, "expected a call template, as a mapping")
     kind = next((template[key] for key in _TYPES if isinstance(template.get(key), str)), None)
     if kind is None:
-        raise document.error((*where, _TYPES[0]), "a call template needs a type, such as 'http' or 'cli'")
+        raise document.make_error((*where, _TYPES[0]), "a call template needs a type, such as 'http' or 'cli'")
     rest = {key: value for key, value in template.items() if key not in _TYPES and value is not None}
     return _RENAMED.get(kind, kind), rest
 

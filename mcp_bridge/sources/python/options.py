@@ -7,11 +7,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from mcp_bridge.settings import Frame
+from mcp_bridge.settings import SettingsModel
 from mcp_bridge.sources.python.source import PythonSource
 
 
-class PythonOptions(Frame):
+class PythonOptions(SettingsModel):
     """Tools from a Python file, a folder of files, or a module."""
 
     path: str | None = Field(

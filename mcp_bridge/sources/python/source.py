@@ -24,7 +24,7 @@ from mcp_bridge.frameworks.toolboxes import (
     publish_toolboxes,
 )
 from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
-from mcp_bridge.sources.python.shapes import discover_foreign_tools, find_offer, merge_offers
+from mcp_bridge.sources.python.discovery import discover_foreign_tools, find_offer, merge_offers
 
 logger = logging.getLogger("mcp_bridge.sources.python")
 _RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
@@ -91,7 +91,7 @@ class PythonSource:
         foreign, duplicates = remove_duplicates(discovered.tools, _get_taken_names(offer))
         others = [*discovered.problems, *duplicates]
         offer = replace(offer, tools=[*offer.tools, *foreign])
-        if not (problems or others or discovered.toolboxes or offer.everything):
+        if not (problems or others or discovered.toolboxes or offer.entries):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
         offer = replace(offer, problems=[*problems, *others])

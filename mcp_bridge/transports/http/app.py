@@ -15,13 +15,13 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.http.access import Access, AccessMiddleware, make_rejection
+from mcp_bridge.transports.http.admission import AdmissionMiddleware, AdmissionState
 from mcp_bridge.transports.http.connection import ClientTimeouts
-from mcp_bridge.transports.http.door import Door, Gate
-from mcp_bridge.transports.http.guard import Access, Guard, refused
-from mcp_bridge.transports.http.sessions import SessionOptions, Sessions
-from mcp_bridge.transports.http.sse import MESSAGES, Sse
+from mcp_bridge.transports.http.sessions import HttpSessionManager, SessionOptions
+from mcp_bridge.transports.http.sse import MESSAGES_PATH, SseEndpoint
 
-BODY = 4 * 1024 * 1024
+MAX_BODY = 4 * 1024 * 1024
 MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate")
 
 
@@ -33,7 +33,7 @@ class HttpOptions:
     """
 
     access: Access = field(default_factory=Access)
-    body: int = BODY
+    body: int = MAX_BODY
     sessions: SessionOptions = field(default_factory=SessionOptions)
     timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
 
@@ -55,19 +55,19 @@ class BridgeApp:
         options = options or HttpOptions()
         self.endpoint = endpoint
         self.timeouts = options.timeouts
-        self._gate = gate = Gate()
+        self._gate = gate = AdmissionState()
         self.ledger = gate.ledger
         self._access = options.access
         self._around = around
-        self._sessions = Sessions(endpoint.kernel, options.sessions, self.ledger, body=options.body)
-        self._sse = sse = Sse(endpoint, self.ledger, body=options.body, most=options.sessions.sessions)
+        self._sessions = HttpSessionManager(endpoint.kernel, options.sessions, self.ledger, body=options.body)
+        self._sse = sse = SseEndpoint(endpoint, self.ledger, body=options.body, most=options.sessions.sessions)
         self._paths: dict[str, ASGIApp] = {
-            "/mcp": Door(gate, self._sessions.asgi_app, body=options.body),
-            "/sse": Door(gate, sse, body=0, counted=False),
-            MESSAGES: Door(gate, sse.messages, body=options.body, connected=True),
-            "/health": self._health,
+            "/mcp": AdmissionMiddleware(gate, self._sessions.asgi_app, body=options.body),
+            "/sse": AdmissionMiddleware(gate, sse, body=0, counted=False),
+            MESSAGES_PATH: AdmissionMiddleware(gate, sse.messages, body=options.body, connected=True),
+            "/health": self._report_health,
         }
-        self._http = _guarded(self._route, options.access)
+        self._http = _wrap_app(self._route_request, options.access)
         self._rest = Starlette(lifespan=self.lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,29 +93,29 @@ class BridgeApp:
     async def close(self, patience: float) -> None:
         """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
         with anyio.move_on_after(patience):
-            self._sse.end()
-            self._sessions.end()
-            await self._gate.emptied()
-        self._gate.cut()
+            self._sse.end_streams()
+            self._sessions.end_sessions()
+            await self._gate.wait_until_empty()
+        self._gate.cancel_all()
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _route_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
-        app = self._paths.get(path) or refused(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
+        app = self._paths.get(path) or make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
         await app(scope, receive, send)
 
-    async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _report_health(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""
         up = self._gate.running and not self._gate.ending
         body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
         authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        if (stuck := self.endpoint.registry.pipeline.threads.stuck) and self._access.admits(authorization):
+        if (stuck := self.endpoint.registry.pipeline.threads.stuck) and self._access.is_authorized(authorization):
             body["stuck"] = stuck
         await JSONResponse(body, status_code=200 if up else 503)(scope, receive, send)
 
 
-def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
+def _wrap_app(app: ASGIApp, access: Access) -> ASGIApp:
     """Return the app behind access control, and behind CORS if web pages may connect."""
-    guard = Guard(app, access)
+    guard = AccessMiddleware(app, access)
     if not access.origins:
         return guard
     return CORSMiddleware(

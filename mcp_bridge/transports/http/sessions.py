@@ -11,15 +11,15 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.server.kernel import Kernel
+from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.stores.patient import PatientStore
-from mcp_bridge.transports.ends import Ledger
-from mcp_bridge.transports.http.bodies import Bodies
-from mcp_bridge.transports.http.events import Events
+from mcp_bridge.transports.http.body_validation import BodyMiddleware
+from mcp_bridge.transports.http.event_store import SessionEventStore
+from mcp_bridge.transports.shutdown import RequestCounter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resuming:
+class ResumeOptions:
     """How broken streams are resumed: `events` messages of each session are stored in `store` (None: in memory).
 
     `retry` is how many seconds clients have to wait before they resume a stream.
@@ -39,17 +39,22 @@ class SessionOptions:
 
     sessions: int = 1000
     idle: float = 1800.0
-    resuming: Resuming | None = Resuming()
+    resuming: ResumeOptions | None = ResumeOptions()
 
 
-class Session(StreamableHTTPServerTransport):
+class HttpSession(StreamableHTTPServerTransport):
     """The SDK's transport of one session, which notifies its event store when a stream or the session is closed.
 
     `resting` has the sessions without a request or a stream, the one that has been idle longest first.
     """
 
     def __init__(
-        self, session_id: str, resting: dict[str, Session], events: Events | None, idle: float, **options: Any
+        self,
+        session_id: str,
+        resting: dict[str, HttpSession],
+        events: SessionEventStore | None,
+        idle: float,
+        **options: Any,
     ) -> None:
         super().__init__(session_id, event_store=events, idle_timeout=idle, **options)
         self._events = events
@@ -60,9 +65,9 @@ class Session(StreamableHTTPServerTransport):
             events.resumed = super().close_sse_stream  # the old connection may be dead without being closed
 
     @property
-    def awaited(self) -> bool:
+    def has_open_requests(self) -> bool:
         """Whether a call is in flight whose client may come back for the result."""
-        return self._events is not None and self._events.awaited
+        return self._events is not None and self._events.has_open_requests
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or serve a stream."""
@@ -75,7 +80,7 @@ class Session(StreamableHTTPServerTransport):
             if not self._open and not self.is_terminated:
                 self._resting[self._name] = self
 
-    def give_way(self) -> None:
+    def end_session(self) -> None:
         """End the session, as after its idle timeout."""
         self._resting.pop(self._name, None)
         if self.idle_scope is not None:
@@ -85,34 +90,34 @@ class Session(StreamableHTTPServerTransport):
         """Close the connection of a request's stream, also if it was resumed; the client resumes it later."""
         super().close_sse_stream(request_id)
         if self._events is not None:
-            self._events.closed(str(request_id))
+            self._events.handle_closed_stream(str(request_id))
 
     async def terminate(self) -> None:
         """End the session."""
         self._resting.pop(self._name, None)
         await super().terminate()
         if self._events is not None:
-            await self._events.end()
+            await self._events.end_streams()
 
     def _create_event_data(self, event_message: EventMessage) -> dict[str, Any]:
         # Encoded once for the store and the response: a second time would make a large result 5 % slower.
-        text = self._events.written(event_message.event_id) if self._events is not None else None
+        text = self._events.pop_encoded(event_message.event_id) if self._events is not None else None
         if text is None:
             return super()._create_event_data(event_message)
         return {"event": "message", "data": text, "id": event_message.event_id}
 
 
-class Sessions(StreamableHTTPSessionManager):
+class HttpSessionManager(StreamableHTTPSessionManager):
     """The SDK's manager with an event store for each session. `ledger` counts clients that wait on resumed streams."""
 
-    def __init__(self, kernel: Kernel, options: SessionOptions, ledger: Ledger, *, body: int) -> None:
+    def __init__(self, kernel: Kernel, options: SessionOptions, ledger: RequestCounter, *, body: int) -> None:
         self._ledger = ledger
         self._idle = options.idle
         self._resuming = options.resuming
-        self._resting: dict[str, Session] = {}
+        self._resting: dict[str, HttpSession] = {}
         given = self._resuming.store if self._resuming is not None else None
         store = given if given is not None else MemoryStore()
-        self._store = store if isinstance(store, MemoryStore) else PatientStore(store)
+        self._store = store if isinstance(store, MemoryStore) else FaultTolerantStore(store)
         super().__init__(
             kernel,
             max_request_body_size=body,
@@ -120,34 +125,34 @@ class Sessions(StreamableHTTPSessionManager):
             max_sessions=options.sessions,
             retry_interval=int(self._resuming.retry * 1000) if self._resuming is not None else None,
         )
-        self.asgi_app.app = Bodies(self.asgi_app.app)
+        self.asgi_app.app = BodyMiddleware(self.asgi_app.app)
 
     def _admit_session(self, requestor: Any) -> StreamableHTTPServerTransport | None:
         # The SDK makes the transport in here, with one store for all sessions. There is no public way to replace it.
         if self.max_sessions is not None and len(self._server_instances) >= self.max_sessions:
-            self._make_room()
+            self._end_idle_session()
         made = super()._admit_session(requestor)
         if made is None or made.mcp_session_id is None:
             return None
         events = None
         if self._resuming is not None:
-            events = Events(self._store, self._ledger, most=self._resuming.events, ttl=self._idle)
+            events = SessionEventStore(self._store, self._ledger, most=self._resuming.events, ttl=self._idle)
         options = {"security_settings": self.security_settings, "retry_interval": self.retry_interval}
-        session = Session(made.mcp_session_id, self._resting, events, self._idle, **options)
+        session = HttpSession(made.mcp_session_id, self._resting, events, self._idle, **options)
         self._server_instances[made.mcp_session_id] = session
         return session
 
-    def end(self) -> None:
+    def end_sessions(self) -> None:
         """End every session, and with it the streams of its client."""
         for session in list(self._server_instances.values()):
-            if isinstance(session, Session):
-                session.give_way()
+            if isinstance(session, HttpSession):
+                session.end_session()
 
-    def _make_room(self) -> None:
+    def _end_idle_session(self) -> None:
         """End the session that has been idle longest, so that one client cannot lock out all others."""
         for name, session in self._resting.items():
-            if not session.awaited:
+            if not session.has_open_requests:
                 self._server_instances.pop(name, None)
                 self._session_owners.pop(name, None)
-                session.give_way()
+                session.end_session()
                 return

@@ -14,62 +14,62 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.ends import Ledger
-from mcp_bridge.transports.http.guard import refused
+from mcp_bridge.transports.http.access import make_rejection
+from mcp_bridge.transports.shutdown import RequestCounter
 
-MESSAGES = "/messages"
+MESSAGES_PATH = "/messages"
 
 
-class Sse:
+class SseEndpoint:
     """ASGI endpoint of the streams, at most `most` of them; `messages` is the endpoint of the messages.
 
     `ledger` counts the requests in flight.
     """
 
-    def __init__(self, endpoint: Endpoint, ledger: Ledger, *, body: int, most: int) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: RequestCounter, *, body: int, most: int) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
         self._free = most
-        self._reading: set[Counted] = set()
-        self._transport = SseServerTransport(MESSAGES, max_request_body_size=body)
-        self.messages = Messages(self._transport)
+        self._reading: set[CountingReader] = set()
+        self._transport = SseServerTransport(MESSAGES_PATH, max_request_body_size=body)
+        self.messages = MessageEndpoint(self._transport)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one client until it disconnects."""
         if scope["method"] != "GET":
-            await refused(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
+            await make_rejection(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
         elif not self._free:
             full = "Too many open streams. Close one, or raise http.sessions in the settings."
-            await refused(503, full)(scope, receive, send)
+            await make_rejection(503, full)(scope, receive, send)
         else:
             self._free -= 1
             try:
-                await self._serve(scope, receive, send)
+                await self._serve_stream(scope, receive, send)
             finally:
                 self._free += 1
 
-    def end(self) -> None:
+    def end_streams(self) -> None:
         """End every stream after the messages that were sent on it."""
         for incoming in list(self._reading):
-            incoming.end()
+            incoming.stop()
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         kernel = self._endpoint.kernel
-        requests = Requests(self._ledger)
+        requests = ClientRequests(self._ledger)
         try:
             async with self._transport.connect_sse(scope, receive, send) as (source, sink):
-                incoming = Counted(source, requests)
-                outgoing = Settling(sink, requests)
+                incoming = CountingReader(source, requests)
+                outgoing = SettlingWriter(sink, requests)
                 self._reading.add(incoming)
                 try:
                     await kernel.run(incoming, outgoing, kernel.create_initialization_options())
                 finally:
                     self._reading.discard(incoming)
         finally:
-            await requests.ended()
+            await requests.remove_all()
 
 
-class Messages:
+class MessageEndpoint:
     """ASGI endpoint of the messages that clients post."""
 
     def __init__(self, transport: SseServerTransport) -> None:
@@ -82,34 +82,34 @@ class Messages:
             await self._transport.handle_post_message(scope, receive, send)
 
 
-class Requests:
+class ClientRequests:
     """The requests of one client that the ledger counts. The shutdown does not wait for a client that has left."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: RequestCounter) -> None:
         self._ledger = ledger
         self._open = 0
 
-    def opened(self) -> None:
+    def add_request(self) -> None:
         """Count a request."""
         self._open += 1
-        self._ledger.opened()
+        self._ledger.add_request()
 
-    async def settled(self) -> None:
+    async def remove_request(self) -> None:
         """Count a response; async for the SDK, as in the ledger."""
         if self._open:
             self._open -= 1
-            await self._ledger.settled()
+            await self._ledger.remove_request()
 
-    async def ended(self) -> None:
+    async def remove_all(self) -> None:
         """Stop counting the client's requests, because it has disconnected."""
         while self._open:
-            await self.settled()
+            await self.remove_request()
 
 
-class Wrapper:
+class StreamWrapper:
     """The base of wrappers around the SDK's streams."""
 
-    def __init__(self, stream: Any, requests: Requests) -> None:
+    def __init__(self, stream: Any, requests: ClientRequests) -> None:
         self._stream = stream
         self._requests = requests
 
@@ -127,10 +127,10 @@ class Wrapper:
         await self._stream.aclose()
 
 
-class Counted(Wrapper):
+class CountingReader(StreamWrapper):
     """The read side: every request is counted until it is answered or cancelled."""
 
-    def __init__(self, stream: Any, requests: Requests) -> None:
+    def __init__(self, stream: Any, requests: ClientRequests) -> None:
         super().__init__(stream, requests)
         self._waiting: anyio.CancelScope | None = None
         self._ended = False
@@ -149,13 +149,13 @@ class Counted(Wrapper):
         try:
             with anyio.CancelScope() as self._waiting:
                 if not self._ended:
-                    return self._count(await self._stream.receive())
+                    return self._count_request(await self._stream.receive())
         except anyio.EndOfStream:
-            await self._requests.ended()  # at once: cancelling the calls in flight may take long
+            await self._requests.remove_all()  # at once: cancelling the calls in flight may take long
             raise
         raise anyio.EndOfStream
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Accept no more messages, as if the client had disconnected."""
         self._ended = True
         if self._waiting is not None:
@@ -166,19 +166,19 @@ class Counted(Wrapper):
         """The sender's context variables, which the SDK passes on."""
         return self._stream.last_context
 
-    def _count(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+    def _count_request(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCRequest):
-            self._requests.opened()
+            self._requests.add_request()
             if isinstance(item.metadata, ServerMessageMetadata):
-                item.metadata.on_request_unanswered = self._requests.settled
+                item.metadata.on_request_unanswered = self._requests.remove_request
         return item
 
 
-class Settling(Wrapper):
+class SettlingWriter(StreamWrapper):
     """The write side: a response ends the count of its request."""
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message."""
         await self._stream.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
-            await self._requests.settled()
+            await self._requests.remove_request()

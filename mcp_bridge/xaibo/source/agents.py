@@ -13,7 +13,7 @@ from anyio import to_thread
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.runtime.third_party import described
+from mcp_bridge.runtime.third_party import describe_error
 from mcp_bridge.wire.values import from_bytes
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.importing import report_errors
@@ -88,7 +88,7 @@ class _AgentCaller:
         except Exception as error:
             logger.error("agent %r failed", self._config.id, exc_info=error)
             # The text helps the model. Secrets of the configuration are removed from it.
-            text = self._redactor.text(f"The agent '{self._config.id}' failed: {described(error)}")
+            text = self._redactor.redact_text(f"The agent '{self._config.id}' failed: {describe_error(error)}")
             return ToolResult(success=False, error=text, code=ToolError.code)
 
     async def _convert_response(self, response: Any) -> ToolResult:

@@ -7,11 +7,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mcp_bridge.settings import Duration, Frame
+from mcp_bridge.settings import Duration, SettingsModel
 from mcp_bridge.xaibo.source.source import XaiboSource
 
 
-class XaiboOptions(Frame):
+class XaiboOptions(SettingsModel):
     """Tools of a Xaibo tool provider, or of the providers in the YAML of an agent; and agents as tools."""
 
     provider: str | None = Field(

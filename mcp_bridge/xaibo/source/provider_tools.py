@@ -10,13 +10,13 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.contracts.callables import is_async
 from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.runtime.third_party import call_method, described, passes, settled
-from mcp_bridge.xaibo.results import raised, to_result
-from mcp_bridge.xaibo.schemas import arguments_of, get_field, schema_of
+from mcp_bridge.runtime.third_party import call_method, describe_error, is_own_cancellation, resolve_awaitable
+from mcp_bridge.xaibo.results import convert_error, to_result
+from mcp_bridge.xaibo.schemas import build_schema, convert_arguments, get_field
 
 LIST_TIMEOUT = 30.0
 """Seconds that listing the tools of a provider may take."""
@@ -48,9 +48,9 @@ class ProviderTools:
             try:
                 tools = list(await call_method(self._provider.list_tools))
             except BaseException as error:  # third-party code may raise any error; a cancellation passes
-                if passes(error):
+                if is_own_cancellation(error):
                     raise
-                problem = f"cannot list its tools: {described(error)}"
+                problem = f"cannot list its tools: {describe_error(error)}"
             else:
                 self._update(tools)
                 return
@@ -63,7 +63,7 @@ class ProviderTools:
             try:
                 entry = self._build_entry(tool)
             except Exception as error:  # a third-party property, or a tool without a name
-                problems.append(self._format_problem(f"lists a tool that cannot be read: {described(error)}"))
+                problems.append(self._format_problem(f"lists a tool that cannot be read: {describe_error(error)}"))
                 continue
             if entries.setdefault(entry.name, entry) is not entry:
                 problems.append(self._format_problem(f"lists two tools named '{entry.name}'; the first is published"))
@@ -78,12 +78,12 @@ class ProviderTools:
         name, parameters = get_field(tool, "name"), get_field(tool, "parameters")
         if not isinstance(name, str) or not name:
             raise ValueError(f"its name is {name!r}")
-        schema = schema_of(parameters)
+        schema = build_schema(parameters)
         handler = _ProviderToolCaller(self._provider, name, parameters, self._on_missing).handler
         return ToolEntry(name, str(get_field(tool, "description") or "").strip(), handler, schema)
 
     def _format_problem(self, problem: str) -> str:
-        return self._redactor.text(f"provider '{self.label}' {problem}")
+        return self._redactor.redact_text(f"provider '{self.label}' {problem}")
 
 
 class _ProviderToolCaller:
@@ -117,11 +117,11 @@ class _ProviderToolCaller:
         return self._convert_answer(answer, ctx)
 
     def _run_tool(self, data: Any) -> Any:
-        return self._provider.execute_tool(self._name, arguments_of(self._parameters, data or {}))
+        return self._provider.execute_tool(self._name, convert_arguments(self._parameters, data or {}))
 
     async def _wait_for_answer(self, answer: Any, ctx: CallContext) -> ToolResult:
         try:
-            answer = await _wait_for_result(await settled(answer))
+            answer = await _wait_for_result(await resolve_awaitable(answer))
         except Exception as error:
             return self._convert_error(error)
         return self._convert_answer(answer, ctx)
@@ -135,7 +135,7 @@ class _ProviderToolCaller:
     def _convert_error(self, error: Exception) -> ToolResult:
         if any(kind.__name__ == "ToolNotFoundError" for kind in type(error).__mro__):
             self._on_missing()
-        result = raised(error, self._name)
+        result = convert_error(error, self._name)
         if result is None:
             raise error
         return result

@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.schema.secrets import names_secret
+from mcp_bridge.schema.secret_names import is_secret_name
 from mcp_bridge.xaibo.source.importing import report_errors
 
 MAKE_TIMEOUT = 30.0
@@ -72,7 +72,7 @@ def _redact_errors(config: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except SourceError as error:
-        raise SourceError(make_redactor(config).text(str(error))) from None
+        raise SourceError(make_redactor(config).redact_text(str(error))) from None
 
 
 def make_redactor(config: Any) -> Redactor:
@@ -83,7 +83,7 @@ def make_redactor(config: Any) -> Redactor:
 def _find_secrets(value: Any, *, secret: bool = False) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _find_secrets(item, secret=secret or names_secret(str(key)))
+            yield from _find_secrets(item, secret=secret or is_secret_name(str(key)))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _find_secrets(item, secret=secret)

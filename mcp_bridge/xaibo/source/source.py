@@ -14,9 +14,9 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.tool import ToolEntry
-from mcp_bridge.runtime.event_loop import on_asyncio
+from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.runtime.python_import import add_to_path
-from mcp_bridge.runtime.thread_pool import Soon, from_any_thread
+from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.agents import build_entries
 from mcp_bridge.xaibo.source.importing import import_reference, report_errors
@@ -62,11 +62,11 @@ class XaiboSource:
         self._agents: list[ToolEntry] = []
         self._problems: list[str] = []
         self._refresh_event = anyio.Event()
-        self._soon: Soon | None = None
+        self._soon: CallSoon | None = None
 
     async def run(self, publish: Publish) -> None:
         """Publish until cancelled. Raises SourceError if there is nothing to publish, now or later."""
-        self._soon = from_any_thread()
+        self._soon = make_call_soon()
         await self._make()
         published: Offer | None = None
         while True:
@@ -98,7 +98,7 @@ class XaiboSource:
 
     def _make_agent(self, path: Path) -> None:
         wants_agent = self._published != "tools"
-        if wants_agent and not on_asyncio():
+        if wants_agent and not is_on_asyncio():
             raise SourceError(f"{path}: agents of Xaibo run only on asyncio, and this event loop is trio")
         config = agent_config.read_agent(path, self._directory)
         modules = agent_config.make_host(config)
@@ -108,7 +108,7 @@ class XaiboSource:
                     agent_config.add_agent_modules(config, modules)
                 self._agents = build_entries(config, dict(modules))  # without the providers that are made below
             except SourceError as error:
-                text = make_redactor(agent_config.list_configs(config)).text(str(error))
+                text = make_redactor(agent_config.list_configs(config)).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config))
         if self._published != "agent":
             self._add_providers(config, modules, path)
@@ -124,7 +124,7 @@ class XaiboSource:
                 with report_errors(f"provider '{module_id}' cannot be made"):
                     modules.update(agent_config.build_module(config, module_id, modules))
             except SourceError as error:
-                text = make_redactor(own).text(str(error))
+                text = make_redactor(own).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config, module_id))
             else:
                 self._add_provider(module_id, modules[module_id], own)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 from tests.kits.hooks.hooked_sources import OF_ALL, TOOLS, written
@@ -23,7 +23,7 @@ ERAS_AND_HOSTS = pytest.mark.parametrize(
 
 def bridge_in(folder: Path, **more: Any) -> Any:
     """A bridge with every kind of source."""
-    return from_settings(load(written(folder, **more), {}))
+    return build_from_settings(load(written(folder, **more), {}))
 
 
 @ERAS_AND_HOSTS
@@ -94,7 +94,7 @@ async def test_nothing_runs_while_a_hook_module_is_missing(mode: str, host: str,
         f"  - {{type: amplifier, host: {host}, plan: {{hooks: [{{module: guard, source: broken_hooks.py}}]}}}}\n"
         "  - {type: python, path: own.py}\n"
     )
-    bridge = from_settings(load(tmp_path / "settings.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge, mode=mode) as client:
         answer = await client.call_tool("own", {})
         assert code_of(answer) == "denied"
@@ -110,7 +110,7 @@ async def test_a_plan_without_hooks_that_mounts_nothing_keeps_no_other_tool_from
         "  - {type: amplifier, name: git, plan: {tools: [{module: far, source: 'git+https://example.org/x'}]}}\n"
         "  - {type: python, path: own.py}\n"
     )
-    bridge = from_settings(load(tmp_path / "settings.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge) as client:
         assert texts(await client.call_tool("own", {})) == ["ran"]
     assert "nowhere" in str(bridge.problems["amplifier"])
@@ -153,7 +153,7 @@ async def test_hooks_of_another_source_cannot_change_an_approved_call(
     ]
     (tmp_path / "bridge.json").write_text(json.dumps({"sources": [*sources, {"type": "python", "path": "own.py"}]}))
     person = Someone("Allow once")
-    bridge = from_settings(load(tmp_path / "bridge.json", {}))
+    bridge = build_from_settings(load(tmp_path / "bridge.json", {}))
     async with connect(bridge, mode=mode, elicitation_callback=person) as client:
         answer = await client.call_tool("own", {"word": "word"})
     assert (code_of(answer), person.prompts) == (code, asked)

@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadError
-from mcp_bridge.amplifier.hosts import chosen, installed, needs_core
-from mcp_bridge.amplifier.importing import is_foreign
-from mcp_bridge.amplifier.plan import read
+from mcp_bridge.amplifier.hosts import choose_host, is_core_installed, needs_core
+from mcp_bridge.amplifier.module_import import is_foreign
+from mcp_bridge.amplifier.mount_plan import read_plan
 from mcp_bridge.amplifier.source.resolver import Resolver
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.contracts.errors import ConfigError, SourceError
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
@@ -107,7 +107,7 @@ def test_an_installed_module_is_looked_at_too(tmp_path: Path, monkeypatch: pytes
 
 async def host_of(folder: Path, wanted: Any = "auto", **plan: Any) -> str:
     """The host that is chosen for a plan."""
-    return await chosen(wanted, read(plan)[0], Resolver(folder), [folder])
+    return await choose_host(wanted, read_plan(plan)[0], Resolver(folder), [folder])
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ async def test_the_settings_decide_else_what_the_modules_import(
 async def test_without_the_extra_its_name_is_said(
     one_of_each: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert not installed()
+    assert not is_core_installed()
     assert await host_of(tmp_path, **one_of_each) == "native"
     assert f"tool-greet: written against amplifier_core, which is {MISSING}" in caplog.text
     with pytest.raises(SourceError) as caught:
@@ -176,7 +176,7 @@ async def test_settings_serve_modules_that_import_amplifier_core(
         "tools: [{module: tool-greet, source: amplifier-module-tool-greet}]\n"
         "hooks: [{module: hooks-manners, source: amplifier-module-hooks-manners}]\n"
     )
-    bridge = from_settings(load(tmp_path / "plan.yaml", {}))
+    bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
     with anyio.fail_after(60):
         async with connect(bridge) as client:
             assert (await client.call_tool("greet", {"who": "me"})).content[0].text == "Hello, you!"
@@ -190,4 +190,4 @@ async def test_settings_serve_modules_that_import_amplifier_core(
 def test_a_host_that_there_is_none_of_is_said_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("sources:\n  - {type: amplifier, host: kernel, plan: {}}")
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].host: "):
-        from_settings(load(tmp_path / "s.yaml", {}))
+        build_from_settings(load(tmp_path / "s.yaml", {}))

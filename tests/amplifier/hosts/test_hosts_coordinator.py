@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.testing import MockTool
 
 from mcp_bridge.amplifier import HookResult, MountCollision
-from mcp_bridge.amplifier.core import CoreCoordinator, CoreHooks, theirs
+from mcp_bridge.amplifier.core import CoreCoordinator, CoreHooks, to_core_result
 from mcp_bridge.amplifier.testing import EventRecorder
 
 
@@ -199,5 +199,5 @@ async def test_texts_for_the_model_keep_to_the_limits_of_the_plan(caplog: pytest
 
 
 def test_a_decision_is_the_same_in_amplifier_cores_class() -> None:
-    made = theirs(HookResult(action="inject_context", context_injection="read", user_message="look"))
+    made = to_core_result(HookResult(action="inject_context", context_injection="read", user_message="look"))
     assert (made.action, made.context_injection, made.user_message) == ("inject_context", "read", "look")

@@ -44,7 +44,7 @@ async def test_modules_are_mounted_on_amplifier_cores_own_coordinator_by_its_own
         assert session.problems == []
         assert isinstance(session.coordinator, amplifier_core.ModuleCoordinator)
         assert isinstance(session.coordinator.loader, amplifier_core.ModuleLoader)
-        answer = await session.tool("greet").execute({"who": "you"})
+        answer = await session.get_tool("greet").execute({"who": "you"})
         assert (type(answer), answer.output) == (amplifier_core.ToolResult, "Hi, you!")
         assert session.hooks.list_handlers() == {"tool:pre": ["manners"]}
         assert (await session.hooks.emit("tool:pre", {"tool_input": {"who": "enemy"}})).reason == "not them"
@@ -73,14 +73,14 @@ async def test_what_amplifier_core_would_refuse_is_mounted_and_the_log_says_so(
     package(tmp_path, "tool-nothing", "async def mount(coordinator, config=None): coordinator.hooks.on('x', print)")
     plan["tools"].append({"module": "tool-nothing", "source": "amplifier-module-tool-nothing"})
     async with Hosted(tmp_path, "core", plan) as session:
-        assert session.hooks.hears("x")
+        assert session.hooks.has_handlers("x")
     assert "mounting module 'tool-nothing', which fails the validation of amplifier-core: " in caplog.text
 
 
 async def test_single_files_and_synchronous_mounts_are_taken_too(tmp_path: Path) -> None:
     (tmp_path / "single.py").write_text(TOOL.replace("async def mount", "def mount").replace("await ", ""))
     async with Hosted(tmp_path, "core", {"tools": [{"module": "one", "source": "single.py"}]}) as session:
-        assert (session.problems, list(session.tools())) == ([], ["greet"])
+        assert (session.problems, list(session.get_tools())) == ([], ["greet"])
 
 
 async def test_a_module_of_another_language_is_for_amplifier_cores_loader(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_a_module_may_load_another_through_the_loader(modules: Path) -> No
     )
     hosted = Hosted(modules, "core", {"tools": [{"module": "tool-opens", "source": "amplifier-module-tool-opens"}]})
     async with hosted as session:
-        assert (session.problems, list(session.tools()), hosted.ended) == ([], ["greet"], ["ready"])
+        assert (session.problems, list(session.get_tools()), hosted.ended) == ([], ["greet"], ["ready"])
 
 
 async def test_an_installed_entry_point_is_found_by_both_loaders(
@@ -120,11 +120,11 @@ async def test_an_installed_entry_point_is_found_by_both_loaders(
     for where in ("mcp_bridge.amplifier.loader.entry_points", "importlib.metadata.entry_points"):
         monkeypatch.setattr(where, lambda group: [point])
     async with Hosted(modules, "core", {"tools": ["greets"]}) as session:
-        assert (session.problems, list(session.tools())) == ([], ["greet"])
+        assert (session.problems, list(session.get_tools())) == ([], ["greet"])
         loaded = await session.coordinator.loader.load("greets", {}, coordinator=session.coordinator)
         await session.coordinator.unmount("tools", "greet")
         await loaded(session.coordinator)
-        assert list(session.tools()) == ["greet"]
+        assert list(session.get_tools()) == ["greet"]
         with pytest.raises(Exception, match="nowhere"):
             await session.coordinator.loader.load("nowhere", {}, coordinator=session.coordinator)
 

@@ -13,10 +13,10 @@ from mcp.client import Client
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge.amplifier.hosts import Host
-from mcp_bridge.amplifier.plan import read
+from mcp_bridge.amplifier.mount_plan import read_plan
 from mcp_bridge.amplifier.source import AmplifierSource
-from mcp_bridge.amplifier.source.sessions import Keeping
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.amplifier.source.sessions import SessionLimits
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import written
@@ -44,15 +44,15 @@ class Served:
     host: Host = "native"
 
     def __init__(
-        self, folder: Path, modules: Mapping[str, str], *, keeping: Keeping | None = None, **plan: Any
+        self, folder: Path, modules: Mapping[str, str], *, keeping: SessionLimits | None = None, **plan: Any
     ) -> None:
         written(folder, {f"{name}.py": HEADS[self.host] + text for name, text in modules.items()})
         plan = plan or {"tools": [{"module": name} for name in modules]}
-        made, problems = read(plan)
+        made, problems = read_plan(plan)
         assert problems == []
         self.source = AmplifierSource("mine", made, config=plan, directory=folder, keeping=keeping, host=self.host)
         self.bridge = Bridge(
-            ToolRegistry(pipeline=Pipeline(self.source.middleware)), sources=[Attached(source=self.source)]
+            ToolRegistry(pipeline=Pipeline(self.source.middleware)), sources=[AttachedSource(source=self.source)]
         )
 
     @property
@@ -75,6 +75,6 @@ class Served:
     async def running(self) -> AsyncIterator[None]:
         """The bridge without a client."""
         with anyio.fail_after(PATIENCE):
-            async with self.bridge.running():
-                await self.bridge.started()
+            async with self.bridge.run_sources():
+                await self.bridge.wait_until_started()
                 yield

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.amplifier.source.git import parsed
-from mcp_bridge.amplifier.source.lock_file import LockFile, Locking, Outcome, Wanted
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.amplifier.source.git import parse_address
+from mcp_bridge.amplifier.source.lock_file import LockFile, LockOutcome, ModuleLocker, RequestedModule
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.settings import load
 from tests.kits.amplifier.amplifier_modules import written
 
@@ -99,12 +99,12 @@ class Place:
     @property
     def lock(self) -> LockFile:
         """The lock file as it is now."""
-        return LockFile.of(self.folder)
+        return LockFile.read(self.folder)
 
-    def locked(self, *, update: bool = False) -> Outcome:
+    def locked(self, *, update: bool = False) -> LockOutcome:
         """Lock what the plan names."""
-        wanted = [Wanted(parsed(uri), self.kept) for uri in self._uris]
-        return Locking(self.lock, self.file.name, update=update, report=lambda text: None).run(wanted)
+        wanted = [RequestedModule(parse_address(uri), self.kept) for uri in self._uris]
+        return ModuleLocker(self.lock, self.file.name, update=update, report=lambda text: None).lock(wanted)
 
     def files(self, uri: str) -> Path:
         """Where the files of a locked module's commit are."""
@@ -113,7 +113,7 @@ class Place:
 
     def bridge(self) -> Any:
         """A bridge as the settings say."""
-        return from_settings(load(self.file, dict(os.environ)))
+        return build_from_settings(load(self.file, dict(os.environ)))
 
 
 def wheel(folder: Path, name: str, version: str, files: Mapping[str, str], needs: Sequence[str] = ()) -> Path:

@@ -13,8 +13,8 @@ from mcp.client import Client
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge.amplifier.source import AmplifierSource
-from mcp_bridge.amplifier.source.sessions import Keeping
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.amplifier.source.sessions import SessionLimits
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.extension import ToolSource
 from mcp_bridge.pipeline.pipeline import Pipeline
 from mcp_bridge.testing import connect
@@ -35,7 +35,7 @@ class Observed(Served):
         modules: Mapping[str, str],
         *,
         plan: Mapping[str, Any] | None = None,
-        keeping: Keeping | None = None,
+        keeping: SessionLimits | None = None,
         others: Iterable[ToolSource] = (),
         secrets: Iterable[str] = (),
         timeout: float | None = 60.0,
@@ -46,10 +46,10 @@ class Observed(Served):
         self.source = AmplifierSource(
             "mine", self.source._plan, config=config, directory=folder, keeping=keeping, host=self.host, **options
         )
-        sources = [Attached(source=source) for source in (self.source, *others)]
+        sources = [AttachedSource(source=source) for source in (self.source, *others)]
         registry = ToolRegistry(pipeline=Pipeline(self.source.middleware, timeout=timeout))
         self.bridge = Bridge(registry, sources)
-        self.bridge.hide(secrets)
+        self.bridge.hide_secrets(secrets)
 
     @contextlib.asynccontextmanager
     async def clients(self, mode: str, count: int = 2) -> AsyncIterator[list[Client]]:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.approvals.audit import Audit
-from mcp_bridge.approvals.policy import Policy
-from mcp_bridge.approvals.remembered import Remembered
+from mcp_bridge.approvals.audit import AuditLog
+from mcp_bridge.approvals.grants import GrantStore
+from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.stores.memory import MemoryStore
 
 ONCE, SESSION = "Allow once", "Allow for this session (same arguments)"
@@ -41,9 +41,9 @@ def house_with(store: Any = None, *, audit: Path | None = None, hooks: bool = Tr
     house = House()
     if hooks:
         house.on("tool:pre", ask())
-    remembered = Remembered(store) if store is not None else None
-    house.asking.policy = Policy(
-        **{"options": OPTIONS, "remembered": remembered, "audit": Audit(audit) if audit else None, **policy}
+    remembered = GrantStore(store) if store is not None else None
+    house.asking.policy = ApprovalPolicy(
+        **{"options": OPTIONS, "remembered": remembered, "audit": AuditLog(audit) if audit else None, **policy}
     )
     return house
 

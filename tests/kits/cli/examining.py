@@ -13,12 +13,12 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.amplifier.validation.checklist import Finding, Findings, named
+from mcp_bridge.amplifier.validation.checklist import ItemFinding, ItemFindings, list_ids
 from mcp_bridge.amplifier.validation.examiner import Examiner
-from mcp_bridge.amplifier.validation.structure import look, subject_of
-from mcp_bridge.amplifier.validation.worker import Examination
-from mcp_bridge.isolation import system
-from mcp_bridge.runtime.event_loop import lasting
+from mcp_bridge.amplifier.validation.structure import check_structure, find_module
+from mcp_bridge.amplifier.validation.worker import ModuleExamination
+from mcp_bridge.isolation import worker_system
+from mcp_bridge.runtime.event_loop import make_loop_factory
 from tests.kits.paths import ROOT
 
 
@@ -38,24 +38,24 @@ class Result:
 
     kind: str | None
     how: str
-    findings: Findings = field(default_factory=Findings)
+    findings: ItemFindings = field(default_factory=ItemFindings)
 
     @property
-    def items(self) -> list[Finding]:
+    def items(self) -> list[ItemFinding]:
         """The findings, one for each item of the checklist."""
-        return self.findings.told(self.kind)
+        return self.findings.build_findings(self.kind)
 
     @property
     def wrong(self) -> tuple[list[str], list[str]]:
         """The required items that failed, and the others."""
-        return named(self.items, "failed"), named(self.items, "warned")
+        return list_ids(self.items, "failed"), list_ids(self.items, "warned")
 
     @property
     def skipped(self) -> set[str]:
         """The items that were not checked."""
-        return set(named(self.items, "skipped"))
+        return set(list_ids(self.items, "skipped"))
 
-    def item(self, name: str) -> Finding:
+    def item(self, name: str) -> ItemFinding:
         """The finding about an item."""
         return next(finding for finding in self.items if finding.item.id == name)
 
@@ -65,8 +65,8 @@ def examine(modules: Mapping[str, Module], folder: Path) -> dict[str, Result]:
     results, orders = {}, {}
     for name, module in modules.items():
         results[name] = Result(kind=module.kind, how="--type" if module.kind else "")
-        subject = subject_of(str(module.path), folder)
-        if look(subject, results[name].findings):
+        subject = find_module(str(module.path), folder)
+        if check_structure(subject, results[name].findings):
             order = {
                 "id": subject.id,
                 "path": str(subject.path),
@@ -74,7 +74,9 @@ def examine(modules: Mapping[str, Module], folder: Path) -> dict[str, Result]:
                 "patience": float(module.timeout),
             }
             orders[name] = {**order, "config": json.loads(module.config)}
-    command = system.kept([sys.executable, "-m", "tests.kits.cli.examining"])  # the keeper has no other processes
+    command = worker_system.wrap_command(
+        [sys.executable, "-m", "tests.kits.cli.examining"]
+    )  # the keeper has no other processes
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -100,7 +102,10 @@ def main() -> None:
         messages: list[dict[str, Any]] = []
         paths, loaded = sys.path[:], set(sys.modules)
         examiner = Examiner(messages.append, order["patience"], (), str)
-        anyio.run(Examination(order, messages.append, examiner).run, backend_options={"loop_factory": lasting()})
+        anyio.run(
+            ModuleExamination(order, messages.append, examiner).run,
+            backend_options={"loop_factory": make_loop_factory()},
+        )
         logging.getLogger().removeHandler(examiner.log_counter)
         sys.path[:] = paths
         folder = str(Path(order["path"]).parent)

@@ -18,7 +18,7 @@ from unittest import mock
 import typer
 
 from mcp_bridge.cli.app import app
-from mcp_bridge.cli.exits import errors_for_people
+from mcp_bridge.cli.exits import report_errors
 
 GOLDEN = Path(__file__).parent / "golden"
 COMMAND = Path(sys.executable).parent / "mcp-bridge"
@@ -87,7 +87,7 @@ class Person:
             contextlib.redirect_stderr(err),
         ):
             try:
-                with errors_for_people():
+                with report_errors():
                     _commands()(args)
             except SystemExit as end:
                 code = int(end.code or 0)

@@ -8,9 +8,9 @@ from typing import Any
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.dialects.dialect import Dialect
+from mcp_bridge.dialects.dialect import SchemaDialect
 
-ALL = Dialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
+ALL = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
 ADDRESS: dict[str, Any] = {
     "type": "object",
     "properties": {"street": {"type": "string"}, "number": {"type": "integer"}},
@@ -75,6 +75,6 @@ def registry_with(schema: dict[str, Any], handler: Callable[[Any], Any] = json.d
     return registry
 
 
-def bridge_with(schema: dict[str, Any], dialect: Dialect = ALL, **fields: Any) -> Bridge:
+def bridge_with(schema: dict[str, Any], dialect: SchemaDialect = ALL, **fields: Any) -> Bridge:
     """A bridge that tells one tool in a dialect."""
     return Bridge(registry_with(schema, **fields), dialect=dialect)

@@ -9,7 +9,7 @@ from typing import Any
 from mcp.client import Client
 from mcp_types import ElicitResult
 
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
@@ -38,7 +38,7 @@ class Objects:
 
 def bridge_of(*things: Any) -> Bridge:
     """A bridge that serves these objects."""
-    return Bridge(sources=[Attached(source=Objects(*things))])
+    return Bridge(sources=[AttachedSource(source=Objects(*things))])
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ import pytest
 
 from mcp_bridge import Pipeline, ToolRegistry
 from mcp_bridge.amplifier import HookRegistry, HookResult
-from mcp_bridge.amplifier.governance.approval import Asking
-from mcp_bridge.amplifier.governance.hooks import Hooks
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate
+from mcp_bridge.amplifier.governance.hook_middleware import HookMiddleware
 from mcp_bridge.authoring import tool
 from mcp_bridge.testing import connect
 
@@ -29,8 +29,10 @@ class House:
         self.hooks = HookRegistry(fail_closed=("tool:pre", "tool:post"), timeout=hook_timeout)
         self.heard: list[tuple[str, Json]] = []
         self.ran: list[Any] = []
-        self.asking = Asking()
-        self.registry = ToolRegistry(pipeline=Pipeline([Hooks(self._find, self.asking)], timeout=timeout, **limits))
+        self.asking = ApprovalGate()
+        self.registry = ToolRegistry(
+            pipeline=Pipeline([HookMiddleware(self._find, self.asking)], timeout=timeout, **limits)
+        )
 
         @tool(registry=self.registry)
         def add(n: int, to: int = 1) -> dict[str, int]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from mcp_bridge.amplifier.hosts import Host, session_on
-from mcp_bridge.amplifier.plan import Plan, read
-from mcp_bridge.amplifier.session import Session
+from mcp_bridge.amplifier.hosts import Host, create_session
+from mcp_bridge.amplifier.mount_plan import MountPlan, read_plan
+from mcp_bridge.amplifier.session import ModuleSession
 from mcp_bridge.amplifier.source.resolver import Resolver
 
 TOOL = """
@@ -116,19 +116,21 @@ class Hosted:
     """A session of modules on a host, begun for as long as the block; `ended` is for what modules want to say."""
 
     def __init__(self, folder: Path, host: Host, plan: Mapping[str, Any]) -> None:
-        self.plan: Plan
-        self.plan, problems = read(plan)
+        self.plan: MountPlan
+        self.plan, problems = read_plan(plan)
         assert problems == []
         self.ended: list[Any] = []
         config = {**plan, "ended": self.ended}
-        self.session: Session = session_on(host, config, Resolver(folder), [folder], lambda: None, timeout=60.0)
+        self.session: ModuleSession = create_session(
+            host, config, Resolver(folder), [folder], lambda: None, timeout=60.0
+        )
 
     @property
     def coordinator(self) -> Any:
         """What the modules are mounted on."""
         return self.session.coordinator
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> ModuleSession:
         """Begin it."""
         await self.session.begin(self.plan)
         return self.session

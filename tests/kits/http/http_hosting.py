@@ -20,9 +20,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.transports.http.app import BODY, BridgeApp, HttpOptions
-from mcp_bridge.transports.http.guard import Access
-from mcp_bridge.transports.http.serve import address, listen, serve
+from mcp_bridge.transports.http.access import Access
+from mcp_bridge.transports.http.app import MAX_BODY, BridgeApp, HttpOptions
+from mcp_bridge.transports.http.server import format_address, listen, serve
 from mcp_bridge.transports.http.sessions import SessionOptions
 
 PATIENCE = 60.0
@@ -77,23 +77,23 @@ def registry_of(*entries: ToolEntry) -> ToolRegistry:
 
 @contextlib.asynccontextmanager
 async def hosted(
-    tools: ToolRegistry, *, access: Access | None = None, body: int = BODY, sessions: SessionOptions | None = None
+    tools: ToolRegistry, *, access: Access | None = None, body: int = MAX_BODY, sessions: SessionOptions | None = None
 ) -> AsyncIterator[tuple[str, BridgeApp]]:
     """The base URL of a bridge that is served on a free port, and its app."""
     bridge = Bridge(tools)
     options = HttpOptions(access=access or Access(), body=body, sessions=sessions or SessionOptions())
-    app = BridgeApp(bridge.endpoint, options, around=bridge.running)
+    app = BridgeApp(bridge.endpoint, options, around=bridge.run_sources)
     bound = listen("127.0.0.1", 0, token=None)
     async with anyio.create_task_group() as tasks:
         up = anyio.Event()
         tasks.start_soon(partial(serve, app, bound, signals=False, started=up.set))
         await up.wait()
-        yield address(bound), app
+        yield format_address(bound), app
         tasks.cancel_scope.cancel()
 
 
 @contextlib.contextmanager
-def hosted_aside(tools: ToolRegistry, *, access: Access | None = None, body: int = BODY) -> Iterator[str]:
+def hosted_aside(tools: ToolRegistry, *, access: Access | None = None, body: int = MAX_BODY) -> Iterator[str]:
     """`hosted` in a thread of its own, for tests that speak plain HTTP."""
     with (
         start_blocking_portal() as portal,
@@ -112,7 +112,7 @@ async def uvicorn_with(app: Any) -> AsyncIterator[str]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, [bound])
         try:
-            yield address(bound)
+            yield format_address(bound)
         finally:
             server.should_exit = True
 

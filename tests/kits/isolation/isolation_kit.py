@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.factory import from_settings
+from mcp_bridge.app.factory import build_from_settings
 from mcp_bridge.settings import load
 from mcp_bridge.testing import connect
 
@@ -29,7 +29,7 @@ def bridge_of(folder: Path, isolation: Any = None, *, tools: str = "", **more: A
         (offered / name).write_text(text)
     source = {"type": "python", "path": "offered", **({"isolation": isolation} if isolation is not None else {})}
     (folder / "bridge.json").write_text(json.dumps({"sources": [source], **more}))
-    return from_settings(load(folder / "bridge.json", {}))
+    return build_from_settings(load(folder / "bridge.json", {}))
 
 
 def shown(value: Any) -> Any:

@@ -23,7 +23,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from typer.main import get_command
 
 from mcp_bridge.cli.app import app
-from mcp_bridge.cli.exits import errors_for_people
+from mcp_bridge.cli.exits import report_errors
 from tests.kits.node.needed import say
 from tests.kits.node.toolchain import exclusive
 from tests.kits.paths import ROOT
@@ -123,7 +123,7 @@ def inside(folder: Path, *args: str | Path) -> Done:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            with errors_for_people():
+            with report_errors():
                 command()(list(map(str, args)))
         except SystemExit as end:
             return Done(int(end.code or 0), out.getvalue(), err.getvalue())

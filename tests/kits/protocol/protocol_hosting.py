@@ -13,9 +13,9 @@ import uvicorn
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.transports.http.access import Access
 from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
-from mcp_bridge.transports.http.guard import Access
-from mcp_bridge.transports.http.serve import address, listen
+from mcp_bridge.transports.http.server import format_address, listen
 
 
 @dataclass
@@ -36,8 +36,8 @@ class Hosting:
     @contextlib.contextmanager
     def serving(self, bridge: Bridge, *, token: str | None = None, **options: Any) -> Iterator[str]:
         """The base URL, with this bridge behind it for the length of the block."""
-        access = Access.to("127.0.0.1", token=token)
-        app = BridgeApp(bridge.endpoint, HttpOptions(access=access, **options), around=bridge.running)
+        access = Access.for_host("127.0.0.1", token=token)
+        app = BridgeApp(bridge.endpoint, HttpOptions(access=access, **options), around=bridge.run_sources)
         with self.serving_app(app) as base:
             yield base
 
@@ -55,7 +55,7 @@ def hosting() -> Iterator[Hosting]:
     bound = listen("127.0.0.1", 0, token=None)
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with start_blocking_portal() as portal:
-        host = Hosting(portal, address(bound))
+        host = Hosting(portal, format_address(bound))
         config = uvicorn.Config(
             host.asgi, lifespan="off", log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1
         )

@@ -9,9 +9,9 @@ import anyio
 
 from mcp_bridge import State, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import over_stdio as serve_over_stdio
+from mcp_bridge.app.serve import serve_stdio as serve_over_stdio
 from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.runtime.descriptors import private
+from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from tests.kits.protocol import (
     protocol_offers,  # noqa: F401 - for what it offers
     protocol_questions,  # noqa: F401 - likewise
@@ -35,7 +35,7 @@ def make(*, state: Mapping[str, Any] | None = None, drain: float = 10, **identit
 
 def over_stdio(backend: str = "asyncio", **options: Any) -> None:
     """Serve one client over standard input and output until it ends."""
-    with private() as pipes:
+    with reserve_stdio() as pipes:
         anyio.run(serve_over_stdio, make(**options), pipes, backend=backend)
 
 

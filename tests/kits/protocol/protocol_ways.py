@@ -108,16 +108,16 @@ class Connected:
     def end_listeners(self) -> None:
         """Have the server end its subscriptions, as when it shuts down."""
         if self.host is None:
-            self.bridge.endpoint.end_listeners()
+            self.bridge.endpoint.close_subscriptions()
         else:
-            self.host.portal.call(self.bridge.endpoint.end_listeners)
+            self.host.portal.call(self.bridge.endpoint.close_subscriptions)
 
     def client(self, **options: Any) -> AbstractAsyncContextManager[Client]:
         """The official client, connected; `options` are its own."""
         options = {"mode": STATELESS if self.stateless else "legacy", **options}
         match self.way.transport:
             case "memory":
-                return memory.client(self.bridge.endpoint, **options)
+                return memory.make_client(self.bridge.endpoint, **options)
             case "stdio":
                 command, *args = self.command()
                 return Client(StdioServerParameters(command=command, args=args), **options)
@@ -146,7 +146,7 @@ async def serving(
         with host.serving(bridge, **http) as connected.base:
             yield connected
         return
-    async with bridge.running(), beside() as tasks:
+    async with bridge.run_sources(), beside() as tasks:
         await tasks.start(bridge.endpoint.run)
         yield connected
 

@@ -15,7 +15,7 @@ import pytest
 from mcp_bridge import Pipeline, State, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.contracts.identity import Identity
-from mcp_bridge.runtime.descriptors import Descriptor, Pipes
+from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge.transports import stdio
 
 PATIENCE = 60.0
@@ -231,13 +231,13 @@ async def talking(
 
     async def serve() -> None:
         try:
-            await stdio.serve(bridge.endpoint, Pipes(from_client, to_client), drain=drain, signals=False)
+            await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), drain=drain, signals=False)
         finally:
             os.close(to_client)
 
     failed: list[Exception] = []
     try:
-        async with bridge.running(), anyio.create_task_group() as tasks:
+        async with bridge.run_sources(), anyio.create_task_group() as tasks:
             tasks.start_soon(serve)
             tasks.start_soon(talk.read)
             try:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.schema.infer import Signature
+from mcp_bridge.schema.inference import Signature
 
 
 class Unit(enum.Enum):

@@ -17,9 +17,9 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.app.serve import as_bridge
+from mcp_bridge.app.serve import to_bridge
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.runtime.descriptors import Descriptor, Pipes
+from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge.transports import stdio
 
 PATIENCE = 60.0
@@ -144,20 +144,20 @@ def line(message: Any) -> bytes:
 @contextlib.asynccontextmanager
 async def served(tools: ToolRegistry | Bridge, *, stateless: bool = False, drain: float = 10.0) -> AsyncIterator[Talk]:
     """`stdio.serve` in this process. At the end of the block input ends, and serving with it."""
-    bridge = as_bridge(tools)
+    bridge = to_bridge(tools)
     from_client, to_server = os.pipe()
     from_server, to_client = os.pipe()
     talk = Talk(to_server, from_server, stateless=stateless)
 
     async def serve() -> None:
         try:
-            await stdio.serve(bridge.endpoint, Pipes(from_client, to_client), drain=drain, signals=False)
+            await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), drain=drain, signals=False)
         finally:
             os.close(to_client)
 
     try:
-        async with bridge.running(), anyio.create_task_group() as tasks:
-            await bridge.started()
+        async with bridge.run_sources(), anyio.create_task_group() as tasks:
+            await bridge.wait_until_started()
             tasks.start_soon(serve)
             try:
                 yield talk

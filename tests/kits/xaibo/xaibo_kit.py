@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from mcp.client import Client
 
-from mcp_bridge.app.bridge import Attached, Bridge
+from mcp_bridge.app.bridge import AttachedSource, Bridge
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.testing import connect
 from mcp_bridge.xaibo.source import XaiboSource
@@ -32,7 +32,7 @@ class Served:
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.source = XaiboSource("mine", directory=folder, **options)
-        self.bridge = Bridge(sources=[Attached(source=self.source)])
+        self.bridge = Bridge(sources=[AttachedSource(source=self.source)])
 
     @property
     def problems(self) -> list[str]:

@@ -148,9 +148,9 @@ async def test_a_synchronous_tool_that_nobody_answers_leaves_its_thread() -> Non
     bridge = bridge_of(waiting.registry, ttl=SOON_OVER)
     async with talking(bridge) as talk:
         await talk.calling("ask_from_a_thread").asks()
-        assert waiting.registry.pipeline.threads.busy == 0  # lent to others while it asks
+        assert waiting.registry.pipeline.threads.busy_count == 0  # lent to others while it asks
         await soon(waiting.cleaned)
-        await until(lambda: waiting.registry.pipeline.threads.busy == 0)
+        await until(lambda: waiting.registry.pipeline.threads.busy_count == 0)
         await until(lambda: idle(bridge))
     assert waiting.went_on == []
 

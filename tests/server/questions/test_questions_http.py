@@ -19,7 +19,7 @@ from mcp_bridge import CallContext, Form, Roots, Sampling, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import tool
 from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
-from mcp_bridge.transports.http.serve import address, listen, serve
+from mcp_bridge.transports.http.server import format_address, listen, serve
 from tests.kits.questions.asking_kit import (
     CLIENT,
     EVERY_ERA,
@@ -53,13 +53,13 @@ def anyio_backend() -> str:
 @contextlib.asynccontextmanager
 async def hosted(bridge: Bridge) -> AsyncIterator[str]:
     """The base URL of a bridge on a free port."""
-    app = BridgeApp(bridge.endpoint, HttpOptions(), around=bridge.running)
+    app = BridgeApp(bridge.endpoint, HttpOptions(), around=bridge.run_sources)
     bound = listen("127.0.0.1", 0, token=None)
     async with anyio.create_task_group() as tasks:
         up = anyio.Event()
         tasks.start_soon(partial(serve, app, bound, signals=False, drain=0.2, started=up.set))
         await up.wait()
-        yield address(bound)
+        yield format_address(bound)
         tasks.cancel_scope.cancel()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_bridge.transports.http.guard import Access, is_loopback
+from mcp_bridge.transports.http.access import Access, is_loopback
 from tests.kits.http.http_hosting import (
     ACCEPT,
     EVERY_ROAD,
@@ -32,7 +32,7 @@ EVERY_PATH = pytest.mark.parametrize(("method", "path"), PATHS, ids=lambda value
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
     """A bridge that lets in two names and an origin besides those of this machine."""
-    access = Access.to("127.0.0.1", hosts=["Bridge.Example", "[fd00::1]"], origins=["https://App.example/"])
+    access = Access.for_host("127.0.0.1", hosts=["Bridge.Example", "[fd00::1]"], origins=["https://App.example/"])
     with hosted_aside(registry_of(entry("there")), access=access) as url:
         yield url
 
@@ -40,7 +40,7 @@ def base() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def secured() -> Iterator[str]:
     """A bridge that asks for a token."""
-    with hosted_aside(registry_of(entry("there")), access=Access.to("127.0.0.1", token=TOKEN)) as url:
+    with hosted_aside(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token=TOKEN)) as url:
         yield url
 
 
@@ -139,7 +139,7 @@ def test_the_right_token_is_let_in_and_its_scheme_has_no_case(secured: str, sche
 
 @EVERY_ROAD
 async def test_the_official_client_gets_in_with_the_token_and_not_without(road: Road) -> None:
-    async with hosted(registry_of(entry("there")), access=Access.to("127.0.0.1", token="abc")) as (base, _):
+    async with hosted(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token="abc")) as (base, _):
         async with road.to(base, token="abc") as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
         with pytest.raises(Exception) as refused:

@@ -95,7 +95,7 @@ async def test_a_call_that_the_client_gives_up_stops_its_handler(road: Road) -> 
             tasks.cancel_scope.cancel()
         await soon(gate.cancelled)
         assert (await client.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
-        assert await app.ledger.idle(PATIENCE)
+        assert await app.ledger.wait_until_idle(PATIENCE)
 
 
 @EVERY_ROAD
@@ -116,7 +116,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_call_leaves_nothing_unans
             gate.release.set()
         else:
             await soon(gate.cancelled)
-        assert await app.ledger.idle(PATIENCE)
+        assert await app.ledger.wait_until_idle(PATIENCE)
         async with road.to(base) as another:
             assert (await another.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
 
@@ -133,7 +133,7 @@ async def test_a_handshake_session_that_is_deleted_stops_its_calls() -> None:
             await soon(gate.begun)
             assert (await http.delete(f"{base}/mcp", headers=session)).status_code == 200
             await soon(gate.cancelled)
-        assert await app.ledger.idle(PATIENCE)
+        assert await app.ledger.wait_until_idle(PATIENCE)
         assert (await http.post(f"{base}/mcp", json=call, headers=session)).status_code == 404
 
 
@@ -206,7 +206,7 @@ async def test_a_listening_stateless_client_is_told_and_its_cached_list_is_dropp
                     break
                 assert [tool.name for tool in (await client.list_tools()).tools] == ["new", "old"]
         if road.transport == "http":
-            assert await app.ledger.idle(0)  # a listen stream is nobody's unanswered call
+            assert await app.ledger.wait_until_idle(0)  # a listen stream is nobody's unanswered call
 
 
 @pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)
@@ -214,5 +214,5 @@ async def test_listeners_get_their_final_result_when_the_endpoint_ends_them(road
     async with hosted(registry_of(entry("old"))) as (base, app), road.to(base) as client:
         with anyio.fail_after(PATIENCE):
             async with client.listen(tools_list_changed=True) as changes:
-                app.endpoint.end_listeners()
+                app.endpoint.close_subscriptions()
                 assert [change async for change in changes] == []  # an abrupt end would raise SubscriptionLost

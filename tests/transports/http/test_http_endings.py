@@ -102,15 +102,15 @@ IMPATIENT = """
 import anyio
 from mcp_bridge.app.factory import from_file
 from pathlib import Path
-from mcp_bridge.transports.http import serve
+from mcp_bridge.transports.http import server
 from mcp_bridge.transports.http.app import BridgeApp
 
 async def main():
     bridge = from_file(Path("tools.py"))
-    bound = serve.listen("127.0.0.1", 0, token=None)
+    bound = server.listen("127.0.0.1", 0, token=None)
     app = BridgeApp(bridge.endpoint, around=bridge.running)
-    said = lambda: print(serve.address(bound) + "/mcp", file=__import__("sys").stderr, flush=True)
-    await serve.serve(app, bound, drain=0.2, started=said)
+    said = lambda: print(server.address(bound) + "/mcp", file=__import__("sys").stderr, flush=True)
+    await server.serve(app, bound, drain=0.2, started=said)
 
 anyio.run(main)
 """

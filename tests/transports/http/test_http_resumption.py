@@ -15,10 +15,10 @@ from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRespo
 
 from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.transports.ends import Ledger
 from mcp_bridge.transports.http.app import BridgeApp
-from mcp_bridge.transports.http.events import Events, Stream
-from mcp_bridge.transports.http.sessions import Resuming, SessionOptions
+from mcp_bridge.transports.http.event_store import ResumableStream, SessionEventStore
+from mcp_bridge.transports.http.sessions import ResumeOptions, SessionOptions
+from mcp_bridge.transports.shutdown import RequestCounter
 from tests.kits.http.http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
 from tests.kits.http.http_talking import (
     PRIMED,
@@ -50,7 +50,7 @@ async def scene(work: Work | None = None, **resuming: Any) -> AsyncIterator[Scen
     """A bridge that lets streams be resumed."""
     work = work or Work()
     tools = registry_of(entry("work", work), entry("there"))
-    sessions = SessionOptions(resuming=Resuming(**resuming))
+    sessions = SessionOptions(resuming=ResumeOptions(**resuming))
     async with hosted(tools, sessions=sessions) as (base, app), client_of(base) as http:
         yield Scene(base, app, http, tools, work)
 
@@ -179,7 +179,7 @@ async def test_streams_of_one_session_do_not_mix() -> None:
     one, two = Work(), Work()
     tools = registry_of(entry("one", one), entry("two", two))
     async with (
-        hosted(tools, sessions=SessionOptions(resuming=Resuming(store=store))) as (base, _),
+        hosted(tools, sessions=SessionOptions(resuming=ResumeOptions(store=store))) as (base, _),
         client_of(base) as http,
     ):
         talk = await opened(http)
@@ -307,7 +307,7 @@ async def test_the_official_client_comes_back_by_itself_when_the_server_closes_i
         if progress == 2:
             back.set()
 
-    sessions = SessionOptions(resuming=Resuming(retry=0.01))
+    sessions = SessionOptions(resuming=ResumeOptions(retry=0.01))
     tools = registry_of(entry("work", work))
     async with hosted(tools, sessions=sessions) as (base, _), Road("http", "legacy").to(base) as client:
         with anyio.fail_after(PATIENCE):
@@ -323,16 +323,16 @@ async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_t
             there.work.close()
             with anyio.fail_after(PATIENCE):
                 (primed,) = [event async for event in events(stream)]
-        assert not await there.app.ledger.idle(0)
+        assert not await there.app.ledger.wait_until_idle(0)
         there.app.begin_shutdown()
         async with talk.listen() as stream:
             assert stream.status_code == 503
         async with talk.listen(primed.id) as stream:
             assert stream.status_code == 200
             there.work.end()
-            assert not await there.app.ledger.idle(0)
+            assert not await there.app.ledger.wait_until_idle(0)
             assert await heard(stream) == ["done"]
-        assert await there.app.ledger.idle(PATIENCE)
+        assert await there.app.ledger.wait_until_idle(PATIENCE)
 
 
 async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
@@ -342,8 +342,8 @@ async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
         there.work.steps(2)
         async with talk.listen(first.id) as stream:
             await anext(events(stream))
-            assert not await there.app.ledger.idle(0)
-        assert await there.app.ledger.idle(PATIENCE)
+            assert not await there.app.ledger.wait_until_idle(0)
+        assert await there.app.ledger.wait_until_idle(PATIENCE)
         there.work.end()
 
 
@@ -361,7 +361,7 @@ async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_itsmess
                 assert [event async for event in said] == []
         await soon(there.work.cancelled)
         assert store.keys == set()
-        assert await there.app.ledger.idle(PATIENCE)
+        assert await there.app.ledger.wait_until_idle(PATIENCE)
         async with talk.listen(first.id) as stream:
             assert stream.status_code == 404
 
@@ -399,7 +399,7 @@ async def test_streams_that_cannot_be_resumed_have_no_events_and_are_not_closed(
 
 
 async def test_what_comes_while_a_stream_is_taken_up_is_sent_too() -> None:
-    kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
+    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=10, ttl=60)
     primed = await kept.store_event("1", None)
     await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method="first"))
     sent: list[Any] = []
@@ -417,7 +417,7 @@ async def test_what_comes_while_a_stream_is_taken_up_is_sent_too() -> None:
 
 
 async def test_whoever_resumes_while_the_rest_is_still_being_sent_has_it_alone() -> None:
-    kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
+    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=10, ttl=60)
     primed = await kept.store_event("1", None)
     for method in ("first", "second"):
         await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method=method))
@@ -438,32 +438,32 @@ async def test_whoever_resumes_while_the_rest_is_still_being_sent_has_it_alone()
 
 
 async def test_nobody_is_told_to_come_back_for_a_stream_that_is_answered_or_unknown() -> None:
-    ledger = Ledger()
-    kept = Events(MemoryStore(), ledger, most=10, ttl=60)
+    ledger = RequestCounter()
+    kept = SessionEventStore(MemoryStore(), ledger, most=10, ttl=60)
     await kept.store_event("1", None)
     await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-    kept.closed("1")
-    kept.closed("2")
-    assert await ledger.idle(0)
+    kept.handle_closed_stream("1")
+    kept.handle_closed_stream("2")
+    assert await ledger.wait_until_idle(0)
     await kept.store_event("2", None)
-    kept.closed("2")
-    kept.closed("2")
-    assert not await ledger.idle(0)
-    await kept.end()
-    assert await ledger.idle(0)
+    kept.handle_closed_stream("2")
+    kept.handle_closed_stream("2")
+    assert not await ledger.wait_until_idle(0)
+    await kept.end_streams()
+    assert await ledger.wait_until_idle(0)
 
 
 async def test_a_session_of_many_calls_does_not_grow() -> None:
-    kept = Events(MemoryStore(), Ledger(), most=4, ttl=60)
+    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=4, ttl=60)
     for number in range(100):
         await kept.store_event(str(number), None)
         await kept.store_event(str(number), JSONRPCResponse(jsonrpc="2.0", id=number, result={}))
     gc.collect()
-    assert len([one for one in gc.get_referrers(Stream) if isinstance(one, Stream)]) <= 4
+    assert len([one for one in gc.get_referrers(ResumableStream) if isinstance(one, ResumableStream)]) <= 4
 
 
 async def test_an_error_without_an_id_does_not_end_the_standalone_stream() -> None:
-    kept = Events(MemoryStore(), Ledger(), most=10, ttl=60)
+    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=10, ttl=60)
     place = await kept.store_event(GET_STREAM_KEY, JSONRPCNotification(jsonrpc="2.0", method="first"))
     error = ErrorData(code=-32700, message="not JSON")
     await kept.store_event(GET_STREAM_KEY, JSONRPCError(jsonrpc="2.0", id=None, error=error))

@@ -15,12 +15,12 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from mcp_bridge import ConfigError, Offer, asgi_app
-from mcp_bridge.app.bridge import Attached, Bridge
-from mcp_bridge.app.serve import as_bridge, over_http, split_address
+from mcp_bridge.app.bridge import AttachedSource, Bridge
+from mcp_bridge.app.serve import serve_http, split_address, to_bridge
 from mcp_bridge.contracts.extension import Publish
+from mcp_bridge.transports.http.access import Access
 from mcp_bridge.transports.http.app import HttpOptions
-from mcp_bridge.transports.http.guard import Access
-from mcp_bridge.transports.http.serve import address, listen
+from mcp_bridge.transports.http.server import format_address, listen
 from tests.kits.http.http_hosting import Road, entry, registry_of, stateless_request
 from tests.kits.http.http_process import PATIENCE, command, refused, running
 
@@ -114,7 +114,7 @@ def test_an_ipv6_address_is_served_and_written_in_brackets() -> None:
     except ConfigError:
         pytest.skip("this machine has no IPv6")
     with bound:
-        assert address(bound) == f"http://[::1]:{bound.getsockname()[1]}"
+        assert format_address(bound) == f"http://[::1]:{bound.getsockname()[1]}"
 
 
 class Twice:
@@ -129,11 +129,11 @@ class Twice:
 
 
 async def test_a_start_that_must_be_refused_is_raised_and_gives_the_port_back() -> None:
-    bridge = Bridge(sources=[Attached(source=Twice("one")), Attached(source=Twice("two"))])
+    bridge = Bridge(sources=[AttachedSource(source=Twice("one")), AttachedSource(source=Twice("two"))])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with anyio.fail_after(PATIENCE), pytest.raises(ConfigError, match="same"):
-        await over_http(bridge, "127.0.0.1", port, HttpOptions(access=Access()), lambda url: None)
+        await serve_http(bridge, "127.0.0.1", port, HttpOptions(access=Access()), lambda url: None)
     with listen("127.0.0.1", port, token=None):
         pass
 
@@ -149,7 +149,7 @@ async def test_serving_that_is_cancelled_ends_cleanly_and_gives_the_port_back() 
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(over_http, bridge, "127.0.0.1", 0, HttpOptions(), announce)
+            tasks.start_soon(serve_http, bridge, "127.0.0.1", 0, HttpOptions(), announce)
             await up.wait()
             async with httpx2.AsyncClient(timeout=PATIENCE) as http, http.stream("GET", f"{urls[0]}/sse") as stream:
                 assert stream.status_code == 200
@@ -176,6 +176,6 @@ async def test_without_http_the_library_serves_stdio(tmp_path: Path) -> None:
 def test_a_bridge_is_served_as_it_is_and_a_registry_gets_one() -> None:
     registry = registry_of(entry("there"))
     bridge = Bridge(registry)
-    assert as_bridge(bridge) is bridge
-    assert as_bridge(registry).registry is registry
+    assert to_bridge(bridge) is bridge
+    assert to_bridge(registry).registry is registry
     assert asgi_app(bridge).endpoint is bridge.endpoint

@@ -9,8 +9,8 @@ import anyio
 import httpx2
 import pytest
 
-from mcp_bridge.transports.ends import Ledger
-from mcp_bridge.transports.http.sse import Requests
+from mcp_bridge.transports.http.sse import ClientRequests
+from mcp_bridge.transports.shutdown import RequestCounter
 from tests.kits.http.http_hosting import ACCEPT, PATIENCE, Gate, entry, hosted, initialize, registry_of, soon
 
 
@@ -56,7 +56,7 @@ async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patie
 async def test_a_post_to_no_session_is_refused(query: str, expected: int, patient: httpx2.Timeout) -> None:
     async with hosted(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
         assert (await http.post(f"/messages{query}", json=initialize(), headers=ACCEPT)).status_code == expected
-        assert await app.ledger.idle(PATIENCE)
+        assert await app.ledger.wait_until_idle(PATIENCE)
 
 
 async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx2.Timeout) -> None:
@@ -70,7 +70,7 @@ async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx
         assert (await http.post(address, content=b"{", headers=ACCEPT)).status_code == 400
         assert (await http.post(address, json=initialize(), headers=ACCEPT)).status_code == 202
         assert '"serverInfo"' in (await anext(said))[1]
-        assert await app.ledger.idle(PATIENCE)
+        assert await app.ledger.wait_until_idle(PATIENCE)
 
 
 async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopped(patient: httpx2.Timeout) -> None:
@@ -88,22 +88,22 @@ async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopp
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
             await http.post(address, json=call, headers=ACCEPT)
             await soon(gate.begun)
-            assert not await app.ledger.idle(0)
+            assert not await app.ledger.wait_until_idle(0)
         await soon(gate.cancelled)
-        assert await app.ledger.idle(PATIENCE)
+        assert await app.ledger.wait_until_idle(PATIENCE)
         with anyio.fail_after(PATIENCE):
             while (await http.post(address, json=call, headers=ACCEPT)).status_code != 404:
                 await anyio.lowlevel.checkpoint()
 
 
 async def test_nobody_waits_for_the_requests_of_a_client_that_left() -> None:
-    ledger = Ledger()
-    gone, there = Requests(ledger), Requests(ledger)
-    gone.opened()
-    gone.opened()
-    there.opened()
-    await gone.ended()
-    await gone.settled()  # an answer that comes after all
-    assert not await ledger.idle(0)
-    await there.settled()
-    assert await ledger.idle(0)
+    ledger = RequestCounter()
+    gone, there = ClientRequests(ledger), ClientRequests(ledger)
+    gone.add_request()
+    gone.add_request()
+    there.add_request()
+    await gone.remove_all()
+    await gone.remove_request()  # an answer that comes after all
+    assert not await ledger.wait_until_idle(0)
+    await there.remove_request()
+    assert await ledger.wait_until_idle(0)

@@ -1,0 +1,210 @@
+"""Approvals of calls: a remembered decision, else the user's choice, else the default that the hook declares.
+
+The client asks the user, in every protocol version. If it cannot, `mcp-bridge approvals` asks at a terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import anyio
+
+from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, is_grant, parse_option_scope
+from mcp_bridge.amplifier.models import HookResult
+from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, How, Scope
+from mcp_bridge.approvals.policy import ApprovalPolicy
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import (
+    ApprovalDeclined,
+    InvalidAnswer,
+    MissingCapability,
+    QuestionExpired,
+    ToolUnavailable,
+)
+from mcp_bridge.contracts.tool import ToolCall
+
+logger = logging.getLogger("mcp_bridge.approvals")
+
+_RUNNING: ContextVar[tuple[ToolCall, CallContext] | None] = ContextVar("running_call", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalQuestion:
+    """One question about one call. `options` is None if its author declares none; `timeout` is in seconds.
+
+    `about` is what else the user approves, such as the result of the call.
+    """
+
+    tool: str
+    arguments: Any
+    prompt: str
+    options: tuple[Any, ...] | None = None
+    timeout: float | None = None
+    default: Literal["allow", "deny"] = "deny"
+    about: Any = None
+    kind: str = "tool"
+
+
+class BoundCall:
+    """The block in which hooks run for a call; a class, because a generator would slow every event down."""
+
+    __slots__ = ("_running", "_token")
+
+    def __init__(self, call: ToolCall, ctx: CallContext) -> None:
+        self._running = (call, ctx)
+
+    def __enter__(self) -> None:
+        self._token = _RUNNING.set(self._running)
+
+    def __exit__(self, *_: object) -> None:
+        _RUNNING.reset(self._token)
+
+
+class ApprovalGate:
+    """Decides whether calls may run, by a `policy`; without one it asks the user of the client."""
+
+    def __init__(self, policy: ApprovalPolicy | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.policy = policy or ApprovalPolicy()
+        self._clock = clock
+
+    async def approve_call(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> bool:
+        """Whether the user allows the call; the hook's default applies if the user cannot be asked or does not answer.
+
+        Raises Overloaded where too many questions are pending.
+        """
+        case = ApprovalQuestion(
+            tool=call.name,
+            arguments=call.arguments,
+            prompt=asked.approval_prompt or f"Allow the tool '{call.name}' to run?",
+            options=tuple(asked.approval_options) if asked.approval_options else None,
+            timeout=asked.approval_timeout,
+            default=asked.approval_default,
+            about=_get_subject_data(asked, call.kind),
+            kind=call.kind,
+        )
+        return (await self.resolve_question(case, ctx)).is_allowed
+
+    def bind_call(self, call: ToolCall, ctx: CallContext) -> BoundCall:
+        """Make this call the `running` one in the block, so that a hook can ask about it."""
+        return BoundCall(call, ctx)
+
+    def get_bound_call(self) -> tuple[ToolCall, CallContext] | None:
+        """Return the call whose hooks are running, or None."""
+        return _RUNNING.get()
+
+    async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
+        """Decide a case, remember the decision where the user wants that, and write the audit. Raises as `decide`."""
+        subject = ApprovalSubject.build(
+            case.tool,
+            case.arguments,
+            case.prompt,
+            kind=case.kind,
+            principal=ctx.principal or "",
+            session=ctx.session,
+            about=case.about,
+        )
+        options = case.options if case.options is not None else self._get_options(subject)
+        known = await self._find_remembered(subject, options, ctx.since)
+        decision = known or await self._ask(case, options, ctx)
+        if decision.is_repeated:
+            return decision
+        if decision.how in {"elicitation", "terminal"} and decision.scope in {"session", "always"}:
+            decision = await self._store_decision(subject, decision)
+        if self.policy.audit is not None:
+            await self.policy.audit.append_decision(subject, decision)
+        return decision
+
+    async def _find_remembered(
+        self, subject: ApprovalSubject, options: tuple[Any, ...], since: float | None
+    ) -> ApprovalDecision | None:
+        """Return a remembered decision that these options offer, unless it is newer than a question asked `since`."""
+        began = self._clock()
+        remembered = self.policy.grants
+        grant = (
+            await remembered.find_grant(subject, set(map(parse_option_scope, options)))
+            if remembered is not None
+            else None
+        )
+        if grant is None or (since is not None and grant.at >= since):
+            return None
+        logger.info("tool %r: allowed, as remembered (%s, %s)", subject.tool, grant.scope, grant.id[:12])
+        return ApprovalDecision(scope=grant.scope, how="remembered", seconds=self._clock() - began)
+
+    async def _ask(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
+        """Return the user's decision, or the default. `seconds` is the time that the user took."""
+        began = self._clock()
+        try:
+            with anyio.fail_after(case.timeout):
+                decision = await self._ask_user(case, options, ctx)
+        except (MissingCapability, ToolUnavailable, QuestionExpired) as error:
+            decision = _apply_default(case, "default", f"the user cannot be asked: {error}")
+        except TimeoutError:
+            decision = _apply_default(case, "timeout", "the user did not answer in time")
+        if decision.how in {"default", "timeout"} and decision.is_allowed:
+            await ctx.wait_for_request()
+        return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
+
+    async def _ask_user(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
+        """Raises the errors of `ctx.ask` if no terminal can ask either."""
+        try:
+            answer = await ctx.ask(case.prompt, Literal[options])
+        except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
+            logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, _escape_line(error))
+            return ApprovalDecision(scope="deny", how="elicitation")
+        except (MissingCapability, ToolUnavailable):
+            scope = await self._ask_terminal(case, options, ctx)
+            if scope is None:
+                raise
+            logger.info("tool %r: a user at a terminal chose %s", case.tool, scope)
+            return ApprovalDecision(scope=scope, how="terminal")
+        logger.info("tool %r: the user chose %r", case.tool, answer.data if answer.accepted else answer.action)
+        scope = parse_option_scope(answer.data) if answer.accepted else "deny"
+        return ApprovalDecision(scope=scope, how="elicitation", seconds=answer.seconds, is_repeated=answer.again)
+
+    async def _ask_terminal(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> Scope | None:
+        if self.policy.server is None:
+            return None
+        scopes = [scope for scope in dict.fromkeys(map(parse_option_scope, options)) if scope != "deny"]
+        with ctx.release_holds():
+            return await self.policy.server.ask_users(case.tool, case.arguments, case.prompt, scopes)
+
+    async def _store_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> ApprovalDecision:
+        """Return the decision with its effective scope: `once` if it cannot be remembered."""
+        remembered = self.policy.grants
+        if remembered is None or (decision.scope == "session" and not subject.session):
+            return replace(decision, scope="once")
+        await remembered.add_grant(subject, decision.scope)
+        return decision
+
+    def _get_options(self, subject: ApprovalSubject) -> tuple[str, ...]:
+        """Leave out options that cannot be remembered; return OPTIONS if none of the others allows."""
+        unavailable: set[Scope] = set() if subject.session else {"session"}
+        if self.policy.grants is None:
+            unavailable |= {"session", "always"}
+        options = tuple(option for option in self.policy.options if parse_option_scope(option) not in unavailable)
+        return options if any(map(is_grant, options)) else DEFAULT_OPTIONS
+
+
+def _get_subject_data(asked: HookResult, kind: str) -> Any:
+    """Return the prompt text or the result that the user approves; None before a tool has run."""
+    data = asked.data or {}
+    if kind == "prompt":
+        return [data.get("prompt"), data.get("messages")]
+    return next((data[key] for key in RESULT_KEYS if key in data), None)
+
+
+def _apply_default(case: ApprovalQuestion, how: How, reason: str) -> ApprovalDecision:
+    allowed = case.default == "allow"
+    outcome = "allowed" if allowed else "denied"
+    logger.warning("tool %r: %s by default, because %s", case.tool, outcome, _escape_line(reason).rstrip("."))
+    return ApprovalDecision(scope="once" if allowed else "deny", how=how)
+
+
+def _escape_line(text: object) -> str:
+    """Escape text that a client may have written, so that it stays one line of the log."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))

@@ -1,0 +1,267 @@
+"""Decisions of hooks: reading, combining and applying them (HOOK_CONTRACT 1.0.0, HookResult Actions)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import anyio
+
+from mcp_bridge.amplifier.errors import ApprovalTimeoutError
+from mcp_bridge.amplifier.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
+from mcp_bridge.amplifier.models import ContextInjection, HookResult
+from mcp_bridge.runtime.third_party import copy_value, is_own_cancellation, resolve_awaitable
+
+if TYPE_CHECKING:
+    from mcp_bridge.amplifier.hooks import HookRegistry
+
+logger = logging.getLogger("mcp_bridge.amplifier")
+
+DEFAULT_OPTIONS = ("Allow", "Deny")
+"""The options of an approval for which hooks declare none, or have none in common."""
+NO_DECISION = HookResult()
+"""The decision where no hook has decided anything. It is shared: never change it."""
+RESULT_KEYS = ("result", "tool_result", "tool_response")
+"""The keys of the result in the data of tool:post: in amplifier-core, in the contract, and in shell hooks."""
+_LEVELS = ("info", "warning", "error")
+_SCOPES: dict[str, Literal["once", "session", "always"]] = {
+    "allow": "once",
+    "allow once": "once",
+    "yes": "once",
+    "approve": "once",
+    "allow for session": "session",
+    "allow for the session": "session",
+    "allow for this session": "session",
+    "allow for this session (same arguments)": "session",
+    "allow always": "always",
+    "allow always (same arguments)": "always",
+}
+
+
+class DecisionTarget(Protocol):
+    """The part of a coordinator that decisions are applied to."""
+
+    hooks: HookRegistry
+    approval_system: Any
+    display_system: Any
+
+    def get(self, mount_point: str, name: str | None = None) -> Any:
+        """Return a mounted module, or None."""
+
+
+class HookDecision:
+    """The combined decision of handlers so far; `data` is the event's data as they have modified it."""
+
+    __slots__ = ("_modified", "data", "denial", "results")
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.denial: HookResult | None = None
+        self.results: list[HookResult] = []
+        self._modified = False
+
+    def add(self, result: HookResult | None) -> None:
+        """Add the decision of the next handler."""
+        if result is None:
+            return
+        self.results.append(result)
+        if result.action == "deny":
+            self.denial = result
+        elif result.action == "modify" and result.data is not None:
+            changed = _copy_result_keys({**self.data, **copy_value(result.data)}, self.data)
+            self._modified = self._modified or not _is_equal(changed, self.data)
+            self.data = changed
+
+    def build_result(self) -> HookResult:
+        """Combine everything into one decision."""
+        if not self.results:
+            return HookResult(data=self.data)
+        fields: dict[str, Any] = {"data": self.data}
+        if messages := [one for one in self.results if one.user_message]:
+            fields |= _merge_messages(messages)
+        injected = [text for one in self.results if one.action == "inject_context" for text in get_injections(one)]
+        if injected:
+            fields |= _merge_injections(injected)
+        asked = [one for one in self.results if one.action == "ask_user"]
+        if self.denial is not None:
+            fields |= {"action": "deny", "reason": self.denial.reason}
+        elif asked:
+            fields |= {"action": "ask_user", **_merge_questions(asked)}
+        elif injected:
+            fields["action"] = "inject_context"
+        elif self._modified:
+            fields["action"] = "modify"
+        fields.setdefault("reason", "\n".join(one.reason for one in self.results if one.reason) or None)
+        fields["suppress_output"] = any(one.suppress_output for one in self.results)
+        return HookResult(**fields)
+
+
+def parse_hook_result(answer: Any) -> HookResult | None:
+    """Read the return value of a handler: a HookResult of this or another package, a mapping, or None.
+
+    Returns None for a bare `continue`. Raises ValueError for anything else.
+    """
+    if answer is None:
+        return None
+    if isinstance(answer, dict):
+        return HookResult.model_validate(answer)
+    if hasattr(answer, "action") and hasattr(answer, "model_dump"):
+        if answer.action == "continue" and getattr(answer, "model_fields_set", None) == {"action"}:
+            return None  # the most frequent decision
+        return answer if isinstance(answer, HookResult) else HookResult.model_validate(answer.model_dump())
+    raise ValueError(f"a hook must return a HookResult, got {type(answer).__name__}")
+
+
+def get_injections(result: HookResult) -> list[ContextInjection]:
+    """Return every text that a decision injects into the model's context."""
+    if result.context_injections:
+        return [one.model_copy() for one in result.context_injections]
+    if not result.context_injection:
+        return []
+    return [
+        ContextInjection(
+            content=result.context_injection,
+            role=result.context_injection_role,
+            ephemeral=result.ephemeral,
+            append_to_last_tool_result=result.append_to_last_tool_result,
+        )
+    ]
+
+
+def parse_option_scope(option: Any) -> Literal["once", "session", "always", "deny"]:
+    """Return for how long a chosen option allows a call. An unknown option denies."""
+    return _SCOPES.get(option.strip().lower(), "deny") if isinstance(option, str) else "deny"
+
+
+def is_grant(option: Any) -> bool:
+    """Whether a chosen option allows the call."""
+    return parse_option_scope(option) != "deny"
+
+
+async def apply_decision(target: DecisionTarget, result: HookResult, event: str, hook_name: str) -> HookResult:
+    """Show the message, store the injected texts and ask the user, as a decision demands.
+
+    Returns a `deny` where the user declines, else the decision. A failing step never skips the others.
+    """
+    if result.user_message:
+        await _run_safely(_show_message(target, result, hook_name), "cannot show the message of a hook")
+    for injection in get_injections(result):
+        if not injection.ephemeral:
+            await _run_safely(_store_injection(target, injection), "cannot store an injected text in the context")
+    if result.action != "ask_user":
+        return result
+    prompt = result.approval_prompt or "Allow this?"
+    options = result.approval_options or list(DEFAULT_OPTIONS)
+    await target.hooks.emit(APPROVAL_REQUIRED, {"prompt": prompt, "event": event, "options": options})
+    choice, reason = await _ask_user(target.approval_system, result, prompt, options)
+    granted = is_grant(choice)
+    outcome = APPROVAL_GRANTED if granted else APPROVAL_DENIED
+    await target.hooks.emit(outcome, {"prompt": prompt, "choice": choice})
+    return HookResult(
+        action="continue" if granted else "deny",
+        data=result.data,
+        reason=None if granted else reason,
+        suppress_output=result.suppress_output,
+    )
+
+
+async def _run_safely(step: Awaitable[None], problem: str) -> None:
+    try:
+        await step
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        logger.exception(problem)
+
+
+async def _show_message(target: DecisionTarget, result: HookResult, hook_name: str) -> None:
+    source = result.user_message_source or hook_name
+    show = getattr(target.display_system, "show_message", None)
+    if show is None:
+        logger.info("%s: %s", source, result.user_message)
+    else:
+        await resolve_awaitable(show(result.user_message, result.user_message_level, source))
+
+
+async def _store_injection(target: DecisionTarget, injection: ContextInjection) -> None:
+    context = target.get("context")
+    if context is not None:
+        await resolve_awaitable(context.add_message({"role": injection.role, "content": injection.content}))
+
+
+async def _ask_user(system: Any, result: HookResult, prompt: str, options: list[str]) -> tuple[str, str]:
+    """Return the user's choice, and the reason to report if that choice denies.
+
+    The hook's default applies on a timeout; without a working approval system the choice is always `deny`.
+    """
+    if system is None:
+        logger.warning("a hook asks for approval, but there is no approval system: %s", prompt)
+        return "deny", "This needs the user's approval, and no approval system is available."
+    try:
+        with anyio.fail_after(result.approval_timeout):
+            request = system.request_approval(prompt, options, result.approval_timeout, result.approval_default)
+            choice = await resolve_awaitable(request)
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        if isinstance(error, TimeoutError) or type(error).__name__ == ApprovalTimeoutError.__name__:  # of any package
+            return result.approval_default, "This needs the user's approval, and the request timed out."
+        logger.exception("cannot ask the user for approval: %s", prompt)
+        return "deny", "This needs the user's approval, and the request failed."
+    return str(choice), f"The user chose: {choice}"
+
+
+def _copy_result_keys(changed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Copy a changed result to all of its keys, because the next handler may read another one."""
+    names = [name for name in RESULT_KEYS if name in before]
+    if len(names) > 1:
+        new = next((name for name in names if not _is_equal(changed[name], before[name])), names[0])
+        changed.update(dict.fromkeys(names, changed[new]))
+    return changed
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # arrays and the like, whose comparison is no single bool
+        return False
+
+
+def _merge_messages(results: Sequence[HookResult]) -> dict[str, Any]:
+    return {
+        "user_message": "\n".join(str(result.user_message) for result in results),
+        "user_message_level": max((result.user_message_level for result in results), key=_LEVELS.index),
+        "user_message_source": results[0].user_message_source,
+    }
+
+
+def _merge_injections(found: Sequence[ContextInjection]) -> dict[str, Any]:
+    return {
+        "context_injection": "\n\n".join(one.content for one in found),
+        "context_injection_role": found[0].role,
+        "ephemeral": any(one.ephemeral for one in found),
+        "append_to_last_tool_result": any(one.append_to_last_tool_result for one in found),
+        "context_injections": list(found),
+    }
+
+
+def _merge_questions(results: Sequence[HookResult]) -> dict[str, Any]:
+    """Several questions become one with every prompt and the strictest terms."""
+    prompts = [result.approval_prompt for result in results if result.approval_prompt]
+    return {
+        "approval_prompt": "\n\n".join(prompts) or None,
+        "approval_options": _find_common_options(results),
+        "approval_timeout": min(result.approval_timeout for result in results),
+        "approval_default": "deny" if any(result.approval_default == "deny" for result in results) else "allow",
+        "reason": "\n".join(result.reason for result in results if result.reason) or None,
+    }
+
+
+def _find_common_options(results: Sequence[HookResult]) -> list[str] | None:
+    """Return the options that all questions share, OPTIONS if fewer than two, None if no question has any."""
+    declared = [result.approval_options for result in results if result.approval_options]
+    if len(declared) < 2:
+        return list(declared[0]) if declared else None
+    common = [option for option in declared[0] if all(option in others for others in declared)]
+    return common if len(common) > 1 else list(DEFAULT_OPTIONS)

@@ -1,0 +1,98 @@
+"""A client's own command line: whether it can be used, its arguments, and running it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge.clients.entries import find_references, format_reference
+from mcp_bridge.clients.locations import find_program
+from mcp_bridge.documents.edit import UnsafeEdit
+
+COMMAND_TIMEOUT = 90.0
+"""Seconds: they are Node programs, and machines are busy."""
+_MAX_LINES = 12
+
+
+def find_usable_program(
+    client: Client,
+    place: ConfigPlace,
+    machine: Machine,
+    *,
+    name: str,
+    servers: Mapping[str, Mapping[str, Any]],
+    entry: ServerEntry | None = None,
+) -> str | None:
+    """Return the path of the client's program, if it is installed and can do the change without harm."""
+    own = client.own_command
+    if name.startswith("-"):  # the program would read it as an option
+        return None
+    if own is None or place.scope not in own.scopes or (entry is not None and entry.secrets and not own.secret):
+        return None
+    if not own.keeps_references and any(find_references(client, value) for value in servers.values()):
+        return None
+    program = find_program(own.program, machine)
+    # cmd.exe would parse the arguments of a batch file again, by rules of its own.
+    return None if program is None or program.lower().endswith((".cmd", ".bat")) else program
+
+
+def build_add_command(client: Client, place: ConfigPlace, entry: ServerEntry, program: str) -> Sequence[str]:
+    """The command that adds an entry."""
+    return [program, *_render_arguments(client.own_command.add if client.own_command else (), client, place, entry)]
+
+
+def build_remove_command(client: Client, place: ConfigPlace, name: str, program: str) -> Sequence[str]:
+    """The command that removes an entry."""
+    entry = ServerEntry(name=name, command="")
+    return [program, *_render_arguments(client.own_command.remove if client.own_command else (), client, place, entry)]
+
+
+def run_client_command(argv: Sequence[str], machine: Machine) -> str:
+    """Run a client's command, without a shell and without input. Returns its output; raises Unsafe when it fails."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the program is the client's own, from the user's PATH
+            argv,
+            cwd=machine.folder,
+            env=dict(machine.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=COMMAND_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise make_command_error(argv, f"did not end within {COMMAND_TIMEOUT:g} seconds", "") from None
+    except (OSError, ValueError) as error:
+        raise make_command_error(argv, f"cannot be started ({error})", "") from None
+    output = done.stdout.decode(errors="replace")
+    if done.returncode != 0:
+        raise make_command_error(argv, f"failed with exit code {done.returncode}", output)
+    return output
+
+
+def make_command_error(argv: Sequence[str], problem: str, output: str) -> UnsafeEdit:
+    """The error for a command that did not do what it should, with the last lines of its output."""
+    lines = [f"  | {line}" for line in output.strip().splitlines()[-_MAX_LINES:]]
+    printed = "\n".join([", and printed:", *lines, ""]) if lines else ". "
+    command = " ".join(argv[:3])
+    return UnsafeEdit(f"'{command} ...' {problem}{printed}The file is unchanged; use --edit-file to edit it instead")
+
+
+def _render_arguments(template: Sequence[str], client: Client, place: ConfigPlace, entry: ServerEntry) -> Sequence[str]:
+    arguments: list[str] = []
+    values = {"{scope}": place.scope, "{name}": entry.name, "{command}": entry.command}
+    for part in template:
+        if part == "{args}":
+            arguments += entry.args
+        elif part == "{secrets}":
+            arguments += [word for name in entry.secrets for word in _render_secret(client, name)]
+        else:
+            arguments.append(values.get(part, part))
+    return arguments
+
+
+def _render_secret(client: Client, name: str) -> Sequence[str]:
+    parts = client.own_command.secret if client.own_command is not None else ()
+    return [part.replace("{secret}", name).replace("{reference}", format_reference(client, name)) for part in parts]

@@ -1,0 +1,222 @@
+"""Installation of a bridge into a client: the plan, and its execution."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp_bridge.clients import client_command, config_file
+from mcp_bridge.clients.client import Client, ConfigPlace, Machine, ServerEntry
+from mcp_bridge.clients.config_file import FileSnapshot
+from mcp_bridge.clients.entries import build_entry_value, merge_entry_values, parse_entry_command
+from mcp_bridge.clients.entry_display import REDACTION_MARK, redact_command
+from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
+from mcp_bridge.clients.locations import resolve_place_path, resolve_server_keys
+from mcp_bridge.clients.servers import (
+    is_bridge_entry,
+    parse_entries,
+    parse_servers,
+    raise_as_unsafe,
+    read_editable_file,
+)
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import Edit
+
+Action = Literal["install", "update", "replace", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationPlan:
+    """What an installation does to a client's file; `action` says why."""
+
+    client: Client
+    place: ConfigPlace
+    file: FileSnapshot
+    entry: ServerEntry
+    value: Mapping[str, Any]
+    action: Action
+    servers: Mapping[str, Mapping[str, Any]]
+    """The servers in the file before."""
+    edit: Edit
+    """The file after an edit, also where a command is to change it."""
+    command: Sequence[str] | None = None
+    """The client's own command that does it instead of the edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationResult:
+    """The result of an installation: the backup, and why the journal has no record of it."""
+
+    backup: str | None = None
+    journal_problem: str | None = None
+
+
+def prepare_installation(
+    client: Client,
+    place: ConfigPlace,
+    entry: ServerEntry,
+    machine: Machine,
+    journal: InstallationJournal,
+    *,
+    force: bool = False,
+    edit_file: bool = False,
+) -> InstallationPlan:
+    """Plan the installation of an entry; nothing is changed.
+
+    Raises Unsafe for a file that cannot be edited, ConfigError for one that cannot be read and for a name that another
+    program's server has.
+    """
+    file, servers = read_editable_file(place, resolve_place_path(place, machine), machine)
+    entries = parse_entries(place, file.content, file.path, machine)
+    value, action = _choose_value(client, place, entry, entries, path=file.path, force=force)
+    keys = resolve_server_keys(place, machine)
+    record = None
+    if action == "update":  # the journal describes no other entry of this name
+        record = journal.find_record(client.name, place.scope, file.path, keys, entry.name)
+    edit = _put_entry(place, file, entry.name, value, keys, record)
+    program = None
+    if action == "install" and not edit_file:
+        program = client_command.find_usable_program(
+            client, place, machine, name=entry.name, servers=servers, entry=entry
+        )
+    return InstallationPlan(
+        client=client,
+        place=place,
+        file=file,
+        entry=entry,
+        value=value,
+        action=action,
+        servers=servers,
+        edit=edit,
+        command=client_command.build_add_command(client, place, entry, program) if program is not None else None,
+    )
+
+
+def apply_installation(
+    plan: InstallationPlan, machine: Machine, journal: InstallationJournal, *, settings: str
+) -> InstallationResult:
+    """Carry out the plan, check the result, and record it.
+
+    Raises ConfigError when the result is wrong; the file is then restored.
+    """
+    if plan.action == "none":
+        return InstallationResult()
+    with raise_as_unsafe(plan.file.path):
+        if plan.command is None:
+            backup = config_file.save_file(plan.file.path, plan.file, plan.edit.text, backup=True)
+        else:
+            backup = config_file.write_backup(plan.file)
+    if plan.command is not None:
+        _run_command(plan, plan.command, machine)
+    return InstallationResult(
+        backup=str(backup) if backup is not None else None,
+        journal_problem=record_installation(plan, machine, journal, settings),
+    )
+
+
+def record_installation(
+    plan: InstallationPlan, machine: Machine, journal: InstallationJournal, settings: str
+) -> str | None:
+    """Record an installation in the journal; an update keeps what the first installation made.
+
+    Returns the problem, if it cannot be recorded.
+    """
+    record = InstallationRecord(
+        client=plan.client.name,
+        scope=plan.place.scope,
+        path=str(plan.file.path),
+        within=tuple(resolve_server_keys(plan.place, machine)),
+        name=plan.entry.name,
+        value=build_entry_value(plan.client, plan.place, plan.entry),  # what the user added to the entry may be secret
+        settings=settings,
+        undo={
+            "by": "command" if plan.command is not None else "edit",
+            "made": not plan.file.existed,
+            "edit": dict(plan.edit.undo),
+        },
+        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    try:
+        first = journal.find_record(record.client, record.scope, record.path, record.within, record.name)
+        if first is not None and plan.action == "update":
+            record = replace(record, undo={**first.undo, "edit": dict(plan.edit.undo)})
+        journal.store_record(record)
+    except (ConfigError, OSError) as error:
+        return str(error)
+    return None
+
+
+def _run_command(plan: InstallationPlan, command: Sequence[str], machine: Machine) -> None:
+    """Run the client's command. Restores the file and raises ConfigError if it fails or does something else."""
+    try:
+        output = client_command.run_client_command(command, machine)
+        problem = _check_result(plan, machine)
+    except ConfigError:
+        config_file.restore_file(plan.file)
+        raise
+    if problem is not None:
+        config_file.restore_file(plan.file)
+        raise client_command.make_command_error(command, problem, output)
+
+
+def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
+    """What the client's command did wrong."""
+    path = plan.file.path
+    try:
+        after = dict(parse_servers(plan.place, config_file.load_file(path).content, path, machine))
+    except ConfigError as error:
+        return f"left a file that cannot be read ({error.problem})"
+    mine = after.pop(plan.entry.name, None)
+    if mine is None:
+        return f"did not write '{plan.entry.name}' into {path}"
+    if parse_entry_command(plan.client, mine) != parse_entry_command(plan.client, plan.value):
+        return f"wrote another entry than it was given into {path}"
+    if after != {name: value for name, value in plan.servers.items() if name != plan.entry.name}:
+        return f"changed other servers in {path}"
+    return None
+
+
+def _choose_value(
+    client: Client, place: ConfigPlace, entry: ServerEntry, entries: Mapping[str, Any], *, path: Path, force: bool
+) -> tuple[Mapping[str, Any], Action]:
+    """The value to write, and why; nothing is kept of a server that is not a bridge."""
+    value = build_entry_value(client, place, entry)
+    if entry.name not in entries:
+        return value, "install"
+    old = entries[entry.name]
+    if isinstance(old, Mapping) and is_bridge_entry(client, old):
+        value = merge_entry_values(client, old, value)
+        return value, "none" if value == old else "update"
+    if not force:
+        hint = "Choose another name with --name, or replace it with --force."
+        problem = f"{client.title} has another server of the name '{entry.name}'"
+        command = redact_command(client, old)
+        starts = f", which starts {command}" if command != REDACTION_MARK else ""
+        raise ConfigError(problem + starts, path=str(path), hint=hint)
+    return value, "replace"
+
+
+def _put_entry(
+    place: ConfigPlace,
+    file: FileSnapshot,
+    name: str,
+    value: Mapping[str, Any],
+    keys: Sequence[str],
+    record: InstallationRecord | None,
+) -> Edit:
+    text = file.content if file.existed else place.opening
+    undo = record.undo.get("edit") if record is not None else None
+    with raise_as_unsafe(file.path):
+        return editor.put_entry(
+            place.format,
+            text,
+            keys,
+            name,
+            value,
+            listed=place.listed,
+            undo=undo if isinstance(undo, Mapping) else None,
+        )

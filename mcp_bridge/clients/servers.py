@@ -1,0 +1,115 @@
+"""The servers in a client's files, and which of them are bridges."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath, PureWindowsPath
+from typing import Any
+
+from mcp_bridge.clients import config_file
+from mcp_bridge.clients.client import Client, ConfigPlace, InstalledServer, Machine
+from mcp_bridge.clients.config_file import FileSnapshot
+from mcp_bridge.clients.entries import parse_entry_command
+from mcp_bridge.clients.locations import resolve_place_path, resolve_server_keys
+from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents import editor
+from mcp_bridge.documents.edit import BY_HAND, FileChanged, UnsafeEdit
+
+PROGRAM = "mcp-bridge"
+MODULE = ("-m", "mcp_bridge")
+_OPTIONS_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-file"})
+"""Options of `serve`."""
+
+
+def read_servers(client: Client, place: ConfigPlace, machine: Machine) -> Sequence[InstalledServer]:
+    """The servers of one file; none where there is no file. Raises ConfigError for one that cannot be read."""
+    path = resolve_place_path(place, machine)
+    servers = parse_servers(place, config_file.load_file(path).content, path, machine)
+    return tuple(
+        InstalledServer(client=client.name, place=place, path=path, name=name, value=value)
+        for name, value in servers.items()
+    )
+
+
+def parse_servers(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Mapping[str, Any]]:
+    """The servers in a text, by name. Raises ConfigError for a text that is not in the place's format."""
+    entries = parse_entries(place, text, path, machine)
+    return {name: value for name, value in entries.items() if isinstance(value, Mapping)}
+
+
+def parse_entries(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
+    """Everything in the container of servers, by name, also what is not a server. Raises as `servers_in` does."""
+    try:
+        data = editor.read_data(place.format, text)
+    except ConfigError as error:
+        raise ConfigError(error.problem, path=str(path), line=error.line, where=error.where, hint=error.hint) from None
+    for key in resolve_server_keys(place, machine):
+        data = data.get(key) if isinstance(data, Mapping) else None
+    if place.listed and isinstance(data, Sequence) and not isinstance(data, str):
+        named = (item for item in data if isinstance(item, Mapping))
+        data = {item["name"]: item for item in named if isinstance(item.get("name"), str)}
+    return {str(name): value for name, value in data.items()} if isinstance(data, Mapping) else {}
+
+
+def read_editable_file(
+    place: ConfigPlace, path: Path, machine: Machine
+) -> tuple[FileSnapshot, Mapping[str, Mapping[str, Any]]]:
+    """Return a file that is to be edited, and the servers in it. Raises Unsafe for one that cannot be read."""
+    with raise_as_unsafe(path):
+        file = config_file.load_file(path)
+        return file, parse_servers(place, file.content, path, machine)
+
+
+@contextlib.contextmanager
+def raise_as_unsafe(path: Path) -> Iterator[None]:
+    """Raise every problem of a file as Unsafe with its path: the file is left alone."""
+    try:
+        yield
+    except FileChanged:
+        raise
+    except ConfigError as error:
+        raise UnsafeEdit(
+            error.problem, path=error.path or str(path), line=error.line, where=error.where, hint=error.hint or BY_HAND
+        ) from None
+
+
+def is_bridge_entry(client: Client, value: Mapping[str, Any]) -> bool:
+    """Whether an entry starts a bridge: by the command or the module, directly or through another command."""
+    argv = parse_entry_command(client, value).argv
+    if argv and _get_program_name(argv[0]) == PROGRAM:
+        return True
+    pairs = tuple(itertools.pairwise(argv))
+    # `uvx mcp-bridge` is not one: the package of that name is another project's.
+    return MODULE in pairs or any(_get_program_name(word) == PROGRAM and after == "serve" for word, after in pairs)
+
+
+def get_served_settings(client: Client, value: Mapping[str, Any]) -> str | None:
+    """The settings that the bridge of an entry serves, as the entry spells them."""
+    return find_settings_argument(parse_entry_command(client, value).argv)
+
+
+def find_settings_argument(argv: Sequence[str]) -> str | None:
+    """The settings that a bridge's command serves, as the command spells them; None where it names none."""
+    words = iter(argv[argv.index("serve") + 1 :] if "serve" in argv else ())
+    for word in words:
+        if word in _OPTIONS_WITH_VALUE:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def is_bridge_command(argv: Sequence[str]) -> bool:
+    """Whether a command is the bridge, or a Python that runs it; then its paths are on this machine.
+
+    Another program (`uv run --directory`, `docker run`) may start the bridge elsewhere.
+    """
+    program = _get_program_name(argv[0]) if argv else ""
+    return program == PROGRAM or (program.lower().startswith("python") and MODULE in itertools.pairwise(argv))
+
+
+def _get_program_name(word: str) -> str:
+    pure = PureWindowsPath(word) if "\\" in word else PurePath(word)
+    return pure.stem if pure.suffix.lower() == ".exe" else pure.name

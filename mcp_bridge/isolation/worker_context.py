@@ -1,0 +1,115 @@
+"""The context of a call inside a worker, which sends its requests to the bridge, where the client is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import InvalidAnswer
+from mcp_bridge.contracts.log_levels import Level, check_level
+from mcp_bridge.contracts.question import Form, Question
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.isolation.codec import InvalidFormData, Json, decode_answer, decode_result, encode_question
+from mcp_bridge.isolation.worker_link import WorkerLink
+from mcp_bridge.wire.values import to_plain
+
+MAX_TRIES = 3
+"""How often a question is asked again because its type rejects the answer."""
+
+
+class WorkerContext(CallContext):
+    """A running call, as its tool sees it inside a worker."""
+
+    __slots__ = ("_call", "_end", "_link")
+
+    def __init__(self, link: WorkerLink, call: int, given: Json) -> None:
+        super().__init__(
+            protocol_version=given["protocol_version"],
+            principal=given["principal"],
+            session=given["session"],
+            request_id=given["request_id"],
+            meta=given["meta"],
+            capabilities=given["capabilities"],
+        )
+        self._link = link
+        self._call = call
+        self.answers = {key: decode_answer(answer) for key, answer in given["answers"].items()}
+        self.state = given["state"]
+        self._end: float | None = None
+        self._set_time_left(given["left"])
+
+    @property
+    def deadline(self) -> float | None:
+        """The time on this event loop's clock at which the call has to end."""
+        return self._end
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress to the client."""
+        self._notify_bridge("progress", progress=to_plain(progress), total=to_plain(total), message=to_plain(message))
+
+    async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
+        """Send the client a log message. Raises ValueError for an unknown level."""
+        check_level(level)
+        self._notify_bridge("message", level=level, data=to_plain(data), logger=to_plain(logger))
+
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Ask several questions at once. Raises as `ask` does."""
+        answers: dict[str, Any] = {}
+        problems: dict[str, list[str]] = {}
+        for _ in range(MAX_TRIES):
+            left = {key: one for key, one in questions.items() if key not in answers}
+            sent = {key: encode_question(_add_problems(one, problems.get(key, []))) for key, one in left.items()}
+            reply = await self._ask_bridge("put", questions=sent)
+            problems = {}
+            for key, given in reply["answer"].items():
+                try:
+                    answers[key] = decode_answer(given, left[key])
+                except InvalidFormData as error:  # it fits the schema, but not the type
+                    problems[key] = error.problems
+            if not problems:
+                return {key: answers[key] for key in questions}
+        lines = [line for key in problems for line in problems[key]]
+        raise InvalidAnswer(details=lines)
+
+    async def close_stream(self) -> None:
+        """Close the stream of this call; the client resumes it later."""
+        self._notify_bridge("close stream")
+
+    def tools(self) -> Sequence[ToolEntry]:
+        """Return the published tools by name. Call them through `invoke`."""
+        reply = self._link.send_request({"id": self._call, "what": "tools"}).result()
+        return [ToolEntry(handler=_reject_local_call, **entry) for entry in reply["answer"]]
+
+    async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
+        """Call another published tool. Raises ToolNotFound if no tool has this name."""
+        reply = await self._ask_bridge("invoke", name=name, arguments=to_plain(arguments))
+        return decode_result(reply["answer"])
+
+    def resource_updated(self, uri: str) -> None:
+        """Notify subscribers that a resource has changed; from any thread."""
+        self._link.send_message({"say": "updated", "uri": uri})
+
+    def _notify_bridge(self, event: str, **data: Any) -> None:
+        self._link.send_message({"say": event, "id": self._call, **data})
+
+    async def _ask_bridge(self, what: str, **data: Any) -> Any:
+        reply = await asyncio.wrap_future(self._link.send_request({"id": self._call, "what": what, **data}))
+        self._set_time_left(reply["left"])
+        return reply
+
+    def _set_time_left(self, left: float | None) -> None:
+        self._end = None if left is None else anyio.current_time() + left
+
+
+def _add_problems(question: Question, problems: list[str]) -> Question:
+    if not problems or not isinstance(question, Form):
+        return question
+    return Form(f"{question.message}\n\nThe last answer was not valid: {'; '.join(problems)}", question.schema)
+
+
+def _reject_local_call(_: Any) -> Any:
+    raise RuntimeError("this tool runs in another process. Call it through ctx.invoke")

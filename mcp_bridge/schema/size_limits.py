@@ -1,0 +1,112 @@
+"""Limits for the size of data and schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
+
+MAX_SUBSCHEMAS = 100_000
+"""The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
+_COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
+_DEFINITIONS = frozenset({"$defs", "definitions"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeLimits:
+    """Limits for data: `size` characters of text in all, `depth` levels, `nodes` values."""
+
+    size: int = 4 * 1024 * 1024
+    depth: int = 64
+    nodes: int = 100_000
+
+    def describe_excess(self, data: Any) -> str | None:
+        """The first limit that the data exceeds, as text, or None."""
+        nodes, size, level = 0, 0, [data]
+        for _ in range(self.depth + 1):
+            if not level:
+                return None
+            below: list[Any] = []
+            for value in level:
+                nodes += 1
+                if isinstance(value, str):
+                    size += len(value)
+                elif isinstance(value, Mapping):
+                    size += sum(len(key) for key in value if isinstance(key, str))
+                    below.extend(value.values())
+                elif isinstance(value, list | tuple):
+                    below.extend(value)
+                if size > self.size:
+                    return f"more than {self.size} characters of text"
+            if nodes + len(below) > self.nodes:
+                return f"more than {self.nodes} values"
+            level = below
+        return f"nested deeper than {self.depth} levels" if level else None
+
+
+def count_expanded(schema: Any) -> int:
+    """How many values a schema has with its own references followed; a loop counts once.
+
+    Stops soon after MAX_SUBSCHEMAS. Never raises.
+    """
+    references = SchemaReferences(schema, MAX_SUBSCHEMAS)
+    if references.is_incomplete:
+        return MAX_SUBSCHEMAS + 1
+    counts = {id(schema): 0}  # where the schema leads back to itself
+    stack, spent = [_PartCount(references.root, references)], 0
+    while stack:
+        top = stack[-1]
+        before, target = top.total, next(top.targets, None)
+        spent += top.total - before
+        if max(top.total, spent) > MAX_SUBSCHEMAS:
+            return MAX_SUBSCHEMAS + 1
+        if target is None:
+            stack.pop()
+            counts[id(top.located.node)] = top.total
+            if stack:
+                stack[-1].total += top.total
+        elif id(target.node) in counts:
+            top.total += counts[id(target.node)]
+        else:
+            counts[id(target.node)] = 0
+            stack.append(_PartCount(target, references))
+    return counts[id(schema)]
+
+
+@dataclass
+class _PartCount:
+    """A part that is being counted: its total so far, and the references in it that have not been followed."""
+
+    located: LocatedSchema
+    references: SchemaReferences
+    total: int = 0
+    targets: Iterator[LocatedSchema] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.targets = self._count()
+
+    def _count(self) -> Iterator[LocatedSchema]:
+        stack = [self.located]
+        while stack:
+            located = stack.pop()
+            self.total += 1
+            if isinstance(located.node, Mapping):
+                for keyword in REFERRING & located.node.keys():
+                    yield from self.references.find_targets(keyword, located.node[keyword], located.base)
+            stack.extend(located.iter_inner(_DEFINITIONS))
+
+
+def has_combinators(schema: Any) -> bool:
+    """Whether a schema has keywords that try several alternatives."""
+    stack = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            if not _COMBINATORS.isdisjoint(node):
+                return True
+            stack.extend(node.values())
+        elif isinstance(node, list | tuple):
+            stack.extend(node)
+    return False

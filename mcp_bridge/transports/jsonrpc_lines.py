@@ -1,0 +1,146 @@
+"""Newline-delimited JSON-RPC: parses lines to messages and writes messages as lines (MCP, transports, "stdio")."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import mcp_types as types
+import orjson
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from pydantic import ValidationError
+
+from mcp_bridge.runtime.line_splitter import MAX_LINE
+
+logger = logging.getLogger("mcp_bridge.stdio")
+
+JsonRpcMessage = types.JSONRPCMessage
+
+
+def parse_message(line: bytes | None) -> JsonRpcMessage | bytes:
+    """Return a line as a message, or an error response: -32700 if it is not JSON, -32600 if it is no message."""
+    if line is None:
+        return format_error(None, INVALID_REQUEST, f"Invalid Request: a message may have {MAX_LINE} bytes")
+    try:
+        data = orjson.loads(line)
+    except ValueError:
+        return format_error(None, PARSE_ERROR, "Parse error: a message must be one JSON object in UTF-8")
+    if not isinstance(data, dict):
+        return format_error(
+            None, INVALID_REQUEST, "Invalid Request: a message must be one JSON object, not a batch of them"
+        )
+    try:
+        duplicate = None if _is_lossless(data, line) else _find_duplicate(line)
+    except (ValueError, RecursionError):
+        return format_error(_get_request_id(data), INVALID_REQUEST, "Invalid Request: a message is nested too deep")
+    if duplicate is not None:
+        number = _get_request_id(data) if _list_names(line).count("id") == 1 else None
+        return format_error(number, INVALID_REQUEST, f"Invalid Request: {duplicate[:80]!r} occurs twice in an object")
+    if problem := _find_ambiguity(data):
+        return format_error(_get_request_id(data), INVALID_REQUEST, f"Invalid Request: {problem}")
+    if _has_invalid_token(data):
+        return format_error(
+            _get_request_id(data), INVALID_PARAMS, "Invalid params: a progressToken is a string or an integer"
+        )
+    try:
+        message = types.jsonrpc_message_adapter.validate_python(data, by_name=False)
+    except ValidationError:
+        return format_error(_get_request_id(data), INVALID_REQUEST, "Invalid Request: not a JSON-RPC 2.0 message")
+    if isinstance(message, types.JSONRPCNotification) and "id" in data:  # the SDK ignores ids that it cannot use
+        return format_error(
+            None, INVALID_REQUEST, "Invalid Request: an id is a string or an integer of at most 64 bits"
+        )
+    return message
+
+
+class DuplicateName(ValueError):
+    """A name occurs twice in one object. Another reader of the message may use the other value."""
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) == len(pairs):
+        return
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise DuplicateName(name)
+        seen.add(name)
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
+_NAMED = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
+_MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+
+
+def _is_lossless(data: Any, line: bytes) -> bool:
+    """Whether data encodes to the line that it was parsed from, so that nothing is lost. It usually does."""
+    try:
+        return orjson.dumps(data) == line
+    except TypeError:  # it is deeper than orjson can write
+        return False
+
+
+def _find_duplicate(line: bytes) -> str | None:
+    """Return a name that occurs twice in one object, at any depth. Raises ValueError or RecursionError."""
+    try:
+        _STRICT.decode(line.decode())
+    except DuplicateName as twice:
+        return str(twice)
+    return None
+
+
+def _list_names(line: bytes) -> list[str]:
+    """Return the names in an object in their order."""
+    names: list[str] = _NAMED.decode(line.decode())
+    return names
+
+
+def _find_ambiguity(data: dict[str, Any]) -> str | None:
+    """Return why other readers could understand a message differently, such as readers that ignore case."""
+    for name in data:
+        if name not in _MEMBERS and name.lower() in _MEMBERS:
+            return f"{name.lower()!r} has to be in lower case"
+    if "method" in data and ("result" in data or "error" in data):
+        return "a message cannot be both a request and a response"
+    params = data.get("params")
+    if isinstance(params, dict) and len({name.lower() for name in params}) != len(params):
+        return "names in params differ only in case"
+    return None
+
+
+def _has_invalid_token(data: dict[str, Any]) -> bool:
+    """Whether a request has an invalid progress token. The SDK accepts a boolean as a number."""
+    params = data.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) and "id" in data else None
+    token = meta.get("progressToken", 0) if isinstance(meta, dict) else 0
+    return isinstance(token, bool) or not isinstance(token, str | int)
+
+
+def _get_request_id(data: dict[str, Any]) -> str | int | None:
+    """Return the id of a malformed request, if it has a valid one; None for a response, whose id is one of ours."""
+    is_response = "method" not in data and ("result" in data or "error" in data)
+    given = None if is_response else data.get("id")
+    return given if isinstance(given, str | int) and not isinstance(given, bool) else None
+
+
+def format_error(request: str | int | None, code: int, message: str) -> bytes:
+    """Return a JSON-RPC error as a line."""
+    return orjson.dumps({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}}) + b"\n"
+
+
+def dump_message(message: JsonRpcMessage) -> bytes:
+    """Return a message as a line. Never raises: a response that cannot be encoded becomes an error, others nothing."""
+    try:
+        return orjson.dumps(_convert_message(message)) + b"\n"
+    except (TypeError, ValueError, RecursionError):
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            logger.warning("a message that cannot be written as JSON is dropped: %s", message.method)
+            return b""
+        return format_error(message.id, INTERNAL_ERROR, "Internal error: the result cannot be written as JSON")
+
+
+def _convert_message(message: JsonRpcMessage) -> dict[str, Any]:
+    if isinstance(message, types.JSONRPCResponse):  # the usual case; its result consists of plain values already
+        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+    return message.model_dump(by_alias=True, exclude_unset=True, mode="json", warnings=False)

@@ -1,0 +1,21 @@
+"""The features of protocol versions. Versions are dates, so they compare as text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AUDIO: Final = "2025-03-26"
+"""The first version with audio content and tool annotations."""
+STRUCTURED: Final = "2025-06-18"
+"""The first version with outputSchema, structuredContent, titles, resource links and `_meta` on tools."""
+ICONS: Final = "2025-11-25"
+"""The first version with icons."""
+HANDSHAKE: Final = "2025-11-25"
+"""The last version with a handshake."""
+STATELESS: Final = "2026-07-28"
+"""The first version without a handshake: resultType, caching hints, any JSON value as structuredContent."""
+
+
+def has_feature(version: str, feature: str) -> bool:
+    """Whether `version` has what was introduced in `feature`. An empty version (in process) has everything."""
+    return not version or version >= feature
