@@ -102,8 +102,8 @@ def _describe_files(client: Client, files: Sequence[ClientFile]) -> Iterator[str
             yield f"  PROBLEM: {file.problem}"
         for server in file.servers:
             if is_bridge_entry(client, server.value):
-                file = get_served_settings(client, server.value) or "no explicit file"
-                yield f"  bridge '{server.name}' serves {file}"
+                served = get_served_settings(client, server.value) or "no explicit file"
+                yield f"  bridge '{server.name}' serves {served}"
 
 
 def _describe_client(client: Client, is_installed: bool, files: Sequence[ClientFile]) -> dict[str, object]:

@@ -142,7 +142,7 @@ CLINE = Client(
     },
     launch_environment=LaunchEnvironment(inherited_variables=SDK_VARIABLES, folder="home", timeout_key="timeout"),
     next_steps="Cline starts it when the file is saved; the MCP Servers panel shows it.",
-    secrets_advice="Cline reads them from its editor's environment. Export them in your shell's profile and restart it.",
+    secrets_advice="Cline reads them from its editor's environment. Export them in your shell's profile; restart it.",
 )
 
 CONTINUE = Client(
