@@ -14,7 +14,7 @@ VERBS = set((KITS / "verbs.txt").read_text(encoding="utf-8").split())
 PARTICIPLE = re.compile(
     r"^(?!feed$|embed$|seed$)[a-z]*(ed|told|shown|found|kept|made|taken|given|known|lent|heard|said|left|done|cut)$"
 )
-SHARED_CLASSES: set[str] = set()
+SHARED_CLASSES = {"Message", "Tool", "ToolCall", "ToolError", "ToolResult"}
 """Class names that a seed fixes in more than one vocabulary: Amplifier's, Xaibo's and that of the tool_use API."""
 
 

@@ -35,7 +35,7 @@ def build_approval_policy(settings: Settings) -> ApprovalPolicy:
         options=approvals.options,
         grants=open_approval_store(settings, patient=True),
         server=desk if approvals.local else None,
-        audit=AuditLog(_resolve(settings, approvals.audit)) if approvals.audit is not None else None,
+        audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
     )
 
 
@@ -58,7 +58,7 @@ def open_store(settings: Settings, section: str, name: str, path: str | None) ->
     """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
     file = None
     if name in FILE_STORES:
-        file = _resolve(settings, path) if path is not None else get_store_file(settings.path)
+        file = _resolve_path(settings, path) if path is not None else get_store_file(settings.path)
     try:
         return make_store(name, file, where=f"{section}.store")
     except ConfigError as error:
@@ -68,8 +68,8 @@ def open_store(settings: Settings, section: str, name: str, path: str | None) ->
 def find_sockets_folder(settings: Settings) -> Path:
     """Return the folder of the sockets on which running bridges with these settings ask for approval."""
     folder = settings.approvals.sockets
-    return _resolve(settings, folder) if folder is not None else get_socket_folder(settings.path)
+    return _resolve_path(settings, folder) if folder is not None else get_socket_folder(settings.path)
 
 
-def _resolve(settings: Settings, path: str) -> Path:
+def _resolve_path(settings: Settings, path: str) -> Path:
     return settings.directory / Path(path).expanduser()

@@ -55,7 +55,7 @@ class ApprovalSubject:
     session: str = ""
 
     @classmethod
-    def build(
+    def for_call(
         cls,
         tool: str,
         arguments: Any,

@@ -35,7 +35,7 @@ MAX_TEXT = 8_000
 
 
 @dataclass(eq=False)
-class PendingQuestion:
+class OpenQuestion:
     """A question that is not answered yet."""
 
     number: int
@@ -89,7 +89,7 @@ class ApprovalServer:
         self._redactor = redactor or Redactor()
         self._numbers = itertools.count(1)
         self._approvers: set[ApproverConnection] = set()
-        self._waiting: dict[int, PendingQuestion] = {}
+        self._waiting: dict[int, OpenQuestion] = {}
         self._arrived = anyio.Event()
         self._opened: float | None = None
 
@@ -140,7 +140,7 @@ class ApprovalServer:
             if waiting.choice is None:
                 self._send_to_all({"settled": waiting.number, "how": "withdrawn"})
 
-    def _add_question(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> PendingQuestion:
+    def _add_question(self, tool: str, arguments: Any, prompt: str, scopes: Sequence[Scope]) -> OpenQuestion:
         number, redactor = next(self._numbers), self._redactor
         shown = json.dumps(redactor.redact_value(arguments), ensure_ascii=False, default=repr)
         card = {
@@ -150,7 +150,7 @@ class ApprovalServer:
             "arguments": _truncate(redactor.redact_text(shown)),
             "scopes": list(scopes),
         }
-        waiting = self._waiting[number] = PendingQuestion(number, card, scopes)
+        waiting = self._waiting[number] = OpenQuestion(number, card, scopes)
         self._send_to_all(card)
         return waiting
 

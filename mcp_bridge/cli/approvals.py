@@ -104,12 +104,12 @@ class ApprovalTerminal:
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self.visits = ApprovalClient(folder, self.receive, lambda name: report(f"connected to {name}"))
+        self.visits = ApprovalClient(folder, self.handle_message, lambda name: report(f"connected to {name}"))
         self._clock = clock
         self._pending: dict[int, TerminalQuestion] = {}
         self._shown: tuple[int, float] | None = None
 
-    def receive(self, event: TerminalQuestion | QuestionUpdate) -> None:
+    def handle_message(self, event: TerminalQuestion | QuestionUpdate) -> None:
         """Handle a new request, or the outcome of one."""
         if isinstance(event, TerminalQuestion):
             self._pending[event.number] = event
@@ -135,7 +135,7 @@ class ApprovalTerminal:
         elif scope != "deny" and scope not in self._pending[number].scopes:
             report(f"[{number}] this answer is not possible here; {_list_choices(self._pending[number])}")
         elif not await self.visits.answer_question(number, scope):
-            self.receive(QuestionUpdate(number, "lost"))
+            self.handle_message(QuestionUpdate(number, "lost"))
 
     def _find_number(self, given: str) -> int | None:
         """Return the request that an answer is for, or None if there is none."""

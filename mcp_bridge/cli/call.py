@@ -78,7 +78,7 @@ def call_tool(options: CallOptions) -> None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
     data = _parse_json(arguments) if arguments is not None else None
     with reserve_stdio():  # stdout is for the result alone
-        result = anyio.run(_run_call, load_target(options.file).bridge, options.name, pairs, data)
+        result = anyio.run(_dispatch_call, load_target(options.file).bridge, options.name, pairs, data)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
@@ -90,7 +90,7 @@ def call_tool(options: CallOptions) -> None:
     raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
 
 
-async def _run_call(bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any) -> ToolResult | None:
+async def _dispatch_call(bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any) -> ToolResult | None:
     """Return the result, or None if a signal came first. Raises ToolNotFound."""
     async with bridge.run_sources():
         await bridge.wait_until_started()

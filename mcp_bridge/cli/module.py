@@ -13,7 +13,7 @@ from mcp_bridge.amplifier.validation.checklist import ItemFindings, list_ids
 from mcp_bridge.amplifier.validation.structure import check_structure, find_module
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.group_options import ModuleOptions
-from mcp_bridge.cli.module_probe import ModuleExamination
+from mcp_bridge.cli.module_probe import ProbedModule
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.redaction import Redactor
@@ -39,7 +39,7 @@ def check_module(options: ModuleOptions) -> None:
         hint = "Pass its folder or file, or install it"
         raise ConfigError(str(error), where="MODULE", hint=hint) from error
     findings = ItemFindings()
-    examination = ModuleExamination(subject, options.type, config, options.timeout, findings)
+    examination = ProbedModule(subject, options.type, config, options.timeout, findings)
     if check_structure(subject, findings):
         examination.run()
     result = Redactor(_list_secrets(config)).redact_value(_describe_check(options.module, examination, findings))
@@ -74,7 +74,7 @@ def _list_secrets(value: Any, *, is_secret: bool = False) -> list[str]:
     return [value] if is_secret and isinstance(value, str) else []
 
 
-def _describe_check(module: str, examination: ModuleExamination, findings: ItemFindings) -> dict[str, Any]:
+def _describe_check(module: str, examination: ProbedModule, findings: ItemFindings) -> dict[str, Any]:
     rows = findings.build_findings(examination.kind)
     failed = list_ids(rows, "failed")
     return {

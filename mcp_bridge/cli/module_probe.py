@@ -79,7 +79,7 @@ class Probe:
     ) -> None:
         """End the process and everything it has started."""
         if kind is None:
-            self._wait(GRACE)
+            self._wait_for_exit(GRACE)
         self.end()
         for reader, stream in zip(self._readers, (self._process.stdout, self._process.stderr), strict=True):
             reader.join(GRACE)
@@ -88,14 +88,14 @@ class Probe:
         with contextlib.suppress(OSError):
             self._stdin.close()
 
-    def receive(self, timeout: float) -> Json | None:
+    def receive_report(self, timeout: float) -> Json | None:
         """Return the next message, or None if the process has ended or the module has written to its channel.
 
         Raises queue.Empty after `timeout` seconds.
         """
         line = self._lines.get(timeout=timeout)
         if line is None:
-            self._wait(GRACE)
+            self._wait_for_exit(GRACE)
             return None
         try:
             message: Json = json.loads(line)
@@ -112,7 +112,7 @@ class Probe:
             worker_system.terminate_worker(self._process.pid)
             if sys.platform != "win32":
                 self._process.send_signal(signal.SIGCONT)  # the module may have stopped the keeper
-            self._wait(KILL_TIMEOUT)
+            self._wait_for_exit(KILL_TIMEOUT)
         worker_system.kill_group(self._process.pid)
         self._process.wait()
 
@@ -127,7 +127,7 @@ class Probe:
         )
         return f"{end}. Its stderr: {stderr}" if stderr else end
 
-    def _wait(self, timeout: float) -> None:
+    def _wait_for_exit(self, timeout: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
 
@@ -141,7 +141,7 @@ class Probe:
             self._stderr_tail = (self._stderr_tail + text)[-STDERR_TAIL:]
 
 
-class ModuleExamination:
+class ProbedModule:
     """Examines a module until every step was tried once; `timeout` is in seconds for each step.
 
     `kind` is the type of the module once it is known, and `kind_source` where that is declared.
@@ -179,7 +179,7 @@ class ModuleExamination:
         with probe:
             while True:
                 try:
-                    message = probe.receive(self._timeout + SLACK if self._step else START_TIMEOUT)
+                    message = probe.receive_report(self._timeout + SLACK if self._step else START_TIMEOUT)
                 except queue.Empty:
                     probe.end()
                     return self._fail_step("slow", f"it blocked the process for {self._timeout:g} s")

@@ -53,7 +53,7 @@ class _Remover:
             if not gone:
                 raise
             servers = ()
-        return [*map(self._forget, gone), *map(self._remove, servers)]
+        return [*map(self._forget, gone), *map(self._remove_entry, servers)]
 
     def _report(self, text: str) -> None:
         if not self.options.as_json:
@@ -67,7 +67,7 @@ class _Remover:
         self._report(f"{action}: '{record.name}' is no longer in {self.client.title} ({record.scope}), {record.path}")
         return {"name": record.name, "scope": record.scope, "path": record.path, "action": action}
 
-    def _remove(self, server: InstalledServer) -> dict[str, Any]:
+    def _remove_entry(self, server: InstalledServer) -> dict[str, Any]:
         row: dict[str, Any] = {"name": server.name, "scope": server.place.scope, "path": str(server.path)}
         location = f"'{server.name}' from {self.client.title} ({server.place.scope}), {server.path}"
         try:

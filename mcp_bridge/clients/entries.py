@@ -128,15 +128,15 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
     resolver = _Resolver(
         dialect=client.reference_syntax, environ=_build_client_environment(client.launch_environment, machine)
     )
-    argv = [resolver.resolve(word) for word in parts.argv]
-    own = {name: resolver.resolve(text) for name, text in parts.env.items()}
+    argv = [resolver.resolve_text(word) for word in parts.argv]
+    own = {name: resolver.resolve_text(text) for name, text in parts.env.items()}
     for name in parts.names:
         if name in machine.environ:
             own[name] = machine.environ[name]
         else:
             resolver.unresolved.append(name)
     cwd = installed.value.get("cwd")
-    folder = _find_start_folder(client.launch_environment, machine) / resolver.resolve(
+    folder = _find_start_folder(client.launch_environment, machine) / resolver.resolve_text(
         cwd if isinstance(cwd, str) else ""
     )
     return ServerLaunch(
@@ -197,7 +197,7 @@ class _Resolver:
     environ: Mapping[str, str]
     unresolved: list[str] = field(default_factory=list)
 
-    def resolve(self, text: str) -> str:
+    def resolve_text(self, text: str) -> str:
         return re.sub(self.dialect.pattern, self._resolve_reference, text) if self.dialect is not None else text
 
     def _resolve_reference(self, match: re.Match[str]) -> str:

@@ -73,7 +73,7 @@ def flatten_root(schema: dict[str, Any], *, label: str = "a schema") -> FlatSche
 
 
 def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
-    shape = ShapeBuilder(schema).build(schema)
+    shape = ShapeBuilder(schema).build_shape(schema)
     if shape is None:
         raise CannotRewrite("no object fits it")
     flat = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED} | {"type": "object"}
@@ -98,7 +98,7 @@ class ShapeBuilder:
         self._root = root
         self._budget = Budget(_MAX_STEPS, f"to put them together takes more than {_MAX_STEPS} steps")
 
-    def build(self, schema: Any, depth: int = 0) -> Shape | None:
+    def build_shape(self, schema: Any, depth: int = 0) -> Shape | None:
         """The shape of the objects that fit a schema, or None if no object does."""
         if not isinstance(schema, Mapping):
             return None if schema is False else _ANY
@@ -109,7 +109,7 @@ class ShapeBuilder:
         shape = _read_own_shape(schema)
         self._budget.spend(_STEPS_PER_SCHEMA + len(shape.properties) + len(shape.required))
         for group in _list_groups(schema, self._root):
-            shapes = [part for part in (self.build(one, depth + 1) for one in group) if part is not None]
+            shapes = [part for part in (self.build_shape(one, depth + 1) for one in group) if part is not None]
             if not shapes:
                 return None
             shape = self._merge_all(shape, self._merge_any(shapes))

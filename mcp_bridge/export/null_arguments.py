@@ -60,7 +60,7 @@ class NullCheck:
 
 def remove_nulls(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a strict tool without the nulls that its own schema does not accept."""
-    removed: dict[str, Any] = _NullRemoval(schema).remove(dict(arguments), schema)
+    removed: dict[str, Any] = _NullRemoval(schema).remove_nulls(dict(arguments), schema)
     return removed
 
 
@@ -72,7 +72,7 @@ class _NullRemoval:
         self._nulls = NullCheck(root)
         self._fit: dict[tuple[int, int], bool] = {}
 
-    def remove(self, value: Any, schema: Any) -> Any:
+    def remove_nulls(self, value: Any, schema: Any) -> Any:
         """The value without the nulls that mean "left out"."""
         if not isinstance(value, list | dict):
             return value
@@ -81,10 +81,10 @@ class _NullRemoval:
         if branch is None:
             return value
         if isinstance(value, list):
-            return [self.remove(item, branch.get("items", {})) for item in value]
+            return [self.remove_nulls(item, branch.get("items", {})) for item in value]
         parts, required = _read_object(branch)
         return {
-            name: self.remove(item, parts.get(name, {}))
+            name: self.remove_nulls(item, parts.get(name, {}))
             for name, item in value.items()
             if not (item is None and name in parts and name not in required and not self._nulls.accepts(parts[name]))
         }

@@ -202,9 +202,9 @@ def decode_answer(given: Json, asked: Question | None = None) -> Any:
 
 def _read_form(schema: Any, content: Any) -> Any:
     form = create_form(schema)
-    if problems := form.check(content):
+    if problems := form.list_problems(content):
         raise InvalidFormData(problems)
-    return form.read(content)
+    return form.read_answer(content)
 
 
 def encode_needs(needs: NeedsInput) -> Json:

@@ -144,7 +144,7 @@ class IsolatedSource:
         async def call_without_context(data: Any) -> Any:
             return await self._pool.call(make_request(data), CallContext())
 
-        async def complete(value: str, known: Any) -> Any:
+        async def complete_in_worker(value: str, known: Any) -> Any:
             result = await self._pool.call(make_request({"value": value, "known": known}), CallContext())
             return result.output if isinstance(result, ToolResult) else ()
 
@@ -152,7 +152,7 @@ class IsolatedSource:
             return WorkerCall(kind=kind, name=name, part=part, arguments=data, what=_KIND_NAMES[kind])
 
         if part:
-            return complete
+            return complete_in_worker
         return call if context else call_without_context
 
 

@@ -51,7 +51,7 @@ _PAUSE = 0.02
 """Seconds between two checks for threads that are still running."""
 
 
-class CompletionEntry:
+class WorkerCompletion:
     """A function that completes an argument, in the shape of an entry."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -152,7 +152,7 @@ class SourceRunner:
             raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
         prepared = self._prepared.get((kind, name, part))
         if prepared is None:
-            prepared = PreparedEntry(CompletionEntry(entry.completions[part]) if part else entry)
+            prepared = PreparedEntry(WorkerCompletion(entry.completions[part]) if part else entry)
             self._prepared[kind, name, part] = prepared
         return prepared
 

@@ -38,7 +38,7 @@ def build_dockerfile(project: Project, *, wheel: Wheel | None = None, wheel_path
         *_copy(project.files),
         "",
         "USER bridge",
-        *_serve(project, http=http),
+        *_format_entrypoint(project, http=http),
     ]
     return "\n".join(lines) + "\n"
 
@@ -100,7 +100,7 @@ def _find_token_variable(project: Project) -> str:
     return project.token_env or DEFAULT_TOKEN_VARIABLE
 
 
-def _serve(project: Project, *, http: bool) -> Iterable[str]:
+def _format_entrypoint(project: Project, *, http: bool) -> Iterable[str]:
     command = ["mcp-bridge", "serve", f"{HOME}/{project.entry}"]
     if not http:
         yield f"ENTRYPOINT {json.dumps(command)}"

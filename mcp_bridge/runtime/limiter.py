@@ -54,7 +54,7 @@ class Limiter:
             await waiter.decided.wait()
         except BaseException:
             if not waiter.decided.is_set():
-                self._remove(key, waiter)
+                self._remove_waiter(key, waiter)
             elif waiter.is_admitted:
                 self._release(key)
             raise
@@ -76,7 +76,7 @@ class Limiter:
                 return
             key, waiter = turn
             self._queues[key] = self._queues.pop(key)  # the key's next turn comes after all others
-            self._remove(key, waiter)
+            self._remove_waiter(key, waiter)
             self._count(key, 1)
             waiter.is_admitted = True
             waiter.decided.set()
@@ -87,10 +87,10 @@ class Limiter:
         if lengths.get(longest, 0) <= lengths.get(key, 0) + 1:
             raise LimiterFull
         waiter = self._queues[longest][-1]
-        self._remove(longest, waiter)
+        self._remove_waiter(longest, waiter)
         waiter.decided.set()
 
-    def _remove(self, key: Hashable, waiter: _Waiter) -> None:
+    def _remove_waiter(self, key: Hashable, waiter: _Waiter) -> None:
         self.waiting -= 1
         self._queues[key].remove(waiter)
         if not self._queues[key]:

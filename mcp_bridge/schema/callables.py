@@ -185,8 +185,8 @@ def adapt_completion(function: Callable[..., Any]) -> Callable[[Any], Any]:
 
     if is_async(function):
 
-        async def complete(data: Any) -> Any:
+        async def complete_value(data: Any) -> Any:
             return await function(*list_arguments(data))
 
-        return complete
+        return complete_value
     return lambda data: function(*list_arguments(data))

@@ -52,7 +52,7 @@ class _InstanceReader:
     single: bool
     blanks: tuple[str, ...]
 
-    def read(self, given: Mapping[str, Any]) -> Any:
+    def read_instance(self, given: Mapping[str, Any]) -> Any:
         from pydantic_core import to_json
 
         # JSON rather than Python, so that text becomes dates and enums in strict models too
@@ -103,7 +103,7 @@ class FormSchema:
         items = (content or {}).items()
         return {key: value for key, value in items if key in properties and (value is not None or key in required)}
 
-    def check(self, content: Any) -> list[str]:
+    def list_problems(self, content: Any) -> list[str]:
         """A line for each problem of a response, such as `$.age: required field missing`; empty if it fits."""
         if content is not None and not isinstance(content, Mapping):
             return [f"$: expected type object, got {type(content).__name__}"]
@@ -118,7 +118,7 @@ class FormSchema:
         from pydantic_core import PydanticSerializationError
 
         try:
-            self._reader.read(given)
+            self._reader.read_instance(given)
         except ValidationError as error:
             start = (SINGLE_PROPERTY,) if self._reader.single else ()
             return [
@@ -128,13 +128,13 @@ class FormSchema:
             return [f"$: {error}"]
         return []
 
-    def read(self, content: Mapping[str, Any] | None) -> Any:
+    def read_answer(self, content: Mapping[str, Any] | None) -> Any:
         """An instance of the requested type, or the bare value of a single one; without a type, `given`.
 
         Raises ValueError for content that `check` rejects.
         """
         given = self.select_content(content)
-        return given if self._reader is None else self._reader.read(given)
+        return given if self._reader is None else self._reader.read_instance(given)
 
 
 def create_form(asked: Any) -> FormSchema:

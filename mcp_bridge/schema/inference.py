@@ -209,7 +209,7 @@ def _make_binder(arguments: _ArgumentsModel) -> Bind:
     names, filled, hidden = arguments.names, arguments.filled, arguments.hidden
     parse = arguments.model.model_validate_json
 
-    def build(data: Any) -> Any:
+    def build_arguments(data: Any) -> Any:
         # pydantic's strict JSON mode does what the schema says: text becomes dates and enums, but not numbers
         try:
             return parse(to_json(data), strict=True)
@@ -220,7 +220,7 @@ def _make_binder(arguments: _ArgumentsModel) -> Bind:
 
     def bind(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            model = build(data)
+            model = build_arguments(data)
         except ValidationError as error:
             lines = [_format_line(item, data) for item in error.errors(include_url=False)]
             raise InvalidArguments(list(dict.fromkeys(lines))) from error

@@ -134,10 +134,10 @@ class Validator:
             ):
                 return [] if not is_clear or self._validator.is_valid(data) else [_INVALID]
             if _LISTED.describe_excess(data) is None:
-                return [finding for error in self._validator.iter_errors(data) for finding in _convert_error(error)]
+                return [finding for error in self._validator.iter_errors(data) for finding in _list_causes(error)]
             self._validator.validate(data)
         except jsonschema_rs.ValidationError as error:
-            return _convert_error(error)
+            return _list_causes(error)
         except Exception as error:
             return [ValidationProblem("$", "schema", f"$: {error}")]
         return []
@@ -253,7 +253,7 @@ def _is_below(path: str, tops: set[str]) -> bool:
     return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
 
 
-def _convert_error(error: jsonschema_rs.ValidationError) -> Iterator[ValidationProblem]:
+def _list_causes(error: jsonschema_rs.ValidationError) -> Iterator[ValidationProblem]:
     """A library error in the tool_use API's words, if that API has its keyword."""
     path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
     keyword = str(error.kind.name)

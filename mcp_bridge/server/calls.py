@@ -109,7 +109,7 @@ class CallRunner:
             if isinstance(resumed, ToolResult):
                 return resumed
             suspended = resumed
-        suspended.context.serve(request)
+        suspended.context.set_request(request)
         return await self._wait_for_outcome(suspended, call)
 
     async def _start(

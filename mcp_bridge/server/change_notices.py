@@ -31,7 +31,7 @@ from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
 logger = logging.getLogger("mcp_bridge.server")
 
-PATIENCE = 5.0
+SEND_TIMEOUT = 5.0
 """Seconds that one handshake client may take to accept a notification; the others do not wait for it."""
 SUBSCRIPTIONS = 1024
 """The most resources that one handshake client may subscribe to."""
@@ -136,7 +136,7 @@ class ChangeNotifier:
             "prompts": session.send_prompt_list_changed,
         }
         try:
-            with anyio.move_on_after(PATIENCE):
+            with anyio.move_on_after(SEND_TIMEOUT):
                 for kind in lists:
                     await send[kind]()
                 for uri in sorted(uris):

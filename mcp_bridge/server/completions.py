@@ -74,7 +74,7 @@ class CompletionMethod:
         argument = params.argument
         data = {"argument": argument.name, "value": argument.value, "known": dict(known or {})}
         call = ToolCall(id=str(request.request_id), name=name, arguments=data, kind="completion")
-        prepared = self._prepare(name, argument.name, function)
+        prepared = self._prepare_completion(name, argument.name, function)
         result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
         return _to_list(check_success(result, request.protocol_version, name=name))
 
@@ -91,7 +91,7 @@ class CompletionMethod:
             raise MCPError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
         return ref.uri, template
 
-    def _prepare(self, name: str, argument: str, function: Callable[..., Any]) -> PreparedEntry:
+    def _prepare_completion(self, name: str, argument: str, function: Callable[..., Any]) -> PreparedEntry:
         known = self._prepared.get((name, argument))
         if known is None or known[0] is not function:
             prepared = PreparedEntry(CompletionEntry(adapt_completion(function)))

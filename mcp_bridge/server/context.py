@@ -104,7 +104,7 @@ class ServedContext(CallContext):
         self._channel: QuestionChannel | None = None
         self._loop: object = None
 
-    def serve(self, request: Request | None) -> None:
+    def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts anew."""
         self._request = request
         if request is not None:

@@ -85,14 +85,14 @@ class Endpoint:
     def _list_methods(self) -> list[tuple[str, Any, Any]]:
         """List all methods except those that the SDK serves by itself."""
         return [
-            ("tools/list", types.PaginatedRequestParams, self._tools.list),
+            ("tools/list", types.PaginatedRequestParams, self._tools.list_tools),
             ("tools/call", types.CallToolRequestParams, self._tools.call),
-            ("resources/list", types.PaginatedRequestParams, self._resources.list),
+            ("resources/list", types.PaginatedRequestParams, self._resources.list_resources),
             ("resources/templates/list", types.PaginatedRequestParams, self._resources.list_templates),
-            ("resources/read", types.ReadResourceRequestParams, self._resources.read),
+            ("resources/read", types.ReadResourceRequestParams, self._resources.read_resource),
             ("resources/subscribe", types.SubscribeRequestParams, self._resources.subscribe),
             ("resources/unsubscribe", types.UnsubscribeRequestParams, self._resources.unsubscribe),
-            ("prompts/list", types.PaginatedRequestParams, self._prompts.list),
+            ("prompts/list", types.PaginatedRequestParams, self._prompts.list_prompts),
             ("prompts/get", types.GetPromptRequestParams, self._prompts.get),
             ("completion/complete", types.CompleteRequestParams, self._completion.complete),
             ("logging/setLevel", types.SetLevelRequestParams, set_level),

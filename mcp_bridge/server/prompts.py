@@ -32,7 +32,7 @@ class PromptMethods:
         self._prepared: dict[str, PreparedEntry] = {}
         self._pages = Pages("prompts", page)
 
-    async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
+    async def list_prompts(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
         """Serve prompts/list."""
         await self._responses.wait_for_sources()
         self._refresh()
@@ -59,12 +59,12 @@ class PromptMethods:
         prompts = self._registry.prompts
         if prompts.version == self._version:
             return
-        self._prepared = {entry.name: _prepare(entry) for entry in prompts}
+        self._prepared = {entry.name: _prepare_prompt(entry) for entry in prompts}
         self._pages.replace({entry.name: partial(listings.render_prompt, entry) for entry in prompts})
         self._version = prompts.version
 
 
-def _prepare(entry: PromptEntry) -> PreparedEntry:
+def _prepare_prompt(entry: PromptEntry) -> PreparedEntry:
     schema = {
         "type": "object",
         "properties": {argument.name: {"type": "string"} for argument in entry.arguments},

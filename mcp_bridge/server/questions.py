@@ -192,9 +192,9 @@ def _read_answer(form: FormSchema | None, raw: Any) -> Answer:
         return Answer(action=action)
     content = answer.get("content")
     content = {} if content is None else content
-    if problems := form.check(content):
+    if problems := form.list_problems(content):
         raise AnswerMismatch(problems)
-    return Answer(action=action, content=form.select_content(content), data=form.read(content))
+    return Answer(action=action, content=form.select_content(content), data=form.read_answer(content))
 
 
 def _read_sampled(raw: Any) -> Sampled:

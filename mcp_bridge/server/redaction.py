@@ -44,9 +44,9 @@ class SecretRedaction:
 
     def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Awaitable[HandlerResult]:
         """Serve one request or notification."""
-        return call_next(ctx) if self.redactor.is_empty else self._serve(ctx, call_next)
+        return call_next(ctx) if self.redactor.is_empty else self._redact_request(ctx, call_next)
 
-    async def _serve(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def _redact_request(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         try:
             result = await call_next(self._wrap_channels(ctx))
         except MCPError as error:

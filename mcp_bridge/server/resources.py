@@ -87,13 +87,13 @@ class ResourceIndex:
         versions = (resources.version, templates.version)
         if versions == self._versions:
             return
-        self._entries = {entry.uri: _prepare(entry) for entry in resources}
+        self._entries = {entry.uri: _prepare_resource(entry) for entry in resources}
         self._pages.replace({entry.uri: partial(listings.render_resource, entry) for entry in resources})
         self._matchers = []
         listed: dict[str, Any] = {}
         for entry in templates:
             try:
-                matcher = TemplateMatcher(UriTemplate.parse(entry.uri_template), _prepare(entry))
+                matcher = TemplateMatcher(UriTemplate.parse(entry.uri_template), _prepare_resource(entry))
             except InvalidUriTemplate as error:
                 logger.error("resource template %r is not served: %s", entry.uri_template, error)
                 continue
@@ -103,7 +103,7 @@ class ResourceIndex:
         self._versions = versions
 
 
-def _prepare(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
+def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
     def read_contents(value: Any, call: ToolCall) -> ToolResult:
         return to_contents(value, call.name, entry.mime_type)
 
@@ -138,7 +138,7 @@ class ResourceMethods:
         self._truncator = truncator
         self._index = ResourceIndex(registry, page=page)
 
-    async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
+    async def list_resources(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
         """Serve resources/list."""
         await self._responses.wait_for_sources()
         return self._responses.render_page(self._index.get_page, request.protocol_version, params.cursor)
@@ -148,7 +148,7 @@ class ResourceMethods:
         await self._responses.wait_for_sources()
         return self._responses.render_page(self._index.get_template_page, request.protocol_version, params.cursor)
 
-    async def read(self, request: Request, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+    async def read_resource(self, request: Request, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         """Serve resources/read.
 
         Raises MCPError. In both eras, "not found" has code -32602 and the URI (server/resources, "Error Handling").

@@ -132,7 +132,7 @@ class SuspendedCall:
             self._outcome = error
         finally:
             self._end()
-            self._calls.remove(self)
+            self._calls.remove_call(self)
             for pending in self.pending.values():
                 pending.expire()  # on trio, a thread that asked is still waiting
 
@@ -251,7 +251,7 @@ class SuspendedCalls:
         for call in self._suspended.values():
             if not call.context.has_begun:
                 call.scope.cancel()
-                self.remove(call)
+                self.remove_call(call)
                 return True
         return False
 
@@ -266,7 +266,7 @@ class SuspendedCalls:
         call.resumed = anyio.Event()
         call.scope.deadline = anyio.current_time() + self._ttl
         call.sent = dict(call.pending)
-        call.context.serve(None)
+        call.context.set_request(None)
         self._suspended[call.handle] = call
         return call.handle
 
@@ -288,7 +288,7 @@ class SuspendedCalls:
         if call.handle in self._suspended:
             await call.resumed.wait()
 
-    def remove(self, call: SuspendedCall) -> None:
+    def remove_call(self, call: SuspendedCall) -> None:
         """Remove a call that has ended."""
         self._suspended.pop(call.handle, None)
         self._asking.discard(call)

@@ -101,7 +101,7 @@ class ToolMethods:
         self._truncator = truncator
         self.index = ToolIndex(registry, page=page, dialect=dialect)
 
-    async def list(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
+    async def list_tools(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
         """Serve tools/list."""
         await self._responses.wait_for_sources()
         return self._responses.render_page(self.index.get_page, request.protocol_version, params.cursor)

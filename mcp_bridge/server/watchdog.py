@@ -19,7 +19,7 @@ logger = logging.getLogger("mcp_bridge.server")
 
 INTERVAL = 0.5
 """Seconds between two checks; the cost of checking an idle server is not measurable."""
-PATIENCE = 0.5
+RESPONSE_TIMEOUT = 0.5
 """Seconds that the loop may take to run a callback before it counts as blocked."""
 
 
@@ -58,7 +58,7 @@ class Watchdog:
                 soon(responded.set)
             except RuntimeError:  # the loop has ended
                 return
-            if not responded.wait(PATIENCE):
+            if not responded.wait(RESPONSE_TIMEOUT):
                 name = _find_running(thread)
                 logger.warning("%s blocks the event loop: no other call is served meanwhile", name)
                 while not responded.wait(INTERVAL):

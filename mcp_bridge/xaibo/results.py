@@ -44,7 +44,7 @@ def to_result(answer: Any, *, call_id: str = "") -> ToolResult:
     )
 
 
-def convert_error(error: BaseException, name: str) -> ToolResult | None:
+def convert_known_error(error: BaseException, name: str) -> ToolResult | None:
     """Convert an error of Xaibo, of this or another package, to a failure with its text. None for any other error."""
     if isinstance(error, errors.CallError):  # the pipeline handles it
         return None

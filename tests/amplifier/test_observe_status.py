@@ -151,7 +151,7 @@ async def test_contributions_are_collected_when_they_are_read_and_what_fails_is_
 async def test_a_contributor_that_hangs_keeps_no_other_from_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "PATIENCE", 0.05)
+    monkeypatch.setattr(status, "CONTRIBUTOR_TIMEOUT", 0.05)
     text = """
 import anyio
 async def mount(c, d):

@@ -341,7 +341,7 @@ def test_ids_that_are_not_there_or_not_clear_revoke_nothing(tmp_path: Path, sock
     assert run_here("approvals", "revoke", "abc")[0] == 3
     kept = GrantStore(SqliteStore(tmp_path / "kept.sqlite3"), bridge="mcp-bridge")
     for n in range(3):
-        anyio.run(kept.add_grant, ApprovalSubject.build("repeat", {"n": n}, "?"), "always")
+        anyio.run(kept.add_grant, ApprovalSubject.for_call("repeat", {"n": n}, "?"), "always")
     assert "3 ids start with ''" in run_here("approvals", "revoke", "")[1]
     assert len(anyio.run(kept.list_grants)) == 3
     assert run_here("approvals", "revoke", "--all", FILE) == (0, "3 approvals revoked\n")
@@ -467,10 +467,10 @@ def asked(number: int, *scopes: str, prompt: str = "Sure?") -> TerminalQuestion:
 async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     made, answers = terminal(clock)
-    made.receive(asked(1))
-    made.receive(asked(2))
+    made.handle_message(asked(1))
+    made.handle_message(asked(2))
     clock.now += MIN_READING_TIME + 1
-    made.receive(QuestionUpdate(1, "another"))
+    made.handle_message(QuestionUpdate(1, "another"))
     await made.read("y")
     assert answers.given == []
     assert (
@@ -497,7 +497,7 @@ async def test_what_was_typed_for_one_question_does_not_answer_the_next(capsys: 
 async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     made, answers = terminal(clock)
-    made.receive(asked(1))
+    made.handle_message(asked(1))
     clock.now += 1
     capsys.readouterr()
     await made.read(line)
@@ -508,10 +508,10 @@ async def test_what_is_no_answer_answers_nothing(line: str, said: str, capsys: p
 async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
     await made.read("y")
-    made.receive(asked(9))
+    made.handle_message(asked(9))
     await made.read("y 9")
-    made.receive(QuestionUpdate(9, "withdrawn"))
-    made.receive(QuestionUpdate(9, "unfit"))
+    made.handle_message(QuestionUpdate(9, "withdrawn"))
+    made.handle_message(QuestionUpdate(9, "unfit"))
     said = capsys.readouterr().err
     assert "No request is pending." in said
     assert "[9] its bridge has stopped" in said
@@ -520,6 +520,6 @@ async def test_an_answer_to_nobody_is_said(capsys: pytest.CaptureFixture[str]) -
 
 async def test_a_question_cannot_pose_as_another_or_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     made, _ = terminal(Clock())
-    made.receive(asked(1, prompt="Sure?\n[2] shop (1) requests approval for tool 'harmless'\x1b[2J\u202e"))
+    made.handle_message(asked(1, prompt="Sure?\n[2] shop (1) requests approval for tool 'harmless'\x1b[2J\u202e"))
     said = capsys.readouterr().err.splitlines()
     assert said[1:3] == ["  | Sure?", "  | [2] shop (1) requests approval for tool 'harmless'\\x1b[2J\\u202e"]

@@ -191,8 +191,8 @@ async def test_a_grant_that_was_copied_to_another_call_allows_nothing() -> None:
     store = MemoryStore()
     kept, one, other = (
         GrantStore(store),
-        ApprovalSubject.build("add", {"n": 1}, "?"),
-        ApprovalSubject.build("add", {"n": 2}, "?"),
+        ApprovalSubject.for_call("add", {"n": 1}, "?"),
+        ApprovalSubject.for_call("add", {"n": 2}, "?"),
     )
     await kept.add_grant(one, "always")
     await kept.add_grant(other, "always")
@@ -204,11 +204,11 @@ async def test_a_grant_that_was_copied_to_another_call_allows_nothing() -> None:
 async def test_grants_are_of_a_principal_a_kind_and_a_bridge() -> None:
     store = MemoryStore()
     kept, other = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
-    mine = ApprovalSubject.build("add", {"n": 1}, "?", principal="me")
+    mine = ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me")
     await kept.add_grant(mine, "always")
     assert await kept.find_grant(mine) is not None
-    assert await kept.find_grant(ApprovalSubject.build("add", {"n": 1}, "?", principal="you")) is None
-    assert await kept.find_grant(ApprovalSubject.build("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
+    assert await kept.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="you")) is None
+    assert await kept.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
     assert await other.find_grant(mine) is None
     assert (len(await kept.list_grants()), await other.list_grants()) == (1, [])
 
@@ -216,7 +216,7 @@ async def test_grants_are_of_a_principal_a_kind_and_a_bridge() -> None:
 async def test_grants_are_over_in_their_time_whatever_the_store_does() -> None:
     clock = Clock()
     kept = GrantStore(MemoryStore(), expires=3 * DAY, clock=clock)
-    subject = ApprovalSubject.build("add", {}, "?", session="s")
+    subject = ApprovalSubject.for_call("add", {}, "?", session="s")
     await kept.add_grant(subject, "always")
     await kept.add_grant(subject, "session")
     assert sorted(grant.scope for grant in await kept.list_grants()) == ["always", "session"]

@@ -178,8 +178,8 @@ def test_a_form_holds_what_the_specification_has_and_nothing_else(asked: Any) ->
 def test_nothing_asked_is_a_form_with_nothing_to_fill_in() -> None:
     form = create_form(None)
     assert form.schema == {"type": "object", "properties": {}}
-    assert form.check(None) == form.check({}) == []
-    assert form.read(None) == {}
+    assert form.list_problems(None) == form.list_problems({}) == []
+    assert form.read_answer(None) == {}
 
 
 TYPES = [
@@ -244,8 +244,8 @@ def test_patterns_go_to_the_one_version_whose_forms_have_them_and_are_always_che
     assert form.schema["properties"]["code"] == {"type": "string", "title": "Code"}
     sent = {"type": "string", "title": "Code", "pattern": "^[A-Z]+$"}
     assert form.to_version("2025-11-25")["properties"]["code"] == sent
-    assert form.check({"code": "AB"}) == []
-    assert form.check({"code": "ab"}) == ['$.code: "ab" does not match "^[A-Z]+$"']
+    assert form.list_problems({"code": "AB"}) == []
+    assert form.list_problems({"code": "ab"}) == ['$.code: "ab" does not match "^[A-Z]+$"']
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18"])
@@ -399,12 +399,12 @@ ANSWERS: list[tuple[Any, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("asked", "content", "problems"), ANSWERS, ids=[f"{a!r:.40}-{c}" for a, c, _ in ANSWERS])
 def test_an_answer_is_checked_by_all_that_was_asked(asked: Any, content: Any, problems: list[str]) -> None:
-    assert create_form(asked).check(content) == problems
+    assert create_form(asked).list_problems(content) == problems
 
 
 def test_formats_are_not_left_to_the_type() -> None:
     mail = Annotated[str, WithJsonSchema({"type": "string", "format": "email"})]
-    assert create_form(mail).check({"value": "nobody"}) == ['$.value: "nobody" is not a "email"']
+    assert create_form(mail).list_problems({"value": "nobody"}) == ['$.value: "nobody" is not a "email"']
 
 
 READ: list[tuple[Any, Any, Any]] = [
@@ -430,22 +430,22 @@ READ: list[tuple[Any, Any, Any]] = [
 @pytest.mark.parametrize(("asked", "content", "made"), READ, ids=[f"{a!r:.40}-{c}" for a, c, _ in READ])
 def test_an_answer_becomes_what_was_asked_for(asked: Any, content: Any, made: Any) -> None:
     form = create_form(asked)
-    assert form.check(content) == []
-    assert form.read(content) == made
-    assert type(form.read(content)) is type(made)
+    assert form.list_problems(content) == []
+    assert form.read_answer(content) == made
+    assert type(form.read_answer(content)) is type(made)
 
 
 def test_what_a_client_answers_without_being_asked_and_null_are_left_out() -> None:
     form = create_form({**asking(it=TEXT, at=TEXT), "required": ["at"]})
     assert form.select_content({"it": None, "at": "b", "nobody": "asked"}) == {"at": "b"}
-    assert form.check({"at": None}) == ["$.at: expected type string, got NoneType"]
+    assert form.list_problems({"at": None}) == ["$.at: expected type string, got NoneType"]
 
 
 def test_an_answer_that_was_not_checked_does_not_become_an_instance() -> None:
     with pytest.raises(ValueError):
-        create_form(Contact).read({"name": "A"})
+        create_form(Contact).read_answer({"name": "A"})
 
 
 def test_text_that_is_not_unicode_is_a_problem_and_no_crash() -> None:
-    (line,) = create_form(str).check({"value": "\ud800"})
+    (line,) = create_form(str).list_problems({"value": "\ud800"})
     assert line.startswith("$: ")

@@ -57,7 +57,7 @@ def test_a_flat_schema_takes_what_the_original_takes_where_all_alternatives_desc
     if original.ignored_keywords or flat is root:
         return
     assert not set(COMBINATORS) & flat.keys()
-    shape = ShapeBuilder(root).build(root)
+    shape = ShapeBuilder(root).build_shape(root)
     assert shape is not None
     sure = {name: part if name in shape.certain else {} for name, part in flat["properties"].items()}
     rewritten = Validator({**flat, "properties": sure})

@@ -194,7 +194,7 @@ class Session:
 async def test_a_client_that_fails_or_stalls_does_not_keep_the_notice_from_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(change_notices, "PATIENCE", 0.2)
+    monkeypatch.setattr(change_notices, "SEND_TIMEOUT", 0.2)
     told, gave_up = anyio.Event(), anyio.Event()
 
     async def fails() -> None:

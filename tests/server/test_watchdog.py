@@ -18,7 +18,7 @@ async def test_the_log_names_the_tool_that_holds_the_loop_its_line_and_how_long(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watchdog, "INTERVAL", 0.02)
-    monkeypatch.setattr(watchdog, "PATIENCE", 0.05)
+    monkeypatch.setattr(watchdog, "RESPONSE_TIMEOUT", 0.05)
 
     async def hold(data: Any) -> str:
         end = time.monotonic() + 60

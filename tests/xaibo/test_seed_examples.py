@@ -21,7 +21,7 @@ from mcp_bridge.xaibo import (
     Tool,
     ToolProviderProtocol,
 )
-from mcp_bridge.xaibo.results import convert_error, to_result
+from mcp_bridge.xaibo.results import convert_known_error, to_result
 from mcp_bridge.xaibo.schemas import build_schema
 from tests.kits.xaibo.vocabulary_document import DOCUMENT, IMPORTS, example, examples, run, written
 
@@ -149,8 +149,8 @@ async def test_the_errors_of_the_document_are_ours_by_another_definition() -> No
     names = await run(example(ERRORS))
     for name in ("ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"):
         assert names[name].__bases__[0].__name__ == IMPORTS[name].__bases__[0].__name__
-        found = convert_error(names[name]("the reason"), "t")
-        ours = convert_error(IMPORTS[name]("the reason"), "t")
+        found = convert_known_error(names[name]("the reason"), "t")
+        ours = convert_known_error(IMPORTS[name]("the reason"), "t")
         assert found == ours
         assert found is not None
         assert found.error == "the reason"

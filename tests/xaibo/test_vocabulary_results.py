@@ -17,7 +17,7 @@ from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.wire.outcomes import TABLE
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.tools import to_wire
-from mcp_bridge.xaibo.results import convert_error, to_result
+from mcp_bridge.xaibo.results import convert_known_error, to_result
 
 PICTURE = Image(b"\x89PNG", "image/png")
 
@@ -121,7 +121,7 @@ def test_a_result_of_ours_passes_and_gets_the_id_of_its_call() -> None:
     ],
 )
 def test_an_error_of_xaibo_has_its_code_and_its_own_text(error: Exception, code: str) -> None:
-    result = convert_error(error, "t")
+    result = convert_known_error(error, "t")
     assert result == ToolResult(success=False, error="the text", code=code)
     assert code in {row.code for row in TABLE}
 
@@ -135,11 +135,11 @@ def test_an_error_of_xaibo_has_its_code_and_its_own_text(error: Exception, code:
     ],
 )
 def test_an_error_without_text_is_told_by_its_kind(kind: type[Exception], text: str) -> None:
-    result = convert_error(kind(), "t")
+    result = convert_known_error(kind(), "t")
     assert result is not None
     assert result.error == text
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ToolError("ours")])
 def test_any_other_error_is_the_pipelines(error: BaseException) -> None:
-    assert convert_error(error, "t") is None
+    assert convert_known_error(error, "t") is None

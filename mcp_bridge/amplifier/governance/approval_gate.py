@@ -99,7 +99,7 @@ class ApprovalGate:
 
     async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
         """Decide a case, remember the decision where the user wants that, and write the audit. Raises as `decide`."""
-        subject = ApprovalSubject.build(
+        subject = ApprovalSubject.for_call(
             case.tool,
             case.arguments,
             case.prompt,

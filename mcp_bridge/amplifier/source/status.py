@@ -22,7 +22,7 @@ from mcp_bridge.wire.values import to_plain
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 JSON = "application/json"
-PATIENCE = 5.0
+CONTRIBUTOR_TIMEOUT = 5.0
 """Seconds that one contributor may take."""
 
 
@@ -76,7 +76,7 @@ async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str
     found = []
     for name, callback in _list_contributors(coordinator).get(channel, ()):
         given: dict[str, Any] = {"name": str(name), "error": "TimeoutError"}
-        with anyio.move_on_after(PATIENCE) as scope:
+        with anyio.move_on_after(CONTRIBUTOR_TIMEOUT) as scope:
             given = {"name": str(name), **await _call_contributor(callback, channel, name)}
         if scope.cancelled_caught:
             logger.error("the contribution of %r to %r is left out: it takes too long", name, channel)

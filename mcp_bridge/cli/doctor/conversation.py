@@ -115,7 +115,7 @@ class Conversation:
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         deadline = time.monotonic() + self._timeout
         while True:
-            message = self._receive(method, deadline)
+            message = self._receive_response(method, deadline)
             if message.get("id") != number or "method" in message:
                 continue
             if self.first_response is None:
@@ -145,7 +145,7 @@ class Conversation:
             self._stdin.write(json.dumps(message) + "\n")
             self._stdin.flush()
 
-    def _receive(self, method: str, deadline: float) -> dict[str, Any]:
+    def _receive_response(self, method: str, deadline: float) -> dict[str, Any]:
         try:
             line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:

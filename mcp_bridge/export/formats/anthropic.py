@@ -30,7 +30,7 @@ class Anthropic(Format):
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
         """A `tool_result` block. Blank text is dropped, because the API rejects it."""
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.id}
-        blocks = [_convert_block(item) for item in result.blocks]
+        blocks = [_format_block(item) for item in result.blocks]
         content = [item for item in blocks if item.get("text") is None or item["text"].strip()]
         if len(content) == 1 and content[0]["type"] == "text":
             block["content"] = content[0]["text"]
@@ -43,7 +43,7 @@ class Anthropic(Format):
         return [{"role": "user", "content": list(results)}] if results else []
 
 
-def _convert_block(block: dict[str, Any]) -> dict[str, Any]:
+def _format_block(block: dict[str, Any]) -> dict[str, Any]:
     if image := get_image(block):
         return {"type": "image", "source": {"type": "base64", "media_type": image[0], "data": image[1]}}
     if pdf := get_pdf(block):

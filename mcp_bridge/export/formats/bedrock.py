@@ -30,7 +30,7 @@ class Bedrock(Format):
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
         """A `toolResult` block. Blank text is dropped, because the API rejects it."""
-        blocks = [_convert_block(item) for item in result.blocks] if result.value is None else [{"json": result.value}]
+        blocks = [_format_block(item) for item in result.blocks] if result.value is None else [{"json": result.value}]
         content = [item for item in blocks if "text" not in item or str(item["text"]).strip()]
         status = "error" if result.failed else "success"
         return {"toolResult": {"toolUseId": call.id, "content": content or [{"text": NOTHING}], "status": status}}
@@ -40,7 +40,7 @@ class Bedrock(Format):
         return [{"role": "user", "content": list(results)}] if results else []
 
 
-def _convert_block(block: dict[str, Any]) -> dict[str, Any]:
+def _format_block(block: dict[str, Any]) -> dict[str, Any]:
     """Images and PDFs as bytes, which boto3 expects."""
     if image := get_image(block):
         mime_type, data = image

@@ -34,11 +34,11 @@ class OpenAIResponses(Format):
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
         """An input item. The format has no field for errors."""
         only_text = not any(get_image(block) or get_pdf(block) for block in result.blocks)
-        output = result.text if only_text else [_convert_block(block) for block in result.blocks]
+        output = result.text if only_text else [_format_block(block) for block in result.blocks]
         return {"type": "function_call_output", "call_id": call.id, "output": output}
 
 
-def _convert_block(block: dict[str, Any]) -> dict[str, Any]:
+def _format_block(block: dict[str, Any]) -> dict[str, Any]:
     if image := get_image(block):
         mime_type, data = image
         return {"type": "input_image", "image_url": f"data:{mime_type};base64,{data}", "detail": "auto"}

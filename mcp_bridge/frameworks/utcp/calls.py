@@ -16,7 +16,7 @@ from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import Json, is_a, list_validation_errors, make_failure
 from mcp_bridge.frameworks.toolboxes import Toolbox
 from mcp_bridge.frameworks.utcp.commands import (
-    Command,
+    ProgramCall,
     add_working_dir,
     check_declared,
     check_shell_values,
@@ -69,7 +69,7 @@ def _build_handler(tool: ManualTool, manual: Manual) -> Any:
         template = add_working_dir(template, manual.folder)
         words = split_command(template)
         if words is not None:
-            return Command(words, template, _list_inputs(tool)).run
+            return ProgramCall(words, template, _list_inputs(tool)).run
     else:
         _check_url(str(template.get("url") or ""))
     return _UtcpCaller(tool, template).call

@@ -60,7 +60,7 @@ def split_command(template: Json) -> list[str] | None:
     return words
 
 
-class Command:
+class ProgramCall:
     """Runs one program. Only `declared` arguments reach it, and no value can become an option."""
 
     def __init__(self, words: list[str], template: Json, declared: Collection[str]) -> None:

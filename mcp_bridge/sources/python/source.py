@@ -59,24 +59,24 @@ class PythonSource:
     async def run(self, publish: Publish) -> None:
         """Publish an offer, and again after edits and changes of toolboxes. Raises SourceError for an empty one."""
         stamps = self._read_stamps()
-        loaded = self._load()
+        loaded = self._load_modules()
         if not self._watch:
             await publish_toolboxes(loaded.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, loaded.offer), publish)
             return
         publisher = _Publisher(publish)
         async with anyio.create_task_group() as tasks:
-            await tasks.start(publisher.serve, loaded)
+            await tasks.start(publisher.publish, loaded)
             async for reloaded in self._reload_after_edits(stamps):
-                await tasks.start(publisher.serve, reloaded)
+                await tasks.start(publisher.publish, reloaded)
 
     def load(self) -> Offer:
         """Import everything and return what it offers, except what a set of tools would list once it is open.
 
         Files that cannot be imported are among the problems.
         """
-        return self._load().offer
+        return self._load_modules().offer
 
-    def _load(self) -> _Loaded:
+    def _load_modules(self) -> _Loaded:
         discovered = DiscoveredTools()
         problems: list[str] = []
         offers: list[Offer] = []
@@ -126,7 +126,7 @@ class PythonSource:
         async for edited in _watch_edits(self._root):
             if edited or self._read_stamps() != stamps:
                 forget_modules(self._root)
-                loaded = self._load()
+                loaded = self._load_modules()
                 for problem in loaded.errors:
                     logger.error("%s: the tools stay as they were", problem)
                 if not loaded.errors:
@@ -164,7 +164,7 @@ class _Publisher:
         self._publish = publish
         self._last = anyio.CancelScope()
 
-    async def serve(self, loaded: _Loaded, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def publish(self, loaded: _Loaded, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Replace what was published before, whose toolboxes close. Started once the new offer is published.
 
         An empty offer is published too: the next edit may add a tool.

@@ -15,7 +15,7 @@ from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import call_method, describe_error, is_own_cancellation, resolve_awaitable
-from mcp_bridge.xaibo.results import convert_error, to_result
+from mcp_bridge.xaibo.results import convert_known_error, to_result
 from mcp_bridge.xaibo.schemas import build_schema, convert_arguments, get_field
 
 LIST_TIMEOUT = 30.0
@@ -135,7 +135,7 @@ class _ProviderToolCaller:
     def _convert_error(self, error: Exception) -> ToolResult:
         if any(kind.__name__ == "ToolNotFoundError" for kind in type(error).__mro__):
             self._on_missing()
-        result = convert_error(error, self._name)
+        result = convert_known_error(error, self._name)
         if result is None:
             raise error
         return result
