@@ -35,12 +35,10 @@ def count_lines() -> dict[str, int]:
 
 def find_undocumented(name: str, item: Any) -> Iterator[str]:
     """What is public, and public methods of public classes, without a docstring of its own."""
-    if inspect.isclass(item) or inspect.isfunction(item):
-        if not item.__doc__:
-            yield name
-    for member, value in (
-        vars(item).items() if inspect.isclass(item) and item.__module__.startswith("mcp_bridge") else ()
-    ):
+    if (inspect.isclass(item) or inspect.isfunction(item)) and not item.__doc__:
+        yield name
+    is_own_class = inspect.isclass(item) and item.__module__.startswith("mcp_bridge")
+    for member, value in vars(item).items() if is_own_class else ():
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if not member.startswith("_") and inspect.isfunction(function) and not function.__doc__:
             yield f"{name}.{member}"
