@@ -32,14 +32,14 @@ class Row:
 
 
 TABLE: tuple[Row, ...] = (
-    Row(errors.ToolNotFound, INVALID_PARAMS, "no tool of this name is published", "list the tools again"),
+    Row(errors.ToolNotFound, INVALID_PARAMS, "no tool with this name is published", "list the tools again"),
     Row(
         errors.ResourceNotFound,
         INVALID_PARAMS,
         "there is no resource at this URI",
         "list the resources and templates again",
     ),
-    Row(errors.PromptNotFound, INVALID_PARAMS, "no prompt of this name is published", "list the prompts again"),
+    Row(errors.PromptNotFound, INVALID_PARAMS, "no prompt with this name is published", "list the prompts again"),
     Row(
         errors.InvalidArguments,
         None,
@@ -55,8 +55,8 @@ TABLE: tuple[Row, ...] = (
     Row(
         errors.ToolError,
         None,
-        "the tool reports what went wrong; its author may use another code",
-        "follow the text",
+        "the tool reported a failure; its author can choose another code",
+        "do what the text says",
     ),
     Row(
         errors.ToolFailed,
@@ -67,7 +67,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         errors.ToolTimeout, None, "the tool exceeded its time limit and was stopped", "ask for less, or raise the limit"
     ),
-    Row(errors.ToolCrashed, None, "the process of the tool has ended", "do not retry the same call"),
+    Row(errors.ToolCrashed, None, "the worker process of the tool ended unexpectedly", "do not retry the same call"),
     Row(errors.ToolUnavailable, None, "something that the tool depends on does not respond", "retry later"),
     Row(errors.Overloaded, None, "the server is at capacity", "retry later"),
     Row(errors.RateLimited, None, "the caller made too many calls in too short a time", "wait, then retry"),
@@ -76,7 +76,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         errors.MissingCapability,
         MISSING_CAPABILITY,
-        "the tool needs input from the user, and the client cannot be asked",
+        "the tool asks for something that the client does not support, such as user input",
         "use a client with the named capability, or another tool",
     ),
     Row(errors.InvalidAnswer, None, "the client's answers to a question were not valid", "ask the user again"),
