@@ -68,7 +68,7 @@ def _table(keys: type[BaseModel], prefix: str) -> str:
     rows = [
         f"| `{prefix}{name}` | {_type(item)} | {_default(item)} | {item.get('description', '')} |"
         for name, item in made.get("properties", {}).items()
-        if name not in {"options", "origin"}
+        if (keys, name) != (model.SourceSettings, "options")
     ]
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows, ""])
 
@@ -77,8 +77,8 @@ def _type(item: dict[str, Any]) -> str:
     if "anyOf" in item:
         return " or ".join(dict.fromkeys(_type(part) for part in item["anyOf"] if part.get("type") != "null"))
     if item.get("type") == "array":
-        return f"list of {_type(item.get('items', {}))}"
-    return {"string": "text", "object": "mapping"}.get(item.get("type", ""), item.get("type", "section"))
+        return f"list of {_type(item.get('items', {}))}s"
+    return {"string": "string", "object": "mapping"}.get(item.get("type", ""), item.get("type", "section"))
 
 
 def _default(item: dict[str, Any]) -> str:
@@ -90,29 +90,33 @@ ERRORS_HEAD = """# Errors
 
 <!-- Made by `make docs` from mcp_bridge/wire/outcomes.py; do not edit. -->
 
-Errors that a model can fix are results with `isError`. Their text says what was wrong and what to do, and
+Errors that a model can act on are results with `isError`. Their text says what was wrong and what to do, and
 `mcp-bridge/code` in `_meta` has a stable code. Errors that only a programmer can fix are JSON-RPC errors. The text of a
-`ToolError` or a failed `ToolResult` reaches the client verbatim. Any other exception becomes "internal error" with a
-reference, and the log has the traceback under that reference.
+`ToolError` or a failed `ToolResult` reaches the client verbatim. For any other exception of a tool, the client receives
+"internal error" with a reference, and the log has the traceback under that reference.
 
-Resources, prompts and completions have no `isError`. Their errors are JSON-RPC errors with the same text and with the
-code in `data`: -32602 for invalid arguments and for what does not exist, -32603 for everything else.
+Results for resources, prompts and completions have no `isError`. Their errors are JSON-RPC errors with the same text
+and with the code in `data`: -32602 for invalid arguments and for names and URIs that do not exist, -32603 for
+everything else.
 
 | code | class | sent as | meaning | what to do |
 |---|---|---|---|---|"""
 ERRORS_FOOT = """
 A malformed message is answered with -32700 (not JSON) or -32600 (not JSON-RPC), an unknown method with -32601, and an
-invalid cursor with -32602. Invalid settings stop the server at the start, with exit code 2 and a message that
+invalid cursor with -32602. With invalid settings, the server does not start: it exits with code 2 and a message that
 contains the file, the line, the problem and a hint.
 """
 SETTINGS_HEAD = """# Settings
 
 <!-- Made by `make docs` from mcp_bridge/settings/model.py; do not edit. -->
 
-The settings file is YAML, JSON or TOML, by its suffix. `${NAME}` inserts an environment variable, which must be set;
-`${NAME:-default}` has a default, and `$${NAME}` is the literal text `${NAME}`. An unknown key is an error that
+The settings file is YAML, JSON or TOML; its suffix decides. `${NAME}` inserts an environment variable, which must be
+set; `${NAME:-default}` has a default, and `$${NAME}` is the literal text `${NAME}`. An unknown key is an error that
 suggests the nearest known key. `mcp-bridge schema` prints the JSON Schema for editors, and `mcp-bridge validate FILE`
 checks a file and its sources. The folder [config](../config) has an example of every feature.
+
+A duration is a number of seconds, or text such as `90s`, `5m` or `30d`. A size is a number of bytes, or text such as
+`1 MiB`.
 
 ## The whole file
 """
@@ -123,7 +127,7 @@ them on uvloop, which may take less CPU per call: measure it with your tools. In
 `pip install 'mcp-tool-bridge[uvloop]'`; it exists for CPython on Linux and macOS. Workers of `isolation: process`
 always run on asyncio's own loop.
 
-**uvloop does not behave as asyncio does in every case, and the difference can disable a policy.** When a child process
+**uvloop does not always behave like asyncio, and the difference can disable a policy.** When a child process
 exits before it reads its input, asyncio raises BrokenPipeError and `Process.communicate()` suppresses it. uvloop raises
 RuntimeError instead, at random, and `communicate()` fails. Every tool that pipes into a program that stops reading is
 affected. So is every hook that runs a program: hook-shell treats an error of its own as "allowed", so calls that its

@@ -143,21 +143,21 @@ app = typer.Typer(
 _export = typer.Typer(
     name="export",
     cls=FormatGroup,
-    help="Export tools or the whole server. Tools for language model APIs; the server as a bundle, image, "
-    "registry entry, client file or links.",
+    help="Export the tools or the whole server. Tools are exported for the API of a language model, the server as a "
+    "bundle, Dockerfile, registry entry, client file or links.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
 _module = typer.Typer(
     name="module",
-    help="Check Amplifier modules, and lock the ones that come from git.",
+    help="Check Amplifier modules, and lock those that come from git.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
 _approvals = typer.Typer(
     name="approvals",
     cls=DefaultAnswerGroup,
-    help="Approve or deny tool calls of running bridges. Also lists and revokes lasting approvals.",
+    help="Approve or deny tool calls of running bridges. Also lists and revokes remembered approvals.",
     rich_markup_mode=None,
 )
 _add_commands(app, COMMANDS)

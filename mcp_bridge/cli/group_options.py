@@ -33,10 +33,12 @@ IncludeOption = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Also include these files, e.g. 'data/*.json'; repeatable.")
 ]
 NeedsOption = Annotated[
-    list[str] | None, typer.Option(metavar="PACKAGE", help="A package to add to those in requirements.txt; repeatable.")
+    list[str] | None,
+    typer.Option(metavar="PACKAGE", help="Also install this package, besides those in requirements.txt; repeatable."),
 ]
 EnvOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="A variable to add to those in the settings; repeatable.")
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Also declare this variable, besides those in the settings; repeatable."),
 ]
 VersionOption = Annotated[str | None, typer.Option(metavar="VERSION", help="The version of the package.")]
 DescriptionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="A description in one line.")]
@@ -88,9 +90,11 @@ class RegistryEntryOptions:
     )
     package_version: VersionOption = None
     bundle: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Use this bundle, made by `export mcpb`, instead.")
+        Path | None, typer.Option(metavar="FILE", help="A bundle made by `export mcpb`, instead of a package.")
     ] = None
-    bundle_url: Annotated[str | None, typer.Option(metavar="URL", help="The URL that the bundle will have.")] = None
+    bundle_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The URL at which you will publish the bundle.")
+    ] = None
     env: EnvOption = None
     description: DescriptionOption = None
 
@@ -136,16 +140,18 @@ class ModuleOptions:
     module: Annotated[str, typer.Argument(help="A module: its folder, its file, or the name of an installed one.")]
     type: Annotated[
         Literal["tool", "hook", "provider", "orchestrator", "context"] | None,
-        typer.Option(help="The type to check. Default: the type that it declares."),
+        typer.Option(help="The type of the module. Default: the type that it declares."),
     ] = None
     config: Annotated[str, typer.Option(metavar="JSON", help="The configuration to mount the module with.")] = "{}"
     as_json: JsonOption = False
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="The timeout of each step.")] = 10.0
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long one call of the module's code may take.")
+    ] = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOptions:
-    """Fetch and lock the modules that come from git."""
+    """Fetch and lock the modules that come from git. Locked modules stay at their commit."""
 
     file: Annotated[
         Path | None,
@@ -166,7 +172,7 @@ class AnswerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantListOptions:
-    """List the approvals for a session or for always."""
+    """List the remembered approvals."""
 
     file: SettingsArgument = None
     as_json: JsonOption = False
@@ -174,10 +180,10 @@ class GrantListOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokeOptions:
-    """Revoke an approval. Such calls then need approval again."""
+    """Revoke a remembered approval. Such calls then need approval again."""
 
-    id: Annotated[str | None, typer.Argument(help="The id of an approval, or the start of it.", show_default=False)] = (
-        None
-    )
+    id: Annotated[
+        str | None, typer.Argument(help="The id of an approval, or the beginning of its id.", show_default=False)
+    ] = None
     file: SettingsArgument = None
     revoke_all: Annotated[bool, typer.Option("--all", help="Revoke every approval.")] = False

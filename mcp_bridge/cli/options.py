@@ -13,8 +13,8 @@ FILE_HELP = (
     "Default: mcp-bridge.yaml or tools.py in the current folder."
 )
 CLIENTS = (
-    "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
-    "lm-studio, cline or continue."
+    "The client: claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, "
+    "copilot-cli, lm-studio, cline or continue."
 )
 SCOPE_HELP = "Which of the client's files to use: user, project or local. Default: user."
 EDIT_FILE_HELP = "Edit the file directly, even if the client has a command for this."
@@ -22,13 +22,17 @@ EDIT_FILE_HELP = "Edit the file directly, even if the client has a command for t
 FileArgument = Annotated[Path | None, typer.Argument(help=FILE_HELP, show_default=False)]
 ClientArgument = Annotated[str, typer.Argument(help=CLIENTS, show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-LogLevelOption = Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical.")]
+LogLevelOption = Annotated[
+    str, typer.Option(metavar="LEVEL", help="The log level: debug, info, warning, error or critical.")
+]
 ScopeOption = Annotated[str | None, typer.Option("--scope", "-s", metavar="SCOPE", help=SCOPE_HELP)]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")]
 EditFileOption = Annotated[bool, typer.Option("--edit-file", help=EDIT_FILE_HELP)]
 ServerNameOption = Annotated[
     str | None,
-    typer.Option("--name", "-n", metavar="NAME", help="The server's name in the client. Default: as in the settings."),
+    typer.Option(
+        "--name", "-n", metavar="NAME", help="The server's name in the client. Default: `name` in the settings."
+    ),
 ]
 
 
@@ -41,13 +45,13 @@ class ServeOptions:
         str | None,
         typer.Option(
             metavar="[HOST:]PORT",
-            help="Serve over HTTP on this address instead of stdio; `settings` uses the address in the settings.",
+            help="Serve over HTTP on this address instead of stdio; `settings` means the address in the settings.",
         ),
     ] = None
     token_env: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Require HTTP clients to send the bearer token in this environment variable."
+            metavar="NAME", help="Require HTTP clients to send a bearer token: the value of this environment variable."
         ),
     ] = None
     reload: Annotated[
@@ -57,7 +61,8 @@ class ServeOptions:
         bool | None,
         typer.Option(
             "--guard/--no-guard",
-            help="Run two small processes that end whatever tools leave running; Linux only. Default: where possible.",
+            help="Run two supervisor processes that end all processes of the server when it ends (Linux only). "
+            "Default: on if possible.",
             show_default=False,
         ),
     ] = None
@@ -86,11 +91,11 @@ class CallOptions:
 
     name: Annotated[str, typer.Argument(help="The name of the tool.")]
     pairs: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="The arguments, or one JSON object.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="The arguments of the call, or one JSON object.")
     ] = None
     file: Annotated[Path | None, typer.Option("--file", "-f", help=FILE_HELP, show_default=False)] = None
     arguments: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The arguments as JSON; - reads them from stdin.")
+        str | None, typer.Option(metavar="JSON", help="The arguments as a JSON object; - reads it from stdin.")
     ] = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
@@ -98,7 +103,7 @@ class CallOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitOptions:
-    """Create a project. It has settings, tools, a test and a Makefile. Existing files are not overwritten."""
+    """Create a project. Writes settings, tools, a test and a Makefile. Existing files are not overwritten."""
 
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder, created if it does not exist.")] = Path()
 
@@ -119,7 +124,8 @@ class LintOptions:
     file: FileArgument = None
     client: Annotated[str, typer.Option(metavar="NAME", help="A client such as claude-code, or `all`.")] = "all"
     server_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name of the server in the client. Default: as for install.")
+        str | None,
+        typer.Option(metavar="NAME", help="The name of the server in the client. Default: as chosen by `install`."),
     ] = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "critical"
@@ -132,8 +138,9 @@ class DoctorOptions:
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CLIENT|FILE]",
-            help="A client, `all` for every client, or a file to serve. Default: the file in the current folder.",
+            metavar="CLIENT|FILE",
+            help="A client, `all` for every client, or a file to serve. Default: mcp-bridge.yaml or tools.py in "
+            "the current folder.",
         ),
     ] = None
     scope: Annotated[
@@ -191,11 +198,12 @@ class InstallOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UninstallOptions:
-    """Remove this server from an MCP client. Restores the client's settings as they were before."""
+    """Remove this server from an MCP client. Everything else in the client's settings stays unchanged."""
 
     client: ClientArgument
     name: Annotated[
-        str | None, typer.Argument(help="The name of the server. Default: what install added.", show_default=False)
+        str | None,
+        typer.Argument(help="The name of the server. Default: every server that `install` added.", show_default=False),
     ] = None
     scope: ScopeOption = None
     dry_run: DryRunOption = False

@@ -17,14 +17,14 @@ class FrameworkOptions(SettingsModel):
     objects: tuple[str, ...] = Field(
         default=(),
         description="Objects as `module:attribute`, importable from the folder of the settings file: a tool, a set of "
-        "tools, a list of either, or a function without arguments that returns one of these.",
+        "tools, a list of these, or a function without parameters that returns one of these.",
     )
     utcp: tuple[str, ...] = Field(
         default=(), description="Files of UTCP manuals. Relative paths start at the folder of the settings file."
     )
     open_timeout: Duration = Field(
         default=30.0,
-        description="How long a function may take to return its object, and a set of tools to open and list.",
+        description="How long creating, opening or listing an object may take.",
     )
 
     @model_validator(mode="after")

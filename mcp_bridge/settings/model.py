@@ -80,7 +80,7 @@ class IsolationSettings(SettingsModel):
     )
     tools: tuple[str, ...] = Field(
         default=(),
-        description="Patterns (`*`, `?`) of the names of tools to isolate. None means all tools of the source.",
+        description="Patterns (`*`, `?`) of the names of tools to isolate. Default: all tools of the source.",
     )
     workers: Whole = Field(
         default=4,
@@ -93,7 +93,7 @@ class IsolationSettings(SettingsModel):
         description="The maximum memory (address space) of a worker, in bytes or as text such as `2 GiB`.",
     )
     cpu: Duration | None = Field(
-        default=None, description="How much CPU time a call may use. None means no limit besides its timeout."
+        default=None, description="How much CPU time a call may use. By default, only its timeout limits it."
     )
     files: Whole = Field(default=256, ge=16, le=1_000_000, description="The maximum number of open files in a worker.")
     file_size: Size = Field(default=100 * 1024**2, description="The maximum size of a file that a worker writes.")
@@ -115,26 +115,26 @@ class SourceSettings(SettingsModel):
     type: str = Field(min_length=1, description="The type of the source, such as `python`. It determines the options.")
     name: str | None = Field(default=None, min_length=1, description="The name of the source in logs and errors.")
     prefix: str | None = Field(
-        default=None, description="A prefix for the name of each tool, joined by two underscores."
+        default=None, description="A prefix for the name of each tool. Two underscores join it to the name."
     )
     alias: dict[str, str] = Field(
-        default={}, description="New names for tools: a mapping of the original name to the published name."
+        default={}, description="New names for tools: a mapping from original names to published names."
     )
     include: tuple[str, ...] = Field(
-        default=(), description="Patterns (`*`, `?`) of the names of tools to publish. None means all tools."
+        default=(), description="Patterns (`*`, `?`) of the names of tools to publish. Default: all tools."
     )
     exclude: tuple[str, ...] = Field(
         default=(),
         description="Patterns (`*`, `?`) of the names of tools not to publish. They take precedence over `include`.",
     )
     tags: tuple[str, ...] = Field(
-        default=(), description="Publish only tools with at least one of these tags. None means all tools."
+        default=(), description="Publish only tools with at least one of these tags. Default: all tools."
     )
     match_all_tags: bool = Field(default=False, description="Publish only tools that have all of the `tags`.")
     isolation: Annotated[IsolationSettings, BeforeValidator(_parse_mode)] | None = Field(
         default=None,
-        description="`process` runs the tools in worker processes, `none` in the process of the server; a mapping "
-        "sets details.",
+        description="`process` runs the tools in worker processes, `none` runs them in the process of the server; a "
+        "mapping sets details.",
         json_schema_extra=_add_mode_schema,
     )
     options: SkipJsonSchema[dict[str, Any]] = Field(
@@ -152,7 +152,7 @@ class Settings(SettingsModel):
 
     name: str = Field(default="mcp-bridge", min_length=1, description="The name that clients see.")
     version: str | None = Field(
-        default=None, description="The version that clients see. None means the version of mcp-bridge."
+        default=None, description="The version that clients see. Default: the version of mcp-bridge."
     )
     title: str | None = Field(default=None, description="The name that clients display to users.")
     instructions: str | None = Field(
@@ -173,7 +173,7 @@ class Settings(SettingsModel):
         default=None,
         min_length=1,
         description="The working directory of Amplifier modules: a path, `cwd` (the folder in which the server was "
-        "started) or `roots` (the first root of each client). None means the folder of the settings file.",
+        "started) or `roots` (the first root of each client). Default: the folder of the settings file.",
     )
     event_loop: Literal["asyncio", "uvloop"] = Field(
         default="asyncio",
@@ -182,11 +182,11 @@ class Settings(SettingsModel):
     )
     expose_errors: bool = Field(
         default=False,
-        description="Show the text of unexpected errors of tools to clients. By default they get only a reference to "
+        description="Show clients the text of unexpected exceptions of tools. By default, they get only a reference to "
         "the log.",
     )
     reload: bool = Field(
-        default=False, description="Import files of a source again after an edit, and notify connected clients."
+        default=False, description="Import the files of a source again when they change, and notify connected clients."
     )
 
     _directory: Path = PrivateAttr(default_factory=Path)

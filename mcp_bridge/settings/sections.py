@@ -37,14 +37,14 @@ class LimitSettings(SettingsModel):
         default=32,
         ge=1,
         le=1024,
-        description="The number of threads for synchronous tools, and so the number of these that can run at once.",
+        description="The number of threads for synchronous tools, which is how many of them can run at once.",
     )
     concurrency: Whole = Field(default=64, ge=1, le=100_000, description="How many calls may run at once.")
     queue: Whole = Field(
         default=1024,
         ge=0,
         le=1_000_000,
-        description="How many calls may wait to run. The server rejects further calls.",
+        description="How many calls may wait for their turn. The server rejects further calls.",
     )
     arguments: Size = Field(
         default=4 * 1024 * 1024,
@@ -63,8 +63,8 @@ class LimitSettings(SettingsModel):
     )
     content: Size = Field(
         default=16 * 1024 * 1024,
-        description="The maximum size of other content in a result, such as images. Content beyond it is left out, "
-        "which the result states.",
+        description="The maximum size of other content in a result, such as images. Content beyond the limit is left "
+        "out, and the result says so.",
     )
     drain: Duration = Field(default=10.0, description="How long running calls may take to finish at shutdown.")
     tools: dict[str, ToolLimitSettings] = Field(
@@ -100,7 +100,7 @@ class HttpSettings(SettingsModel):
         ge=1,
         le=1_000_000,
         description="The maximum number of handshake-era sessions, and of legacy SSE streams. A further session closes "
-        "the one that has been idle longest; if none is idle, the client gets 503.",
+        "the one that has been idle the longest; if none is idle, the client gets 503.",
     )
     idle: Duration = Field(
         default=1800.0, description="How long a handshake-era session may be idle before the server closes it."
@@ -116,7 +116,10 @@ class HttpSettings(SettingsModel):
         default=True, description="Allow handshake-era clients to resume a broken stream (`Last-Event-ID`)."
     )
     events: Whole = Field(
-        default=256, ge=1, le=100_000, description="The maximum number of messages stored for resuming per session."
+        default=256,
+        ge=1,
+        le=100_000,
+        description="The maximum number of messages per session that are stored for resuming a stream.",
     )
     retry: Duration = Field(
         default=1.0, le=3600, description="How long the server asks clients to wait before they resume a stream."
@@ -134,17 +137,17 @@ class StateSettings(SettingsModel):
     path: str | None = Field(
         default=None,
         min_length=1,
-        description="The file of `sqlite`. None means a file in the state folder of the user.",
+        description="The file of `sqlite`. Default: a file in the state folder of the user.",
     )
     keys: Keys = Field(
         default=(),
-        description="Secrets of 32 or more bytes, as a list or separated by commas, that seal the state that "
-        "clients carry. The first seals, all open. Instances that share work need the same keys. None means a "
-        "key that is made for this process.",
+        description="Secrets of 32 or more bytes, as a list or separated by commas. They seal the state that passes "
+        "through clients: the first key seals, and every key opens. Instances that share calls need the same keys. By "
+        "default, each start generates a key.",
     )
     ttl: Duration = Field(default=600.0, description="How long a call waits for the answer to a question.")
     parked: Whole = Field(
-        default=256, ge=1, le=1_000_000, description="The maximum number of calls that may wait for answers at once."
+        default=256, ge=1, le=1_000_000, description="The maximum number of suspended calls, which wait for answers."
     )
 
 
@@ -159,23 +162,23 @@ class ApprovalSettings(SettingsModel):
             "Deny",
         ),
         min_length=1,
-        description="The choices of the user, unless a hook sets its own.",
+        description="The options that the user can choose from, unless a hook defines its own.",
     )
-    remember: bool = Field(default=True, description="Remember decisions that allow a call for a session or always.")
+    remember: bool = Field(default=True, description="Remember decisions that allow calls for a session or always.")
     store: str | None = Field(
         default=None,
         min_length=1,
-        description="The store for remembered decisions, as in `state.store`. None means that store, or `sqlite` if "
-        "it is `memory`.",
+        description="The store for remembered decisions, as in `state.store`. Default: that store, or `sqlite` if it "
+        "is `memory`.",
     )
     path: str | None = Field(
         default=None,
         min_length=1,
-        description="The file of `sqlite`. None means a file in the state folder of the user.",
+        description="The file of `sqlite`. Default: a file in the state folder of the user.",
     )
     expires: Duration = Field(
         default=30 * 86400.0,
-        description="How long `always` is remembered. A decision for a session is remembered for at most a day.",
+        description="How long `always` applies. A decision for a session applies for at most a day.",
     )
     local: bool = Field(
         default=True, description="Ask the user who runs `mcp-bridge approvals` if the client cannot ask."
@@ -183,14 +186,16 @@ class ApprovalSettings(SettingsModel):
     sockets: str | None = Field(
         default=None,
         min_length=1,
-        description="The folder with the sockets of running servers. None means a folder of the user.",
+        description="The folder with the sockets of running servers. Default: a folder of the user.",
     )
     wait: Duration | None = Field(
         default=None,
-        description="How long a question waits for a user to run `mcp-bridge approvals`. None means it does not wait.",
+        description="How long a question waits until a user runs `mcp-bridge approvals`. By default, it does not wait.",
     )
     audit: str | None = Field(
-        default=None, min_length=1, description="The audit log: a file with one line of JSON for each decision."
+        default=None,
+        min_length=1,
+        description="The audit log: a file with one line of JSON for each decision. By default, there is none.",
     )
 
 
@@ -198,23 +203,24 @@ class DialectSettings(SettingsModel):
     """Changes to tool definitions for clients that would reject them. Calls are validated as before."""
 
     clients: tuple[ClientName, ...] = Field(
-        default=(), description="The clients for which tools are changed, each as it needs."
+        default=(), description="The clients for which tools are rewritten, each with what it needs."
     )
     inline_references: bool | None = Field(
         default=None,
-        description="Replace `$ref` in schemas by the schema it refers to. None means if a client needs it.",
+        description="Replace each `$ref` in schemas by its target. Default: if a client needs it.",
     )
     flatten_unions: bool | None = Field(
         default=None,
-        description="Merge `anyOf`, `oneOf` and `allOf` at the top of a schema into one object; the description of the "
-        "tool states which arguments belong together. None means if a client needs it.",
+        description="Merge `anyOf`, `oneOf`, `allOf` and conditions at the root of an input schema into one object. If "
+        "this omits conditions, the description of the tool says that the server checks more. Default: if a client "
+        "needs it.",
     )
     write_properties: bool | None = Field(
         default=None,
-        description="Write `properties: {}` in objects without properties. None means if a client needs it.",
+        description="Add `properties: {}` to objects without properties. Default: if a client needs it.",
     )
     parse_strings: bool | None = Field(
         default=None,
         description="Parse arguments that arrive as JSON in a string although the schema requires an object, a list, a "
-        "number or a boolean. None means if any client is named.",
+        "number or a boolean. Default: if any client is named.",
     )

@@ -32,7 +32,7 @@ class ErrorOutcome:
 
 
 TABLE: tuple[ErrorOutcome, ...] = (
-    ErrorOutcome(errors.ToolNotFound, INVALID_PARAMS, "no tool of this name is published", "list the tools again"),
+    ErrorOutcome(errors.ToolNotFound, INVALID_PARAMS, "no tool with this name is published", "list the tools again"),
     ErrorOutcome(
         errors.ResourceNotFound,
         INVALID_PARAMS,
@@ -40,7 +40,7 @@ TABLE: tuple[ErrorOutcome, ...] = (
         "list the resources and templates again",
     ),
     ErrorOutcome(
-        errors.PromptNotFound, INVALID_PARAMS, "no prompt of this name is published", "list the prompts again"
+        errors.PromptNotFound, INVALID_PARAMS, "no prompt with this name is published", "list the prompts again"
     ),
     ErrorOutcome(
         errors.InvalidArguments,
@@ -57,8 +57,8 @@ TABLE: tuple[ErrorOutcome, ...] = (
     ErrorOutcome(
         errors.ToolError,
         None,
-        "the tool reports what went wrong; its author may use another code",
-        "follow the text",
+        "the tool reported a failure; its author can choose another code",
+        "do what the text says",
     ),
     ErrorOutcome(
         errors.ToolFailed,
@@ -69,7 +69,9 @@ TABLE: tuple[ErrorOutcome, ...] = (
     ErrorOutcome(
         errors.ToolTimeout, None, "the tool exceeded its time limit and was stopped", "ask for less, or raise the limit"
     ),
-    ErrorOutcome(errors.ToolCrashed, None, "the process of the tool has ended", "do not retry the same call"),
+    ErrorOutcome(
+        errors.ToolCrashed, None, "the worker process of the tool ended unexpectedly", "do not retry the same call"
+    ),
     ErrorOutcome(errors.ToolUnavailable, None, "something that the tool depends on does not respond", "retry later"),
     ErrorOutcome(errors.Overloaded, None, "the server is at capacity", "retry later"),
     ErrorOutcome(errors.RateLimited, None, "the caller made too many calls in too short a time", "wait, then retry"),
@@ -78,7 +80,7 @@ TABLE: tuple[ErrorOutcome, ...] = (
     ErrorOutcome(
         errors.MissingCapability,
         MISSING_CAPABILITY,
-        "the tool needs input from the user, and the client cannot be asked",
+        "the tool asks for something that the client does not support, such as user input",
         "use a client with the named capability, or another tool",
     ),
     ErrorOutcome(errors.InvalidAnswer, None, "the client's answers to a question were not valid", "ask the user again"),

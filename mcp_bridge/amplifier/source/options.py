@@ -23,7 +23,7 @@ class AmplifierOptions(SettingsModel):
         description="The mount plan in Amplifier's format: session, providers, tools, hooks and agents."
     )
     hook_timeout: Duration = Field(
-        default=30.0, description="How long one hook may take to decide about a call. After that the call is denied."
+        default=30.0, description="How long one hook may take to decide about a call. After that, the call is denied."
     )
     call_ids: tuple[str, ...] = Field(
         default=(),
@@ -31,8 +31,9 @@ class AmplifierOptions(SettingsModel):
     )
     sessions: Literal["client", "shared"] = Field(
         default="client",
-        description="Whether each client has its own state of the modules, or all share one. Clients of the stateless "
-        "era have their own only where they name a session (`_meta` key `mcp-bridge/session`) or are authenticated.",
+        description="`client`: each client has its own session of the modules. `shared`: all clients share one. In the "
+        "stateless era, only clients that name a session (`_meta` key `mcp-bridge/session`) or are authenticated have "
+        "their own.",
     )
     session_idle: Duration = Field(
         default=1800.0, description="How long a client's session may be idle before it ends."
@@ -41,14 +42,14 @@ class AmplifierOptions(SettingsModel):
         default=100,
         ge=1,
         le=100_000,
-        description="How many sessions may exist at once. One more ends the session that has been idle longest; where "
-        "none is idle, the call is rejected.",
+        description="How many sessions may exist at once. A further session ends the one that has been idle the "
+        "longest; if none is idle, the call is rejected.",
     )
 
     host: Literal["auto", "native", "core"] = Field(
         default="auto",
-        description="What mounts the modules: the bridge (`native`), or amplifier-core (`core`, with the extra "
-        "`amplifier`). `auto` chooses amplifier-core where a module imports it.",
+        description="The host that mounts the modules: the bridge (`native`), or amplifier-core (`core`, with the "
+        "extra `amplifier`). `auto` chooses amplifier-core if a module imports it.",
     )
     git: tuple[str, ...] = Field(
         default=(),
@@ -59,26 +60,26 @@ class AmplifierOptions(SettingsModel):
     modules: str | None = Field(
         default=None,
         min_length=1,
-        description="The folder that modules from git are stored in. By default, a folder in the user's data.",
+        description="The folder in which modules from git are stored. Default: a folder in the user's data directory.",
     )
     mount_timeout: Duration = Field(
         default=30.0,
-        description="How long a module may take to mount, and again to become ready. While a hook module is not in "
-        "place, every call is denied.",
+        description="How long a module may take to mount, and then again to become ready. If a hook module fails or "
+        "takes longer, every call is denied.",
     )
     events: str | None = Field(
         default=None,
         min_length=1,
-        description="The file of the events log, with a line of JSON for each event. `{session_id}` in its name makes "
-        "a file for each session. By default, no events are logged.",
+        description="The file of the events log, with a line of JSON for each event. With `{session_id}` in its name, "
+        "there is one file per session. By default, no events are logged.",
     )
     events_size: Size = Field(
         default=MAX_BYTES, description="The size at which the events log is rotated. Three older files are kept."
     )
     status: bool = Field(
         default=True,
-        description="Whether clients can read what is mounted in their session, and what its modules contribute "
-        "(`amplifier://NAME/status`, `amplifier://NAME/contributions`).",
+        description="Publish resources that show what is mounted in a client's session, and what its modules "
+        "contribute (`amplifier://NAME/status`, `amplifier://NAME/contributions`).",
     )
 
     _settings_path: str = PrivateAttr(default="")

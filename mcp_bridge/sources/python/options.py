@@ -24,8 +24,8 @@ class PythonOptions(SettingsModel):
     )
     tools: tuple[str, ...] = Field(
         (),
-        description="Names of functions to publish although they are not marked as tools, and of sets of tools of "
-        "other frameworks to open, such as a FastMCP server.",
+        description="Names of undecorated functions to publish, and of sets of tools of other frameworks to open, such "
+        "as a FastMCP server.",
     )
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from mcp_bridge.xaibo.source.source import XaiboSource
 
 
 class XaiboOptions(SettingsModel):
-    """Tools of a Xaibo tool provider, or of the providers in the YAML of an agent; and agents as tools."""
+    """Tools of a Xaibo tool provider or of the providers of an agent, and whole agents as tools."""
 
     provider: str | None = Field(
         default=None,
@@ -20,7 +20,7 @@ class XaiboOptions(SettingsModel):
         description="A provider as `package.module:Name` or `path/to/file.py:Name`: its class, an instance, or a "
         "function that returns one. Modules are importable from the folder of the settings file.",
     )
-    config: dict[str, Any] = Field(default={}, description="The argument `config` for the class or function.")
+    config: dict[str, Any] = Field(default={}, description="The `config` argument of the provider's class or function.")
     agent: str | None = Field(
         default=None,
         min_length=1,
@@ -34,7 +34,7 @@ class XaiboOptions(SettingsModel):
     )
     refresh: Duration | None = Field(
         default=None,
-        description="How often to list the tools of the providers again. None means only after a provider reports "
+        description="How often to list the tools of the providers again. By default, only after a provider reports "
         "that a listed tool does not exist.",
     )
 
