@@ -163,7 +163,7 @@ def test_an_execute_of_another_language_is_called_on_the_loop_which_it_may_need(
     compiled = SimpleNamespace(name="get", description="Compiled.", execute={}.get)
     python = SimpleNamespace(name="len", description="Python.", execute=lambda input: len(input))
     served: Any = None
-    assert ToolHandler("get", compiled, served).build_entry().handler.__name__ == "_execute"
+    assert ToolHandler("get", compiled, served).build_entry().handler.__name__ == "_run_async"
     assert ToolHandler("len", python, served).build_entry().handler.__name__ == "_execute_in_thread"
 
 

@@ -43,8 +43,8 @@ SWEEP = 0.25
 class SessionLimits:
     """Which clients share a session, and when sessions end.
 
-    With `shared`, all clients share one. A session ends after `idle` seconds without a call. At most `most` exist at
-    once: a new client ends the one that has been idle longest, or is rejected where none is idle.
+    With `shared`, all clients share one. A session ends after `idle_timeout` seconds without a call. At most `limit` exist
+    at once: a new client ends the one that has been idle longest, or is rejected where none is idle.
     """
 
     shared: bool = False
