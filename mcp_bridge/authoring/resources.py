@@ -134,7 +134,6 @@ def _check_lists(variables: Sequence[TemplateVariable], function: Callable[..., 
 
 
 def _can_be_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    """Whether a list can match the schema of a parameter."""
     if "$ref" in schema:
         return _can_be_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
     if "anyOf" in schema:

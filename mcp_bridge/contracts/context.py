@@ -23,15 +23,12 @@ class Hold(Protocol):
     @property
     def deadline(self) -> float:
         """When the call must end, in seconds of the event loop's clock; infinite if this sets no deadline."""
-        ...
 
     def pause(self) -> None:
         """Return what is held, for the time being."""
-        ...
 
     def resume(self) -> None:
         """Take it back without waiting: the call may be being cancelled."""
-        ...
 
 
 class Caller(Protocol):
@@ -39,15 +36,12 @@ class Caller(Protocol):
 
     def list(self) -> Sequence[ToolEntry]:
         """Return all published tools."""
-        ...
 
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run one call through the pipeline."""
-        ...
 
     def resource_updated(self, uri: str) -> None:
         """Notify subscribed clients that a resource has changed."""
-        ...
 
 
 class CallContext:
@@ -73,26 +67,10 @@ class CallContext:
     """
 
     __slots__ = (
-        "_asked",
-        "_calls",
-        "_capabilities",
-        "_paused",
-        "answers",
-        "approved_call",
-        "caller",
-        "check",
-        "holds",
-        "meta",
-        "needs",
-        "pipeline",
-        "principal",
-        "protocol_version",
-        "request_id",
-        "session",
-        "since",
-        "started",
+        "_asked", "_calls", "_capabilities", "_paused", "answers", "approved_call", "caller", "check", "holds",
+        "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since", "started",
         "state",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -281,7 +259,6 @@ class NestedContext(CallContext):
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """The capabilities that the client has declared."""
         return self._outer.capabilities
 
     @property
@@ -291,11 +268,9 @@ class NestedContext(CallContext):
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress to the client."""
         await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        """Send the client a log message."""
         await self._outer.log(level, data, logger)
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
@@ -310,9 +285,7 @@ class NestedContext(CallContext):
             yield
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
-        """Call this in the event loop when the client has left."""
         self._outer.on_session_end(callback)
 
     async def close_stream(self) -> None:
-        """Close the stream of this call if its client can resume it later."""
         await self._outer.close_stream()

@@ -31,7 +31,6 @@ class ToolSource(Protocol):
 
     async def run(self, publish: Publish) -> None:
         """Publish offers until cancelled, or return when nothing will change any more."""
-        ...
 
 
 @runtime_checkable
@@ -40,7 +39,6 @@ class WorkingDirSource(Protocol):
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
         """Use this folder; called before `run`. With `roots`, prefer the first root of each client that lists any."""
-        ...
 
 
 class Stage(IntEnum):
@@ -60,7 +58,6 @@ class Middleware(Protocol):
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Return the result of the call, usually that of `call_next`."""
-        ...
 
 
 @runtime_checkable
@@ -89,7 +86,6 @@ class SecretSource(Protocol):
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these values from now on."""
-        ...
 
 
 @runtime_checkable
@@ -98,4 +94,3 @@ class NotifyingSource(Protocol):
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
         """Call `updated` with the URI of each resource that changes, from any thread."""
-        ...

@@ -12,19 +12,15 @@ class Store(Protocol):
 
     async def get(self, key: str) -> bytes | None:
         """Return the value, or None if there is none or it has expired."""
-        ...
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Store a value for `ttl` seconds."""
-        ...
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """Store a value unless the key exists, atomically; return whether it was stored."""
-        ...
 
     async def delete(self, key: str) -> None:
         """Delete a value, which need not exist."""
-        ...
 
 
 @runtime_checkable
@@ -33,4 +29,3 @@ class ListableStore(Store, Protocol):
 
     async def keys(self, prefix: str) -> Sequence[str]:
         """Return the keys that begin with `prefix`, of values that have not expired."""
-        ...

@@ -26,7 +26,6 @@ class Entry(Protocol):
     @property
     def handler(self) -> Callable[..., Any]:
         """Takes the call's arguments, and the call context if it has a parameter for it."""
-        ...
 
 
 def _read_tool_result(value: Any, _: ToolCall) -> ToolResult:
@@ -58,12 +57,10 @@ class PreparedEntry:
 
     @cached_property
     def input(self) -> Validator:
-        """The validator of arguments."""
         return Validator(self.entry.input_schema if isinstance(self.entry, ToolEntry) else self.input_schema or {})
 
     @cached_property
     def output(self) -> Validator:
-        """The validator of results."""
         return Validator(self.output_schema)
 
     @cached_property

@@ -44,7 +44,6 @@ class Catalog(Generic[T]):
         return iter(self.list_all())
 
     def get(self, name: str) -> T | None:
-        """Return the entry with exactly this name, or None."""
         return self._entries.get(name)
 
     def list_all(self) -> tuple[T, ...]:

@@ -40,12 +40,12 @@ class CallRunner:
 
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
         self._registry = registry
-        self._watchdog = Watchdog()
         self._ttl = state.ttl
         self._timeouts = QuestionTimeouts(state.ttl)
         self.store: Store = MemoryStore() if state.store is None else FaultTolerantStore(state.store)
         self._suspended = SuspendedCalls(size=state.parked, ttl=state.ttl)
         self._scopes: set[anyio.CancelScope] = set()
+        self._watchdog = Watchdog(self._scopes)
         keys = list(state.keys) or [secrets.token_hex(32)]
         security = RequestStateSecurity(keys=keys, ttl=state.ttl)
         self.boundary: ServerMiddleware[Any] = RequestStateBoundary(security, default_audience=audience)
@@ -76,7 +76,6 @@ class CallRunner:
         context = ServedContext(request, self._registry)
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
-            self._watchdog.enter()
             try:
                 if not has_feature(request.protocol_version, STATELESS):
                     context.ask_through(HandshakeChannel(request, self._timeouts))
@@ -84,7 +83,6 @@ class CallRunner:
                     return await self._run_round(prepared, call, context, request)
                 return await self._registry.run_prepared(prepared, call, context)
             finally:
-                self._watchdog.leave()
                 self._scopes.discard(scope)
         raise MCPError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
 
@@ -120,9 +118,7 @@ class CallRunner:
         state: CallState,
         offered: Mapping[str, Any],
     ) -> SuspendedCall:
-        suspended = SuspendedCall(
-            self._suspended, context, state.answered, offered, new=state.new, seconds=state.seconds
-        )
+        suspended = SuspendedCall(self._suspended, context, state, offered)
         context.needs, context.since = state.needs, state.since
         context.ask_through(suspended)
         await self._suspended.start(suspended, partial(self._registry.run_prepared, prepared, call, context))

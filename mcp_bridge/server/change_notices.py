@@ -79,7 +79,6 @@ class ChangeNotifier:
         uris.add(uri)
 
     def unsubscribe(self, request: Request, uri: str) -> None:
-        """Stop notifying this connection of updates."""
         self._get_subscriber(request).uris.discard(uri)
 
     async def listen(

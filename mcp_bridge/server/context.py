@@ -55,11 +55,9 @@ class QuestionChannel(Protocol):
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
-        ...
 
     async def wait_for_request(self) -> None:
         """Wait until a request of the client is open."""
-        ...
 
 
 class Throttle:
@@ -113,12 +111,10 @@ class ServedContext(CallContext):
             self.request_id, self.meta = str(request.request_id), request.meta or {}
 
     def ask_through(self, channel: QuestionChannel) -> None:
-        """Send questions through this channel, from the current event loop."""
         self._channel, self._loop = channel, current_token()
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """The capabilities that the client has declared."""
         if self._capabilities is None:
             declared = self._declared
             self._capabilities = declared.model_dump(by_alias=True, exclude_none=True) if declared is not None else {}
@@ -180,7 +176,6 @@ class ServedContext(CallContext):
             self._request.session._connection.exit_stack.callback(callback)
 
     async def close_stream(self) -> None:
-        """Close the stream of this request if its client can resume it."""
         if self._request is not None and self._request.close_sse_stream is not None:
             await self._request.close_sse_stream()
 

@@ -32,7 +32,6 @@ class Pages:
         self._rendered: dict[tuple[str, int], dict[str, Any]] = {}
 
     def replace(self, items: Mapping[str, ItemRenderer]) -> None:
-        """Replace all items, by name."""
         self._items, self._names, self._rendered = items, sorted(items), {}
 
     def get_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:

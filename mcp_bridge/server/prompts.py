@@ -33,7 +33,6 @@ class PromptMethods:
         self._pages = Pages("prompts", page)
 
     async def list_prompts(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """Serve prompts/list."""
         await self._responses.wait_for_sources()
         self._refresh()
         return self._responses.render_page(self._pages.get_page, request.protocol_version, params.cursor)

@@ -139,12 +139,10 @@ class ResourceMethods:
         self._index = ResourceIndex(registry, page=page)
 
     async def list_resources(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """Serve resources/list."""
         await self._responses.wait_for_sources()
         return self._responses.render_page(self._index.get_page, request.protocol_version, params.cursor)
 
     async def list_templates(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """Serve resources/templates/list."""
         await self._responses.wait_for_sources()
         return self._responses.render_page(self._index.get_template_page, request.protocol_version, params.cursor)
 
@@ -165,7 +163,6 @@ class ResourceMethods:
         return with_cache_hints(rendered, version, ttl_ms=0, scope="private")  # it may depend on the caller
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> dict[str, Any]:
-        """Serve resources/subscribe of the handshake era."""
         await self._find(str(params.uri))
         self._notifier.subscribe(request, str(params.uri))
         return {}

@@ -52,7 +52,6 @@ def select_annotations(annotations: Any) -> dict[str, Any]:
 
 
 def make_text_block(words: str) -> dict[str, Any]:
-    """Return a text block."""
     return {"type": "text", "text": words}
 
 
@@ -91,7 +90,6 @@ def _render_resource_link(content: Any) -> dict[str, Any]:
 
 
 def _render_unknown_content(content: Content) -> dict[str, Any]:
-    """Render a kind of content that MCP does not define, by its fields."""
     return make_text_block(as_text(content))
 
 

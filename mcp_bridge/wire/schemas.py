@@ -23,12 +23,10 @@ def can_be_object(schema: Any) -> bool:
 
 
 def can_be_null(schema: Any) -> bool:
-    """Whether null can match `schema`."""
     return _SchemaAnalysis(schema).can_match(schema, "null")
 
 
 def is_always_object(schema: Any) -> bool:
-    """Whether every value that matches `schema` is an object."""
     return _SchemaAnalysis(schema).is_object(schema)
 
 
@@ -58,7 +56,6 @@ class _SchemaAnalysis:
         return True
 
     def is_object(self, schema: Any) -> bool:
-        """Whether only objects can match."""
         if not isinstance(schema, Mapping):
             return False
         if "type" in schema:
