@@ -166,10 +166,10 @@ def test_a_thread_that_comes_too_late_is_not_troubled(anyio_backend: str) -> Non
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=anyio_backend)
-    notifier._record_soon(notifier._record_list, "tools")
+    notifier._record_soon(change_notices.ToolsListChanged())
     notifier._soon = seen[0]  # as a thread read it just before the loop ended
-    notifier._record_soon(notifier._record_list, "tools")
-    notifier._record_soon(notifier._record_uri, "test://a")
+    notifier._record_soon(change_notices.ToolsListChanged())
+    notifier._record_soon(change_notices.ResourceUpdated("test://a"))
 
 
 async def test_a_session_that_left_is_forgotten() -> None:
