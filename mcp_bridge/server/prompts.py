@@ -9,7 +9,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
@@ -70,8 +70,4 @@ def _prepare_prompt(entry: PromptEntry) -> PreparedEntry:
         "required": [argument.name for argument in entry.arguments if argument.required],
         "additionalProperties": False,
     }
-    return PreparedEntry(entry, input_schema=schema, read_result=_read_messages)
-
-
-def _read_messages(value: Any, _: ToolCall) -> ToolResult:
-    return to_messages(value)
+    return PreparedEntry(entry, input_schema=schema, read_result=lambda value, _: to_messages(value))
