@@ -1,8 +1,8 @@
 """Give the tools you already have to any MCP client.
 
 `@tool` turns a function into a tool, `ToolRegistry` holds tools, `serve` and `asgi_app` serve them. The complete
-tool_use API is in `mcp_bridge.tool_use`, an in-memory client for tests in `mcp_bridge.testing`. Names are imported when
-they are first used, so importing this package is cheap.
+tool_use API is in `mcp_bridge.tool_use`, and an in-memory client for tests in `mcp_bridge.testing`. Names are imported
+when they are first used, so importing this package is cheap.
 """
 
 from __future__ import annotations

@@ -62,20 +62,20 @@ class Middleware(Protocol):
 
 @runtime_checkable
 class GoverningSource(Protocol):
-    """A source with `middleware`, which runs around every call of the bridge, also of tools of other sources."""
+    """A source with `middleware`, which runs around every call of the bridge, including those of other sources."""
 
     middleware: Sequence[Middleware]
 
 
 class Asker(Protocol):
-    """Asks users to approve calls, under the `mcp_bridge.approvals.policy.Policy` that the bridge sets."""
+    """Asks users to approve calls. The bridge sets `policy`, a `mcp_bridge.approvals.policy.Policy`."""
 
     policy: Any
 
 
 @runtime_checkable
 class ApprovalSource(Protocol):
-    """A source that asks for approvals. `asking` is None if the source runs entirely in worker processes."""
+    """A source that asks users for approvals. `asking` is None if the source runs entirely in worker processes."""
 
     asking: Asker | None
 

@@ -1,4 +1,4 @@
-"""Stores: where state is kept that outlives a call."""
+"""Stores: they keep state that outlives a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Store(Protocol):
 
 @runtime_checkable
 class ListableStore(Store, Protocol):
-    """A store that can list its keys, so that users can look through what it remembers."""
+    """A store that can list its keys, so that users can inspect its contents."""
 
     async def keys(self, prefix: str) -> Sequence[str]:
         """Return the keys that begin with `prefix`, of values that have not expired."""

@@ -1,4 +1,4 @@
-"""Runs the calls of clients: from a request to its result, or to the questions that the call has for the client."""
+"""Runs calls of clients, until a call has a result or asks the client questions."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class CallRunner:
             task_status.started()
 
     def reject_questions(self) -> None:
-        """Expire the open questions of the handshake era and reject new ones: no answer could arrive any more."""
+        """Expire the open questions of the handshake era and reject new ones: their answers could no longer arrive."""
         self._timeouts.close()
 
     def cancel_calls(self) -> None:
-        """Cancel the calls in flight; their clients get an error that says so."""
+        """Cancel the calls in flight; their clients receive an error."""
         self.reject_questions()
         for scope in list(self._scopes):
             scope.cancel()
@@ -87,7 +87,7 @@ class CallRunner:
         raise MCPError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
 
     def _can_suspend(self, prepared: PreparedEntry, request: Request) -> bool:
-        """Whether the call needs a task of its own: it is being continued, or something may ask and the client can."""
+        """Whether the call needs its own task: it continues an earlier one, or it may ask and the client can answer."""
         if (request.params or {}).get("requestState") is not None:
             return True
         client = request.session.client_capabilities
@@ -132,7 +132,7 @@ class CallRunner:
         state: CallState,
         responses: Mapping[str, Any],
     ) -> SuspendedCall | ToolResult:
-        """Return the call that waits here or, if it waited on another instance, a new one with the answers so far."""
+        """Return the suspended call or, if another instance suspended it, a new call with the answers so far."""
         try:
             is_unused = await self.store.add(_USED + state.handle, b"", self._ttl)
         except anyio.get_cancelled_exc_class():

@@ -33,7 +33,7 @@ class Endpoint:
 
     Args:
         started: Set once the sources have published; None means that they have.
-        secrets: Values that are redacted in everything that clients get.
+        secrets: Values that are redacted in everything that clients receive.
         dialect: How tools are presented to clients.
     """
 

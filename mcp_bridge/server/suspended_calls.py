@@ -55,7 +55,7 @@ class PendingQuestion:
             if self._tries < TRIES:
                 return False
             self._error = InvalidAnswer(details=error.problems)
-        except Exception as error:  # raised by the author's own validator, for the code that asked
+        except Exception as error:  # from a validator of the tool, for the code that asked
             self._error = error
         self._settled.set()
         return True
@@ -120,7 +120,7 @@ class SuspendedCall:
                 self._outcome = await work()
                 self._end()
                 await self._calls.wait_until_resumed(self)
-        except Exception as error:  # an error of the server, which the pipeline does not see: for the request's task
+        except Exception as error:  # an error of the server outside the pipeline; the request's task raises it
             self._outcome = error
         finally:
             self._end()
@@ -167,7 +167,7 @@ class SuspendedCall:
     def answer(self, responses: Mapping[str, Any]) -> None:
         """Accept the answers of a request, ignoring those to questions that were not asked."""
         for name, pending in self.sent.items():
-            # a question may have been withdrawn meanwhile, and another asked under its name
+            # the call may have withdrawn the question in the meantime and asked another under its name
             if name in responses and self.pending.get(name) is pending and pending.answer(responses[name]):
                 del self.pending[name]
         if not self.pending:
@@ -246,7 +246,7 @@ class SuspendedCalls:
         return False
 
     def release(self, call: SuspendedCall) -> None:
-        """Stop counting a call whose questions are answered, unless its client has still to fetch the result."""
+        """Stop counting a call whose questions are answered, unless its client has yet to fetch the result."""
         if call.handle not in self._suspended:
             self._asking.discard(call)
 
@@ -290,10 +290,10 @@ class CallState:
     Attributes:
         handle: Resumes the call on the instance where it is suspended.
         started: Whether a handler has begun, the call's own or one that it called, and has not ended with a
-            `NeedsInput`. Then no other instance can continue the call, and all that follows is empty.
+            `NeedsInput`. Then no other instance can continue the call, and all fields below are empty.
         answered: The answers so far.
         asked: The key and digest of each question that is open now, by its name in the request.
-        needs: What the handler needs.
+        needs: The `NeedsInput` that the handler returned.
         since: When the open questions were asked, in seconds since 1970.
         new: Answers that no instance has acted upon yet.
     """
