@@ -1,8 +1,8 @@
 """Give the tools you already have to any MCP client.
 
 `@tool` turns a function into a tool, `ToolRegistry` holds tools, `serve` and `asgi_app` serve them. The complete
-tool_use API is in `mcp_bridge.tool_use`, an in-memory client for tests in `mcp_bridge.testing`. Names are imported when
-they are first used, so importing this package is cheap.
+tool_use API is in `mcp_bridge.tool_use`, and an in-memory client for tests in `mcp_bridge.testing`. Names are imported
+when they are first used, so importing this package is cheap.
 """
 
 from __future__ import annotations
@@ -39,89 +39,41 @@ if TYPE_CHECKING:
     from mcp_bridge.tool_use import ChainStep, ToolChain, tool
 
 _EXPORTS = {
-    "mcp_bridge._version": ("__version__",),
-    "mcp_bridge.authoring": ("prompt", "resource"),
-    "mcp_bridge.contracts.content": ("Audio", "Content", "EmbeddedResource", "Image", "ResourceLink", "Text"),
-    "mcp_bridge.contracts.context": ("CallContext",),
+    "mcp_bridge._version": "__version__",
+    "mcp_bridge.authoring": "prompt resource",
+    "mcp_bridge.contracts.content": "Audio Content EmbeddedResource Image ResourceLink Text",
+    "mcp_bridge.contracts.context": "CallContext",
     "mcp_bridge.contracts.errors": (
-        "BridgeError",
-        "CallError",
-        "ConfigError",
-        "DuplicateTool",
-        "MissingCapability",
-        "ResourceNotFound",
-        "ToolError",
+        "BridgeError CallError ConfigError DuplicateTool MissingCapability ResourceNotFound ToolError"
     ),
-    "mcp_bridge.contracts.extension": ("Middleware", "Stage", "ToolSource"),
-    "mcp_bridge.contracts.header": ("Header",),
-    "mcp_bridge.contracts.offer": ("Offer",),
-    "mcp_bridge.contracts.prompt": ("Message", "PromptArgument", "PromptEntry"),
-    "mcp_bridge.contracts.question": ("Answer", "Form", "Link", "NeedsInput", "Root", "Roots", "Sampled", "Sampling"),
-    "mcp_bridge.contracts.resource": ("ResourceEntry", "ResourceTemplate"),
-    "mcp_bridge.contracts.state": ("State",),
-    "mcp_bridge.contracts.store": ("Store",),
-    "mcp_bridge.contracts.tool": ("ToolCall", "ToolDefinition", "ToolEntry", "ToolResult"),
-    "mcp_bridge.pipeline.pipeline": ("Pipeline",),
-    "mcp_bridge.registry.registry": ("ToolRegistry",),
-    "mcp_bridge.app.serve": ("asgi_app", "serve"),
-    "mcp_bridge.tool_use": ("ChainStep", "ToolChain", "tool"),
+    "mcp_bridge.contracts.extension": "Middleware Stage ToolSource",
+    "mcp_bridge.contracts.header": "Header",
+    "mcp_bridge.contracts.offer": "Offer",
+    "mcp_bridge.contracts.prompt": "Message PromptArgument PromptEntry",
+    "mcp_bridge.contracts.question": "Answer Form Link NeedsInput Root Roots Sampled Sampling",
+    "mcp_bridge.contracts.resource": "ResourceEntry ResourceTemplate",
+    "mcp_bridge.contracts.state": "State",
+    "mcp_bridge.contracts.store": "Store",
+    "mcp_bridge.contracts.tool": "ToolCall ToolDefinition ToolEntry ToolResult",
+    "mcp_bridge.pipeline.pipeline": "Pipeline",
+    "mcp_bridge.registry.registry": "ToolRegistry",
+    "mcp_bridge.app.serve": "asgi_app serve",
+    "mcp_bridge.tool_use": "ChainStep ToolChain tool",
 }
 
 __all__ = [
-    "Answer",
-    "Audio",
-    "BridgeError",
-    "CallContext",
-    "CallError",
-    "ChainStep",
-    "ConfigError",
-    "Content",
-    "DuplicateTool",
-    "EmbeddedResource",
-    "Form",
-    "Header",
-    "Image",
-    "Link",
-    "Message",
-    "Middleware",
-    "MissingCapability",
-    "NeedsInput",
-    "Offer",
-    "Pipeline",
-    "PromptArgument",
-    "PromptEntry",
-    "ResourceEntry",
-    "ResourceLink",
-    "ResourceNotFound",
-    "ResourceTemplate",
-    "Root",
-    "Roots",
-    "Sampled",
-    "Sampling",
-    "Stage",
-    "State",
-    "Store",
-    "Text",
-    "ToolCall",
-    "ToolChain",
-    "ToolDefinition",
-    "ToolEntry",
-    "ToolError",
-    "ToolRegistry",
-    "ToolResult",
-    "ToolSource",
-    "__version__",
-    "asgi_app",
-    "prompt",
-    "resource",
-    "serve",
-    "tool",
-]
+    "Answer", "Audio", "BridgeError", "CallContext", "CallError", "ChainStep", "ConfigError", "Content",
+    "DuplicateTool", "EmbeddedResource", "Form", "Header", "Image", "Link", "Message", "Middleware",
+    "MissingCapability", "NeedsInput", "Offer", "Pipeline", "PromptArgument", "PromptEntry", "ResourceEntry",
+    "ResourceLink", "ResourceNotFound", "ResourceTemplate", "Root", "Roots", "Sampled", "Sampling", "Stage",
+    "State", "Store", "Text", "ToolCall", "ToolChain", "ToolDefinition", "ToolEntry", "ToolError", "ToolRegistry",
+    "ToolResult", "ToolSource", "__version__", "asgi_app", "prompt", "resource", "serve", "tool",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _EXPORTS.items():
-        if name in names:
+        if name in names.split():
             value = getattr(importlib.import_module(module), name)
             globals()[name] = value
             return value

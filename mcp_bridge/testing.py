@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 @contextlib.asynccontextmanager
 async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator[Client]:
-    """Connect the official `mcp.Client`. Everything between it and the tools is real, except the transport.
+    """Connect the official `mcp.Client` to tools. Everything between them is real, except the transport.
 
-    `options` are those of the client, such as `mode="legacy"` for the handshake era, or a `message_handler`.
+    Args:
+        tools: The registry or bridge to serve.
+        options: Options of the client, such as `mode="legacy"` for the handshake versions, or a `message_handler`.
     """
     from mcp_bridge.transports.memory import make_client
 

@@ -20,9 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Decorator(Protocol):
     """A decorator that keeps the type of the function it decorates."""
 
-    def __call__(self, function: F, /) -> F:
-        """Decorate a function."""
-        ...
+    def __call__(self, function: F, /) -> F: ...
 
 
 def get_function_name(function: Callable[..., Any]) -> str:

@@ -52,7 +52,7 @@ def prompt(
     parameter annotated `CallContext` receives the context of the call.
 
     The decorated function can be called as before, and has the attribute `prompt_entry`. Raises ValueError if the name
-    is taken in `registry`, and TypeError if the arguments cannot be inferred from the signature.
+    already exists in `registry`, and TypeError if the arguments cannot be inferred from the signature.
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from mcp_bridge.authoring.functions import (
 )
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
+from mcp_bridge.registry.catalog import Catalog
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name
 from mcp_bridge.schema.inference import Signature, infer_signature
@@ -43,7 +44,7 @@ def resource(
     parameter annotated `CallContext` receives the context of the call.
 
     The decorated function can be called as before, and has the attribute `resource_entry`. Raises ValueError for an
-    invalid URI, for a template that URIs cannot be matched against, and for a URI that is taken in `registry`, and
+    invalid URI, for a template that cannot be matched, and for a URI that already exists in `registry`, and
     TypeError if parameters and variables differ.
     """
     variables = _parse_variables(uri)
@@ -65,17 +66,11 @@ def resource(
         if isinstance(entry, ResourceEntry):
             entry.size = size
         if registry is not None:
-            _add_to_registry(registry, entry)
+            catalog: Catalog[Any] = registry.resources if isinstance(entry, ResourceEntry) else registry.templates
+            catalog.add(entry)
         return attach_entry(function, "resource_entry", entry)
 
     return cast("Decorator", decorate)
-
-
-def _add_to_registry(registry: ToolRegistry, entry: ResourceEntry | ResourceTemplate) -> None:
-    if isinstance(entry, ResourceEntry):
-        registry.resources.add(entry)
-    else:
-        registry.templates.add(entry)
 
 
 def _build_resource_entry(
@@ -91,10 +86,8 @@ def _build_resource_entry(
     if variables:
         handler = make_typed_handler(function, signature)
         return ResourceTemplate(uri, handler, description=signature.description, completions=offered_values)
-    without_uri = replace(
-        signature, bind=lambda _: signature.bind({})
-    )  # it receives its own URI, which the function need not
-    return ResourceEntry(uri, make_typed_handler(function, without_uri), description=signature.description)
+    handler = make_typed_handler(function, signature, lambda _: signature.bind({}))  # the function needs no URI
+    return ResourceEntry(uri, handler, description=signature.description)
 
 
 def _parse_variables(uri: Any) -> tuple[TemplateVariable, ...]:
@@ -102,7 +95,7 @@ def _parse_variables(uri: Any) -> tuple[TemplateVariable, ...]:
     if not isinstance(uri, str):
         raise TypeError("@resource needs a URI: @resource('notes://today') or @resource('users://{id}')")
     problems = check_template(uri) if "{" in uri else check_uri(uri)
-    if not problems and uri.count("{") != uri.count("}"):  # it could be matched, but is surely a mistake
+    if not problems and uri.count("{") != uri.count("}"):  # URIs could match it, but it is surely a mistake
         problems = ["its braces are not balanced. Write a variable as {name}"]
     if problems:
         raise ValueError(f"@resource('{uri}'): {problems[0]}")
@@ -134,7 +127,6 @@ def _check_lists(variables: Sequence[TemplateVariable], function: Callable[..., 
 
 
 def _can_be_list(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    """Whether a list can match the schema of a parameter."""
     if "$ref" in schema:
         return _can_be_list(definitions.get(schema["$ref"].rsplit("/", 1)[-1], {}), definitions)
     if "anyOf" in schema:

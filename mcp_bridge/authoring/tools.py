@@ -55,8 +55,8 @@ def tool(
     come from the signature and the docstring, and the function is called with keywords. In both forms, a parameter
     annotated `CallContext` receives the context of the call.
 
-    The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name is
-    taken in `registry`, and TypeError if no schema can be inferred from the signature or a `Header` is invalid.
+    The decorated function can be called as before, and has the attribute `tool_entry`. Raises ValueError if the name
+    already exists in `registry`, and TypeError if no schema can be inferred or a `Header` is invalid.
     """
 
     def decorate(function: Callable[..., Any], given: str = "") -> Callable[..., Any]:
@@ -117,7 +117,7 @@ def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | 
 
     def bind(data: Mapping[str, Any]) -> dict[str, Any]:
         bound = dict(data)
-        for name, convert in numbers.items():  # JSON has one type of number: 1.0 is an integer, and 1 a float
+        for name, convert in numbers.items():  # JSON has one type of number: 1.0 may be an int, 1 a float
             if bound.get(name) is not None:
                 bound[name] = convert(bound[name])
         return bound

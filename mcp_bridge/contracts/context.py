@@ -13,41 +13,35 @@ from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Questi
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 
 NO_FALLBACK: Any = object()
-"""The default of `fallback`: there is none, raise."""
+"""The default of `fallback`: there is none, so the method raises."""
 _CAPABILITIES: dict[type[Question], str] = {Sampling: "sampling", Roots: "roots"}
 
 
 class Hold(Protocol):
-    """Something that a call holds and returns while a user is asked: its deadline, or a slot of a limiter."""
+    """Something that a call holds, and releases while it waits for the user: its deadline, or a slot of a limiter."""
 
     @property
     def deadline(self) -> float:
         """When the call must end, in seconds of the event loop's clock; infinite if this sets no deadline."""
-        ...
 
     def pause(self) -> None:
-        """Return what is held, for the time being."""
-        ...
+        """Release it until `resume`."""
 
     def resume(self) -> None:
-        """Take it back without waiting: the call may be being cancelled."""
-        ...
+        """Take it back without waiting, because the call may be in cancellation."""
 
 
 class Caller(Protocol):
-    """Carries out calls that a call makes. The registry is one."""
+    """Runs the calls that a call makes. The registry is one."""
 
     def list(self) -> Sequence[ToolEntry]:
         """Return all published tools."""
-        ...
 
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run one call through the pipeline."""
-        ...
 
     def resource_updated(self, uri: str) -> None:
         """Notify subscribed clients that a resource has changed."""
-        ...
 
 
 class CallContext:
@@ -60,39 +54,23 @@ class CallContext:
     Attributes:
         protocol_version: The MCP version of the client; empty in process.
         principal: The authenticated caller, or None.
-        session: The key of the client's session; empty if there is none (see `when_left`).
+        session: The key of the client's session; empty if there is none (see `on_session_end`).
         answers: The answers to a `NeedsInput` of this call.
         state: The state of that `NeedsInput`.
-        since: When another instance asked the question that this call continues from, in seconds since 1970.
+        since: When another instance asked the questions that this call continues from, in seconds since 1970.
         pipeline: The pipeline of the call, which also applies to calls that it makes.
-        started: Whether the handler has begun. Set by the pipeline, like the next two.
-        needs: What the call waits for between two runs of its handler.
-        holds: What the call returns while a user is asked.
-        check: Raises InvalidArguments for a call of this tool with invalid arguments. Set while policies decide.
-        agreed: The call that a user was asked about, as they saw it.
+        started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
+        needs: The `NeedsInput` that the call waits for between two runs of its handler.
+        holds: What the call releases while it waits for the user.
+        check: Raises InvalidArguments for a call of this tool with invalid arguments. Set during the stage DECIDE.
+        approved_call: The call that the user was asked to approve, as they saw it.
     """
 
     __slots__ = (
-        "_asked",
-        "_calls",
-        "_capabilities",
-        "_paused",
-        "answers",
-        "approved_call",
-        "caller",
-        "check",
-        "holds",
-        "meta",
-        "needs",
-        "pipeline",
-        "principal",
-        "protocol_version",
-        "request_id",
-        "session",
-        "since",
-        "started",
+        "_asked", "_calls", "_capabilities", "_paused", "answers", "approved_call", "caller", "check", "holds",
+        "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since", "started",
         "state",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -137,12 +115,24 @@ class CallContext:
         return self._capabilities or {}
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress to the client, if it asked for it. `progress` must increase."""
+        """Report progress to the client, if the client requested it.
+
+        Args:
+            progress: The progress so far, which must increase with every report.
+            total: The value of `progress` at completion, if known.
+            message: What the call is doing, for the user.
+        """
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        """Send the client a log message, any JSON value, if it asked for messages of this level.
+        """Send the client a log message, if the client requested messages of this level.
 
-        Raises ValueError for an unknown level.
+        Args:
+            level: The severity, such as `warning`.
+            data: The message: text or any JSON value.
+            logger: The name of the logger that the client sees.
+
+        Raises:
+            ValueError: The level is unknown.
         """
         check_level(level)
 
@@ -158,12 +148,14 @@ class CallContext:
         """Ask the user to fill in a form or, with `url`, to open a page. The deadline pauses while the call waits.
 
         Args:
+            message: The question, as the user reads it.
             schema: The fields of the form, see `Form`.
+            url: The page to open, see `Link`.
             key: A name of the question for clients.
-            fallback: Returned if the client cannot be asked.
+            fallback: Returned if the client cannot ask the user.
 
         Raises:
-            MissingCapability: The client cannot be asked, and there is no fallback.
+            MissingCapability: The client cannot ask the user, and there is no fallback.
             QuestionExpired: The user did not answer in time.
             InvalidAnswer: The client's answers were not valid.
             ValueError: The schema cannot be shown as a form.
@@ -181,38 +173,60 @@ class CallContext:
         fallback: Any = NO_FALLBACK,
         **options: Any,
     ) -> Sampled:
-        """Request a message from the client's model. `options` are fields of `Sampling`. Raises as `ask` does."""
+        """Request a message from the client's model.
+
+        Args:
+            messages: The conversation, see `Sampling`.
+            max_tokens: The most tokens that the model may write.
+            key: A name of the request for clients.
+            fallback: Returned if the client does not support sampling.
+            options: Further fields of `Sampling`.
+
+        Raises the same errors as `ask`.
+        """
         sampled: Sampled = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
         return sampled
 
     async def roots(self, *, key: str | None = None, fallback: Any = NO_FALLBACK) -> Sequence[Root]:
-        """Return the folders that the client allows servers to work in. Raises as `ask` does."""
+        """Return the folders that the client allows servers to work in. Raises the same errors as `ask`."""
         roots: Sequence[Root] = await self._ask_one(Roots(), key, fallback)
         return roots
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask several questions at once, by key, and return the answers by the same keys. Raises as `ask` does."""
+        """Ask several questions at once, by key, and return the answers by the same keys.
+
+        Raises the same errors as `ask`.
+        """
         raise MissingCapability(
             {_CAPABILITIES.get(type(question), "elicitation"): {} for question in questions.values()}
         )
 
     async def wait_for_request(self) -> None:
-        """Wait until a request of the client is open. Between two requests, another instance may continue the call."""
+        """Wait until a request of the client is open: between two requests, another instance may continue the call."""
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
-        """Call this in the event loop when the client of this session has left, if the server can know that."""
+        """Run `callback` in the event loop when this session ends, if the server can detect that."""
 
     async def close_stream(self) -> None:
-        """Close the stream of this call if its client, of the handshake era, can resume it later."""
+        """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
 
     def tools(self) -> Sequence[ToolEntry]:
         """Return the published tools, sorted by name; empty if the call runs outside a registry."""
         return self.caller.list() if self.caller is not None else ()
 
     async def invoke(self, name: str, arguments: Any = None) -> ToolResult:
-        """Call another published tool through the same pipeline; None means no arguments.
+        """Call another published tool through the same pipeline.
 
-        Raises ToolNotFound, and RuntimeError if this call runs outside a registry.
+        Args:
+            name: The tool's name.
+            arguments: Its arguments; None for none.
+
+        Returns:
+            The result. Errors of the tool are in it.
+
+        Raises:
+            ToolNotFound: No tool of this name is published.
+            RuntimeError: This call runs outside a registry.
         """
         if self.caller is None:
             raise RuntimeError("this call runs outside a registry, so it cannot call other tools")
@@ -227,12 +241,12 @@ class CallContext:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a handler has begun, this call's or one that it called. Its effects must not happen twice."""
+        """Whether a handler has begun, this call's or that of a nested call. Its effects must not happen twice."""
         return self.started or self._calls > 0
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:
-        """Return what the call holds while a user is asked. It is taken back after the last of several questions."""
+        """Release what the call holds while it waits for the user. After the last of several questions, resume it."""
         if not self._asked:
             self._paused = list(self.holds)
             for hold in reversed(self._paused):
@@ -263,7 +277,7 @@ class CallContext:
 
 
 class NestedContext(CallContext):
-    """The context of a call that a call makes: with a deadline, answers and state of its own, and the outer client."""
+    """The context of a nested call: with its own deadline, answers and state, and the client of the outer call."""
 
     __slots__ = ("_outer",)
 
@@ -281,38 +295,33 @@ class NestedContext(CallContext):
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """The capabilities that the client has declared."""
         return self._outer.capabilities
 
     @property
     def deadline(self) -> float | None:
-        """The nearest deadline of this call and those around it."""
+        """The nearest deadline of this call and its outer calls."""
         nearest = min(each for each in (super().deadline, self._outer.deadline, math.inf) if each is not None)
         return nearest if nearest < math.inf else None
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress to the client."""
         await self._outer.progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        """Send the client a log message."""
         await self._outer.log(level, data, logger)
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask several questions at once; the calls around this one pause too."""
+        """Ask several questions at once; the deadlines of the outer calls pause too."""
         with self.release_holds():
             return await self._outer.put(questions)
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:
-        """Return what this call and those around it hold."""
+        """Release what this call and its outer calls hold."""
         with self._outer.release_holds(), super().release_holds():
             yield
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
-        """Call this in the event loop when the client has left."""
         self._outer.on_session_end(callback)
 
     async def close_stream(self) -> None:
-        """Close the stream of this call if its client can resume it later."""
         await self._outer.close_stream()

@@ -29,7 +29,7 @@ class ConfigError(BridgeError):
     """Settings that cannot be used.
 
     Args:
-        problem: What was found.
+        problem: What is wrong.
         path: The file.
         line: The line in it, counted from 1.
         where: The path of the key, such as `sources[0].path`.
@@ -163,11 +163,11 @@ class ToolTimeout(CallError):
     code = "timeout"
 
     def __init__(self, tool: str, seconds: float, *, kind: str = "tool") -> None:
-        super().__init__(f"{kind.capitalize()} '{tool}' did not answer within {seconds:g} seconds and was stopped.")
+        super().__init__(f"{kind.capitalize()} '{tool}' did not finish within {seconds:g} seconds and was stopped.")
 
 
 class ToolCrashed(CallError):
-    """The process of the tool has ended. `how` says why; the server starts a new process."""
+    """The process of the tool has ended, for the reason in `how`. The server starts a new process."""
 
     code = "tool_crashed"
 
@@ -199,7 +199,7 @@ class ResultTooLarge(CallError):
 
 
 class MissingCapability(CallError):
-    """The client cannot be asked. `required` lists the missing capabilities, as `requiredCapabilities` in MCP does."""
+    """The client lacks capabilities. `required` lists them in the form of MCP's `requiredCapabilities`."""
 
     code = "missing_capability"
 
@@ -227,7 +227,7 @@ class QuestionExpired(CallError):
 
 
 class ToolError(CallError):
-    """Raised by a tool's author to tell the model what went wrong. Text and code reach the model unchanged.
+    """Raised by tools to report to the model what went wrong. Text and code reach the model unchanged.
 
     Example: `raise ToolError("city: no such place, try the English name", code="unknown_city")`.
     """

@@ -31,7 +31,6 @@ class ToolSource(Protocol):
 
     async def run(self, publish: Publish) -> None:
         """Publish offers until cancelled, or return when nothing will change any more."""
-        ...
 
 
 @runtime_checkable
@@ -40,7 +39,6 @@ class WorkingDirSource(Protocol):
 
     def work_in(self, folder: Path, *, roots: bool = False) -> None:
         """Use this folder; called before `run`. With `roots`, prefer the first root of each client that lists any."""
-        ...
 
 
 class Stage(IntEnum):
@@ -60,25 +58,24 @@ class Middleware(Protocol):
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Return the result of the call, usually that of `call_next`."""
-        ...
 
 
 @runtime_checkable
 class GoverningSource(Protocol):
-    """A source with `middleware`, which runs around every call of the bridge, also of tools of other sources."""
+    """A source with `middleware`, which runs around every call of the bridge, including those of other sources."""
 
     middleware: Sequence[Middleware]
 
 
 class Asker(Protocol):
-    """Asks users to approve calls, under the `mcp_bridge.approvals.policy.Policy` that the bridge sets."""
+    """Asks users to approve calls. The bridge sets `policy`, a `mcp_bridge.approvals.policy.Policy`."""
 
     policy: Any
 
 
 @runtime_checkable
 class ApprovalSource(Protocol):
-    """A source that asks for approvals. `asking` is None if the source runs entirely in worker processes."""
+    """A source that asks users for approvals. `asking` is None if the source runs entirely in worker processes."""
 
     asking: Asker | None
 
@@ -89,7 +86,6 @@ class SecretSource(Protocol):
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these values from now on."""
-        ...
 
 
 @runtime_checkable
@@ -98,4 +94,3 @@ class NotifyingSource(Protocol):
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
         """Call `updated` with the URI of each resource that changes, from any thread."""
-        ...

@@ -43,7 +43,7 @@ class Link(Question):
 
 @dataclass(frozen=True, slots=True)
 class Sampling(Question):
-    """A request that the client's model write a message of at most `max_tokens`.
+    """A request for the client's model to write a message of at most `max_tokens`.
 
     `messages` is the conversation; text is a message of the user. `tools` and `tool_choice`, in the form that MCP
     defines, and `include_context` need a client that declares support for them in sampling.
@@ -74,8 +74,8 @@ class Answer:
     Attributes:
         content: The data of the form, valid against its schema; empty unless accepted.
         data: The same data as an instance of the type that was given as the schema; without a type, `content`.
-        seconds: For a new answer to a question of another instance, how long it took since the question was asked.
-        again: Whether another instance has received this answer before this one continued the call.
+        seconds: If another instance asked the question and this one received the answer, the seconds in between.
+        again: Whether another instance had already received this answer when this instance continued the call.
     """
 
     action: Literal["accept", "decline", "cancel"]

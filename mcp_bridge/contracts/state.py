@@ -1,4 +1,4 @@
-"""How calls that wait for answers are kept."""
+"""Settings of calls that wait for answers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mcp_bridge.contracts.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How calls that wait for answers are kept.
+    """Settings of calls that wait for answers.
 
     Attributes:
-        keys: Secrets of at least 32 bytes that seal the state which clients carry. The first one seals and all of them
-            open, so keys can be rotated while serving. Instances with the same keys continue each other's calls. Empty
-            for a key of this process.
-        ttl: How many seconds a question waits for its answer.
-        parked: How many calls may wait at once.
-        store: Remembers which states have been used; None for the memory of this process.
+        keys: Secrets of at least 32 bytes that seal the state which clients carry. The first key seals and every key
+            opens, so keys can be rotated while serving. Instances with the same keys continue each other's calls.
+            Without keys, this process generates one.
+        ttl: The most seconds that a question waits for its answer.
+        parked: The most calls that may wait at once.
+        store: Records which states have been used; None for the memory of this process.
     """
 
     keys: Sequence[str] = ()

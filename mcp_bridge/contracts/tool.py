@@ -90,7 +90,7 @@ Kind = Literal["tool", "resource", "prompt", "completion"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call as a client made it. The handler receives `arguments`, which the pipeline validates.
+    """One call. The pipeline validates `arguments` and passes them to the handler.
 
     Reading a resource, getting a prompt and completing an argument are calls too, of another `kind`. Then `name` is the
     URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments.
@@ -122,6 +122,7 @@ class ToolResult:
         content: What clients see instead of `output` as text.
         code: The stable code of a failure.
         duration_ms: In milliseconds.
+        meta: Becomes `_meta` of the result that clients receive.
         encoded: Set by the server, see `EncodedOutput`.
     """
 

@@ -1,4 +1,4 @@
-"""The order of one call. `Pipeline.layers` lists the steps from the outside in."""
+"""The steps of one call. `Pipeline.list_layers` lists them in order, from the outside in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from mcp_bridge.wire.values import Unreadable, get_output_text, to_result
 logger = logging.getLogger("mcp_bridge.calls")
 
 ROUNDS = 100
-"""How often a handler may return `NeedsInput` in one call: a client that answers by itself would never stop."""
+"""How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
 
 Layer = Callable[[ToolCall, CallContext, CallNext], Any]
 
@@ -62,8 +62,8 @@ class Pipeline:
         timeout: Seconds per call; None for no limit.
         threads: The most synchronous handlers that run at once.
         concurrency: The most calls that run at once.
-        queue: The most calls that wait for one of these. Further calls fail with `overloaded`.
-        arguments: The most data that a call may bring.
+        queue: The most calls that wait to run. Further calls fail with `overloaded`.
+        arguments: The size limits of a call's arguments.
         tools: Limits of single tools, by patterns of their names; the first pattern that matches applies.
         expose_errors: Show clients the text of unexpected exceptions.
     """
@@ -95,8 +95,9 @@ class Pipeline:
         return bool(self._middleware)
 
     def list_layers(self, tool: PreparedEntry) -> list[Layer]:
-        """The order of one call of `tool`, outermost first."""
-        observe, admit, decide, attempt = map(self._list_middleware, Stage)
+        """Return the layers that a call of `tool` passes through, outermost first."""
+        by_stage = ([layer for layer in self._middleware if layer.stage == stage] for stage in Stage)
+        observe, admit, decide, attempt = by_stage
         may_change = [*decide, *attempt]
         check_input = partial(_check_input, tool, self._arguments)
         validate_input = partial(_validate_input, check_input)
@@ -125,7 +126,7 @@ class Pipeline:
     def compose(self, tool: PreparedEntry) -> CallNext:
         """Return the function that carries out calls of `tool` through all layers; composed once per tool.
 
-        It never raises, except when the call's surroundings are being cancelled.
+        It never raises, except when the task that runs the call is being cancelled.
         """
         composed = tool.composed.get(self)
         if composed is None:
@@ -138,9 +139,6 @@ class Pipeline:
     def _find_limits(self, name: str) -> ToolLimits:
         own = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
         return own if own.timeout is not None else replace(own, timeout=self.timeout)
-
-    def _list_middleware(self, stage: Stage) -> list[Layer]:
-        return [middleware for middleware in self._middleware if middleware.stage == stage]
 
     async def _map_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """The call boundary: the one place that catches everything, so that no tool can take the server down."""
@@ -159,7 +157,7 @@ class Pipeline:
                 await reset_cancellation(task)
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        """Show deciders a CallError whatever a tool raises, with no more detail than the client gets."""
+        """Show policies of the stage DECIDE every exception as a CallError, with no more detail than clients get."""
         try:
             return await call_next(call, ctx)
         except BaseException as error:
@@ -248,7 +246,7 @@ async def _limit_calls(
 
 
 def _limit_outermost_calls(limit: Layer, call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
-    """Run calls made by calls in their caller's slot: if both needed one, each could wait for the other forever."""
+    """Limit outermost calls only: if nested calls needed slots too, calls that hold all slots would wait forever."""
     return call_next(call, ctx) if ctx.started else limit(call, ctx, call_next)
 
 

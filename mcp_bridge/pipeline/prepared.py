@@ -25,25 +25,20 @@ class Entry(Protocol):
 
     @property
     def handler(self) -> Callable[..., Any]:
-        """Takes the call's arguments, and the call context if it has a parameter for it."""
-        ...
-
-
-def _read_tool_result(value: Any, _: ToolCall) -> ToolResult:
-    return to_result(value)
+        """The function that takes the call's arguments and, if it has a parameter for it, the call context."""
 
 
 @dataclass(frozen=True)
 class PreparedEntry:
     """An entry that is ready to be called.
 
-    For entries that are not tools, `input_schema` is the schema of their arguments, and `reads` turns what the handler
-    returns into a result. `composed` holds the entry's middleware stack for each pipeline that has called it.
+    For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result` turns what the
+    handler returns into a result. `composed` holds the composed layers of each pipeline that has called the entry.
     """
 
     entry: Entry
     input_schema: Mapping[str, Any] | None = None
-    read_result: Callable[[Any, ToolCall], ToolResult] = _read_tool_result
+    read_result: Callable[[Any, ToolCall], ToolResult] = lambda value, _: to_result(value)
     composed: dict[object, CallNext] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -58,12 +53,10 @@ class PreparedEntry:
 
     @cached_property
     def input(self) -> Validator:
-        """The validator of arguments."""
         return Validator(self.entry.input_schema if isinstance(self.entry, ToolEntry) else self.input_schema or {})
 
     @cached_property
     def output(self) -> Validator:
-        """The validator of results."""
         return Validator(self.output_schema)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mcp_bridge.contracts.errors import DuplicateTool, RegistryError
 
@@ -44,7 +44,6 @@ class Catalog(Generic[T]):
         return iter(self.list_all())
 
     def get(self, name: str) -> T | None:
-        """Return the entry with exactly this name, or None."""
         return self._entries.get(name)
 
     def list_all(self) -> tuple[T, ...]:
@@ -54,7 +53,7 @@ class Catalog(Generic[T]):
         return self._sorted
 
     def add(self, entry: T) -> None:
-        """Add one entry. Raises DuplicateTool if the name is taken, RegistryError if it is not text."""
+        """Add one entry. Raises DuplicateTool if the name already exists, RegistryError if it is not text."""
         name = self._key(entry)
         if not isinstance(name, str):
             raise RegistryError(f"The name of a {self._kind.lower()} must be text, found {name!r}.")
@@ -84,7 +83,7 @@ class Catalog(Generic[T]):
             name = self._key(entry)
             if (other := replaced.get(name)) is not None:
                 raise DuplicateTool(self._format_clash(name, other.owner, owner))
-            replaced[name] = entry if entry.owner == owner else _set_owner(entry, owner)
+            replaced[name] = entry if entry.owner == owner else replace(cast("Any", entry), owner=owner)
 
         def commit() -> None:
             if replaced != self._entries:
@@ -118,10 +117,6 @@ _HINTS = {
     "Tool": "Give one of the sources a prefix, or the tool an alias.",
     "Prompt": "Give one of the sources a prefix.",
 }
-
-
-def _set_owner(entry: Any, owner: str) -> Any:
-    return replace(entry, owner=owner)
 
 
 def _format_owner(owner: str) -> str:

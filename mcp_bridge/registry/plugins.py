@@ -23,7 +23,7 @@ STORES: dict[str, str] = {
 }
 """Stores by name. Each is a class or function that is called without arguments.
 
-Those in `FILES` are called with their file, and have a method `check` that raises OSError if it cannot be used.
+Those in `FILE_STORES` are called with their file, and have a method `check` that raises OSError if it is unusable.
 """
 FILE_STORES = frozenset({"sqlite"})
 

@@ -75,7 +75,7 @@ class ToolRegistry:
         return not any((self._catalog, self.resources, self.templates, self.prompts))
 
     def register(self, entry: ToolEntry) -> None:
-        """Add a tool. Raises ValueError (DuplicateTool) if the name is taken."""
+        """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered."""
         self._catalog.add(entry)
 
     def unregister(self, name: str) -> bool:
@@ -147,10 +147,16 @@ class ToolRegistry:
         ]
 
     def invoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
-        """Call a tool and wait for its result; an async handler runs to completion, also inside a running event loop.
+        """Call a tool and wait for its result. Async handlers run to completion, even inside a running event loop.
 
-        Returns FAILURE for an unknown tool, invalid input or an exception, and PARTIAL, with the data, for invalid
-        output.
+        Args:
+            name: The tool's name.
+            input_data: The tool's input, usually a dict.
+            validate: Whether to validate the input and the output against the tool's schemas.
+
+        Returns:
+            SUCCESS with the output as `data`; FAILURE for an unknown tool, invalid input or an exception of the
+            handler; PARTIAL, with the data, for invalid output.
         """
         tool = self._check_call(name, input_data, validate=validate)
         if isinstance(tool, Result):
@@ -165,7 +171,7 @@ class ToolRegistry:
         return _check_result(tool, data, started, validate=validate)
 
     async def ainvoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
-        """`invoke` for async code: async handlers are awaited here, synchronous ones run in a thread."""
+        """Call a tool like `invoke`, from async code: async handlers run in this event loop, others in a thread."""
         tool = self._check_call(name, input_data, validate=validate)
         if isinstance(tool, Result):
             return tool
@@ -189,9 +195,9 @@ class ToolRegistry:
     async def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run an entry of any kind through the pipeline. Every problem is in the result.
 
-        A call made by a call stays under the policy of the first, whichever registry it is made to.
+        A nested call stays under the pipeline of the outermost call, whichever registry it is made to.
         """
-        if ctx.pipeline is not None:  # a call made by a call
+        if ctx.pipeline is not None:  # a nested call
             ctx = ctx.create_nested()
         else:
             ctx.pipeline = self.pipeline
@@ -267,7 +273,7 @@ def _run_to_completion(awaitable: Any) -> Any:
 
 def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
     """Return the error for an unknown tool, which suggests similar names."""
-    if len(name) > _NAME:  # it may be of any length, and difflib compares it with every name
+    if len(name) > _NAME:  # difflib compares it with every name, and a client chooses its length
         return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
     near = difflib.get_close_matches(name, list(known), n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -28,7 +28,8 @@ class Selection:
         """Yield copies of the selected entries with their published names and their owner."""
         for entry in entries:
             if self._is_selected(entry):
-                yield replace(entry, name=self._get_published_name(entry.name), owner=owner)
+                prefixed = f"{self.prefix}{SEPARATOR}{entry.name}" if self.prefix else entry.name
+                yield replace(entry, name=self.alias.get(entry.name, prefixed), owner=owner)
 
     def select_prompts(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
         """Yield the prompts with their published names. Patterns, tags and aliases apply to tools only."""
@@ -46,11 +47,6 @@ class Selection:
         if any(fnmatchcase(entry.name, pattern) for pattern in self.exclude):
             return False
         return has_tags(entry, self.tags, match_all=self.match_all_tags)
-
-    def _get_published_name(self, name: str) -> str:
-        if name in self.alias:
-            return self.alias[name]
-        return f"{self.prefix}{SEPARATOR}{name}" if self.prefix else name
 
 
 def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool) -> bool:

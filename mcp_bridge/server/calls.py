@@ -1,4 +1,4 @@
-"""Runs the calls of clients: from a request to its result, or to the questions that the call has for the client."""
+"""Runs calls of clients, until a call has a result or asks the client questions."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class CallRunner:
 
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
         self._registry = registry
-        self._watchdog = Watchdog()
         self._ttl = state.ttl
         self._timeouts = QuestionTimeouts(state.ttl)
         self.store: Store = MemoryStore() if state.store is None else FaultTolerantStore(state.store)
         self._suspended = SuspendedCalls(size=state.parked, ttl=state.ttl)
         self._scopes: set[anyio.CancelScope] = set()
+        self._watchdog = Watchdog(self._scopes)
         keys = list(state.keys) or [secrets.token_hex(32)]
         security = RequestStateSecurity(keys=keys, ttl=state.ttl)
         self.boundary: ServerMiddleware[Any] = RequestStateBoundary(security, default_audience=audience)
@@ -59,11 +59,11 @@ class CallRunner:
             task_status.started()
 
     def reject_questions(self) -> None:
-        """Expire the open questions of the handshake era and reject new ones: no answer could arrive any more."""
+        """Expire the open questions of the handshake era and reject new ones: their answers could no longer arrive."""
         self._timeouts.close()
 
     def cancel_calls(self) -> None:
-        """Cancel the calls in flight; their clients get an error that says so."""
+        """Cancel the calls in flight; their clients receive an error."""
         self.reject_questions()
         for scope in list(self._scopes):
             scope.cancel()
@@ -76,7 +76,6 @@ class CallRunner:
         context = ServedContext(request, self._registry)
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
-            self._watchdog.enter()
             try:
                 if not has_feature(request.protocol_version, STATELESS):
                     context.ask_through(HandshakeChannel(request, self._timeouts))
@@ -84,12 +83,11 @@ class CallRunner:
                     return await self._run_round(prepared, call, context, request)
                 return await self._registry.run_prepared(prepared, call, context)
             finally:
-                self._watchdog.leave()
                 self._scopes.discard(scope)
         raise MCPError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
 
     def _can_suspend(self, prepared: PreparedEntry, request: Request) -> bool:
-        """Whether the call needs a task of its own: it is being continued, or something may ask and the client can."""
+        """Whether the call needs its own task: it continues an earlier one, or it may ask and the client can answer."""
         if (request.params or {}).get("requestState") is not None:
             return True
         client = request.session.client_capabilities
@@ -120,9 +118,7 @@ class CallRunner:
         state: CallState,
         offered: Mapping[str, Any],
     ) -> SuspendedCall:
-        suspended = SuspendedCall(
-            self._suspended, context, state.answered, offered, new=state.new, seconds=state.seconds
-        )
+        suspended = SuspendedCall(self._suspended, context, state, offered)
         context.needs, context.since = state.needs, state.since
         context.ask_through(suspended)
         await self._suspended.start(suspended, partial(self._registry.run_prepared, prepared, call, context))
@@ -136,7 +132,7 @@ class CallRunner:
         state: CallState,
         responses: Mapping[str, Any],
     ) -> SuspendedCall | ToolResult:
-        """Return the call that waits here or, if it waited on another instance, a new one with the answers so far."""
+        """Return the suspended call or, if another instance suspended it, a new call with the answers so far."""
         try:
             is_unused = await self.store.add(_USED + state.handle, b"", self._ttl)
         except anyio.get_cancelled_exc_class():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 import anyio
 import mcp_types as types
@@ -37,11 +36,6 @@ SUBSCRIPTIONS = 1024
 """The most resources that one handshake client may subscribe to."""
 SUBSCRIBED = 256 * 1024
 """The most characters that their URIs may have in total."""
-_EVENTS: Final[dict[str, ServerEvent]] = {
-    "tools": ToolsListChanged(),
-    "resources": ResourcesListChanged(),
-    "prompts": PromptsListChanged(),
-}
 
 
 @dataclass(slots=True)
@@ -52,15 +46,18 @@ class HandshakeSubscriber:
     ready: bool = False
     uris: set[str] = field(default_factory=set)
 
+    def wants(self, event: ServerEvent) -> bool:
+        """Whether this connection is notified of the event."""
+        return event.uri in self.uris if isinstance(event, ResourceUpdated) else self.ready
+
 
 class ChangeNotifier:
-    """Notifies handshake connections by notifications, and stateless clients through subscriptions/listen."""
+    """Notifies handshake connections directly, and stateless clients through subscriptions/listen."""
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
         self._subscribers: dict[int, HandshakeSubscriber] = {}
-        self._changed_lists: set[str] = set()
-        self._changed_uris: set[str] = set()
+        self._changed: set[ServerEvent] = set()
         self._wake = anyio.Event()
         self._soon: CallSoon | None = None
         self._streams = ListenHandler(self._bus)
@@ -79,7 +76,6 @@ class ChangeNotifier:
         uris.add(uri)
 
     def unsubscribe(self, request: Request, uri: str) -> None:
-        """Stop notifying this connection of updates."""
         self._get_subscriber(request).uris.discard(uri)
 
     async def listen(
@@ -100,14 +96,14 @@ class ChangeNotifier:
         self._soon = make_call_soon()
         self._is_closed = False
         with ExitStack() as stack:
-            for kind, watch in (
-                ("tools", registry.watch),
-                ("resources", registry.resources.watch),
-                ("resources", registry.templates.watch),
-                ("prompts", registry.prompts.watch),
+            for event, watch in (
+                (ToolsListChanged(), registry.watch),
+                (ResourcesListChanged(), registry.resources.watch),
+                (ResourcesListChanged(), registry.templates.watch),
+                (PromptsListChanged(), registry.prompts.watch),
             ):
-                stack.callback(watch(partial(self._record_soon, self._record_list, kind)))
-            stack.callback(registry.watch_updates(partial(self._record_soon, self._record_uri)))
+                stack.callback(watch(partial(self._record_soon, event)))
+            stack.callback(registry.watch_updates(lambda uri: self._record_soon(ResourceUpdated(uri))))
             stack.callback(setattr, self, "_soon", None)
             task_status.started()
             async with anyio.create_task_group() as tasks:
@@ -117,35 +113,32 @@ class ChangeNotifier:
                     await self._notify_all(tasks)
 
     async def _notify_all(self, tasks: anyio.abc.TaskGroup) -> None:
-        lists, self._changed_lists = self._changed_lists, set()
-        uris, self._changed_uris = self._changed_uris, set()
+        events = sorted(self._changed, key=lambda event: (isinstance(event, ResourceUpdated), repr(event)))
+        self._changed = set()
         for subscriber in list(self._subscribers.values()):
-            own_lists, own_uris = sorted(lists) if subscriber.ready else [], uris & subscriber.uris
-            if own_lists or own_uris:
-                tasks.start_soon(self._notify, subscriber, own_lists, own_uris)
-        for kind in sorted(lists):
-            await self._bus.publish(_EVENTS[kind])
-        for uri in sorted(uris):
-            await self._bus.publish(ResourceUpdated(uri))
+            if own := [event for event in events if subscriber.wants(event)]:
+                tasks.start_soon(self._notify, subscriber.session, own)
+        for event in events:
+            await self._bus.publish(event)
 
-    async def _notify(self, subscriber: HandshakeSubscriber, lists: Collection[str], uris: Collection[str]) -> None:
-        session = subscriber.session
-        send = {
-            "tools": session.send_tool_list_changed,
-            "resources": session.send_resource_list_changed,
-            "prompts": session.send_prompt_list_changed,
-        }
+    async def _notify(self, session: ServerSession, events: Iterable[ServerEvent]) -> None:
         try:
             with anyio.move_on_after(SEND_TIMEOUT):
-                for kind in lists:
-                    await send[kind]()
-                for uri in sorted(uris):
-                    await session.send_resource_updated(uri)
+                for event in events:
+                    match event:
+                        case ToolsListChanged():
+                            await session.send_tool_list_changed()
+                        case ResourcesListChanged():
+                            await session.send_resource_list_changed()
+                        case PromptsListChanged():
+                            await session.send_prompt_list_changed()
+                        case ResourceUpdated(uri):
+                            await session.send_resource_updated(uri)
         except Exception as error:  # the client has just disconnected
             logger.debug("a change notification was not delivered: %r", error)
 
     def _get_subscriber(self, request: Request) -> HandshakeSubscriber:
-        # The SDK has no public sign of a connection's end; its exit stack is the one place that always runs.
+        # The SDK does not announce the end of a connection; only its exit stack always runs.
         connection = request.session._connection
         key = id(connection)
         if key not in self._subscribers:
@@ -153,16 +146,12 @@ class ChangeNotifier:
             connection.exit_stack.callback(self._subscribers.pop, key, None)
         return self._subscribers[key]
 
-    def _record_list(self, kind: str) -> None:
-        self._changed_lists.add(kind)
+    def _record(self, event: ServerEvent) -> None:
+        self._changed.add(event)
         self._wake.set()
 
-    def _record_uri(self, uri: str) -> None:
-        self._changed_uris.add(uri)
-        self._wake.set()
-
-    def _record_soon(self, record: Callable[[str], None], changed: str) -> None:
+    def _record_soon(self, event: ServerEvent) -> None:
         """Record a change in the event loop. May be called from any thread."""
         if (soon := self._soon) is not None:
             with suppress(RuntimeError):  # the loop has just ended
-                soon(partial(record, changed))
+                soon(partial(self._record, event))

@@ -1,4 +1,4 @@
-"""completion/complete, for a prompt's arguments and a template's variables: asks for values and ranks them."""
+"""completion/complete: suggests values for the arguments of prompts and the variables of templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import adapt_completion
@@ -76,7 +76,8 @@ class CompletionMethod:
         call = ToolCall(id=str(request.request_id), name=name, arguments=data, kind="completion")
         prepared = self._prepare_completion(name, argument.name, function)
         result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
-        return _to_list(check_success(result, request.protocol_version, name=name))
+        output = to_plain(check_success(result, request.protocol_version, name=name).output)
+        return output if isinstance(output, list) else [] if output is None else [output]
 
     def _find_entry(self, ref: Any) -> tuple[str, PromptEntry | ResourceTemplate]:
         if isinstance(ref, types.PromptReference):
@@ -123,11 +124,6 @@ def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
     return [variable.name for variable in parse_template_variables(entry.uri_template)]
-
-
-def _to_list(result: ToolResult) -> list[Any]:
-    output = to_plain(result.output)
-    return output if isinstance(output, list) else [] if output is None else [output]
 
 
 def rank_values(values: Iterable[str], typed: str, *, limit: int = MOST) -> tuple[list[str], int]:

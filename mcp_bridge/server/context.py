@@ -55,11 +55,9 @@ class QuestionChannel(Protocol):
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
-        ...
 
     async def wait_for_request(self) -> None:
         """Wait until a request of the client is open."""
-        ...
 
 
 class Throttle:
@@ -83,7 +81,7 @@ class Throttle:
 class ServedContext(CallContext):
     """A running call that has a client.
 
-    `serve` sets the request that the call currently responds to; a suspended call has none between two requests.
+    `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
     """
 
     __slots__ = ("_channel", "_declared", "_log_throttle", "_loop", "_progress", "_progress_throttle", "_request")
@@ -105,20 +103,18 @@ class ServedContext(CallContext):
         self._loop: object = None
 
     def set_request(self, request: Request | None) -> None:
-        """Respond to this request from now on; its progress starts anew."""
+        """Respond to this request from now on; its progress starts again."""
         self._request = request
         if request is not None:
             self._progress = self._capabilities = None
-            self._declared = request.session.client_capabilities  # each request declares the capabilities anew
+            self._declared = request.session.client_capabilities  # each request declares the capabilities again
             self.request_id, self.meta = str(request.request_id), request.meta or {}
 
     def ask_through(self, channel: QuestionChannel) -> None:
-        """Send questions through this channel, from the current event loop."""
         self._channel, self._loop = channel, current_token()
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """The capabilities that the client has declared."""
         if self._capabilities is None:
             declared = self._declared
             self._capabilities = declared.model_dump(by_alias=True, exclude_none=True) if declared is not None else {}
@@ -170,17 +166,16 @@ class ServedContext(CallContext):
             return await self._channel.put(requests, needed=needed)
 
     async def wait_for_request(self) -> None:
-        """Wait until a request of the client is open, unless a handler has begun: then no other instance continues."""
+        """Wait until a request of the client is open, unless a handler has begun: no other instance can continue it."""
         if self._channel is not None and not self.has_begun:
             await self._channel.wait_for_request()
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
-        """Call this when the connection ends, if the session is a connection; other sessions have no known end."""
+        """Run `callback` when the connection ends, if the session is one; other sessions do not announce their end."""
         if self._request is not None and self.session.startswith(_CONNECTION):
             self._request.session._connection.exit_stack.callback(callback)
 
     async def close_stream(self) -> None:
-        """Close the stream of this request if its client can resume it."""
         if self._request is not None and self._request.close_sse_stream is not None:
             await self._request.close_sse_stream()
 

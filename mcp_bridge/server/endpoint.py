@@ -33,7 +33,7 @@ class Endpoint:
 
     Args:
         started: Set once the sources have published; None means that they have.
-        secrets: Values that are redacted in everything that clients get.
+        secrets: Values that are redacted in everything that clients receive.
         dialect: How tools are presented to clients.
     """
 
@@ -99,7 +99,6 @@ class Endpoint:
         ]
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Redact these values in everything that clients get from now on."""
         self._redaction.hide(secrets)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -110,13 +109,10 @@ class Endpoint:
             task_status.started()
 
     def close_subscriptions(self) -> None:
-        """End every subscriptions/listen stream with its final result."""
         self._notifier.close_streams()
 
     def reject_questions(self) -> None:
-        """Expire the open questions of the handshake era and reject new ones."""
         self._runner.reject_questions()
 
     def cancel_calls(self) -> None:
-        """Cancel the calls in flight; their clients get an error that says so."""
         self._runner.cancel_calls()

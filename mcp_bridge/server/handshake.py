@@ -47,7 +47,6 @@ class QuestionTimeouts:
         self._is_closed = False
 
     def open(self) -> None:
-        """Accept questions."""
         self._is_closed = False
 
     def close(self) -> None:

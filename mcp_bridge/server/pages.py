@@ -32,7 +32,6 @@ class Pages:
         self._rendered: dict[tuple[str, int], dict[str, Any]] = {}
 
     def replace(self, items: Mapping[str, ItemRenderer]) -> None:
-        """Replace all items, by name."""
         self._items, self._names, self._rendered = items, sorted(items), {}
 
     def get_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
@@ -41,7 +40,7 @@ class Pages:
         page = self._rendered.get((version, start))
         if page is None:
             page = self._render(version, start)
-            if start % self._size == 0:  # a cursor of ours; pages of cursors that a client made up are not kept
+            if start % self._size == 0:  # do not keep pages of cursors that a client made up
                 self._rendered[version, start] = page
         return page
 

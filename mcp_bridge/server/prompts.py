@@ -9,7 +9,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.tool import ToolCall, ToolResult
+from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
@@ -33,7 +33,6 @@ class PromptMethods:
         self._pages = Pages("prompts", page)
 
     async def list_prompts(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """Serve prompts/list."""
         await self._responses.wait_for_sources()
         self._refresh()
         return self._responses.render_page(self._pages.get_page, request.protocol_version, params.cursor)
@@ -71,8 +70,4 @@ def _prepare_prompt(entry: PromptEntry) -> PreparedEntry:
         "required": [argument.name for argument in entry.arguments if argument.required],
         "additionalProperties": False,
     }
-    return PreparedEntry(entry, input_schema=schema, read_result=_read_messages)
-
-
-def _read_messages(value: Any, _: ToolCall) -> ToolResult:
-    return to_messages(value)
+    return PreparedEntry(entry, input_schema=schema, read_result=lambda value, _: to_messages(value))

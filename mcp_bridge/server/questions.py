@@ -38,7 +38,7 @@ class AnswerMismatch(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SealedQuestion(Question):
-    """A question that has been sealed and opened again; `form` is the full schema of its answer."""
+    """A question restored from a sealed state; `form` is the full schema of its answer."""
 
     method: str
     params: Mapping[str, Any]
@@ -69,7 +69,7 @@ class QuestionRequest:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def to_mcp(self, problems: list[str]) -> dict[str, Any]:
-        """Return the request; `problems` tell the user why the question is asked again."""
+        """Return the request. `problems` explain to the user why the last answer was not valid."""
         if not problems or "message" not in self.params:
             return {"method": self.method, "params": self.params}
         message = f"{self.params['message']}\n\nThe last answer was not valid: {'; '.join(problems)}"
@@ -85,9 +85,7 @@ def to_request(question: Question, version: str) -> QuestionRequest:
             return _to_link_request(message, url, version)
         case Sampling():
             params = _to_sampling_params(question, version)
-            types.CreateMessageRequestParams.model_validate(
-                params
-            )  # the tool's author sees the mistake, not the client
+            types.CreateMessageRequestParams.model_validate(params)  # raise here, not in the client
             return _to_sampling_request(params)
         case Roots():
             return QuestionRequest(LIST_ROOTS, {}, {"roots": {}}, _read_roots)
@@ -97,7 +95,7 @@ def to_request(question: Question, version: str) -> QuestionRequest:
 
 
 def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
-    """Return the request with answers as plain data, as a request that was sealed has them on every instance."""
+    """Return the request with plain data as answers: on another instance, a sealed question has no other type."""
 
     def read(raw: Any) -> Any:
         answer = request.read(raw)

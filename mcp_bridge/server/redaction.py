@@ -43,7 +43,6 @@ class SecretRedaction:
         self.redactor.add_secrets(secret for secret in secrets if secret not in vocabulary)
 
     def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Awaitable[HandlerResult]:
-        """Serve one request or notification."""
         return call_next(ctx) if self.redactor.is_empty else self._redact_request(ctx, call_next)
 
     async def _redact_request(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -81,16 +80,13 @@ class RedactedChannel:
         return getattr(self._channel, name)
 
     async def notify(self, method: str, params: Any, opts: Any = None) -> None:
-        """Send a notification."""
         await self._channel.notify(method, self._redactor.redact_value(params), opts)
 
     async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> dict[str, Any]:
-        """Send a request and return the client's result."""
         result: dict[str, Any] = await self._channel.send_raw_request(method, self._redactor.redact_value(params), opts)
         return result
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send progress."""
         await self._channel.progress(progress, total, self._redactor.redact_value(message))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,76 +32,6 @@ logger = logging.getLogger("mcp_bridge.server")
 _SEPARATORS = re.compile(r"[/\\]")
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceMatch:
-    """The entry at a URI, and the arguments of its handler."""
-
-    prepared: PreparedEntry
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateMatcher:
-    """A template that URIs are matched against."""
-
-    template: UriTemplate
-    prepared: PreparedEntry
-
-
-class ResourceIndex:
-    """The registry's resources and templates by URI, rebuilt after each change. `page` is the most entries per page."""
-
-    def __init__(self, registry: ToolRegistry, *, page: int) -> None:
-        self._registry = registry
-        self._versions = (-1, -1)
-        self._entries: dict[str, PreparedEntry] = {}
-        self._matchers: list[TemplateMatcher] = []
-        self._pages = Pages("resources", page)
-        self._template_pages = Pages("resourceTemplates", page)
-
-    def get_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
-        """Return one page of resources/list. Raises BadCursor."""
-        self._refresh()
-        return self._pages.get_page(version, cursor)
-
-    def get_template_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
-        """Return one page of resources/templates/list. Raises BadCursor."""
-        self._refresh()
-        return self._template_pages.get_page(version, cursor)
-
-    def find(self, uri: str) -> ResourceMatch | None:
-        """Return the resource with exactly this URI, else the first matching template in alphabetical order."""
-        self._refresh()
-        prepared = self._entries.get(uri)
-        if prepared is not None:
-            return ResourceMatch(prepared, {"uri": uri})
-        for matcher in self._matchers:
-            variables = matcher.template.match(uri)
-            if variables is not None and all(_is_safe(value) for value in variables.values()):
-                return ResourceMatch(matcher.prepared, variables)
-        return None
-
-    def _refresh(self) -> None:
-        resources, templates = self._registry.resources, self._registry.templates
-        versions = (resources.version, templates.version)
-        if versions == self._versions:
-            return
-        self._entries = {entry.uri: _prepare_resource(entry) for entry in resources}
-        self._pages.replace({entry.uri: partial(listings.render_resource, entry) for entry in resources})
-        self._matchers = []
-        listed: dict[str, Any] = {}
-        for entry in templates:
-            try:
-                matcher = TemplateMatcher(UriTemplate.parse(entry.uri_template), _prepare_resource(entry))
-            except InvalidUriTemplate as error:
-                logger.error("resource template %r is not served: %s", entry.uri_template, error)
-                continue
-            self._matchers.append(matcher)
-            listed[entry.uri_template] = partial(listings.render_template, entry)
-        self._template_pages.replace(listed)
-        self._versions = versions
-
-
 def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
     def read_contents(value: Any, call: ToolCall) -> ToolResult:
         return to_contents(value, call.name, entry.mime_type)
@@ -120,7 +49,7 @@ def _is_safe(value: str | list[str]) -> bool:
 
 
 class ResourceMethods:
-    """The MCP methods of resources and templates."""
+    """The MCP methods of resources and templates. `page` is the most entries per page."""
 
     def __init__(
         self,
@@ -132,21 +61,26 @@ class ResourceMethods:
         *,
         page: int,
     ) -> None:
+        self._registry = registry
         self._runner = runner
         self._responses = responses
         self._notifier = notifier
         self._truncator = truncator
-        self._index = ResourceIndex(registry, page=page)
+        self._versions = (-1, -1)
+        self._entries: dict[str, PreparedEntry] = {}
+        self._matchers: list[tuple[UriTemplate, PreparedEntry]] = []
+        self._pages = Pages("resources", page)
+        self._template_pages = Pages("resourceTemplates", page)
 
     async def list_resources(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """Serve resources/list."""
         await self._responses.wait_for_sources()
-        return self._responses.render_page(self._index.get_page, request.protocol_version, params.cursor)
+        self._refresh()
+        return self._responses.render_page(self._pages.get_page, request.protocol_version, params.cursor)
 
     async def list_templates(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """Serve resources/templates/list."""
         await self._responses.wait_for_sources()
-        return self._responses.render_page(self._index.get_template_page, request.protocol_version, params.cursor)
+        self._refresh()
+        return self._responses.render_page(self._template_pages.get_page, request.protocol_version, params.cursor)
 
     async def read_resource(self, request: Request, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         """Serve resources/read.
@@ -156,17 +90,18 @@ class ResourceMethods:
         uri, version = str(params.uri), request.protocol_version
         if (page := await self._truncator.read_page(uri)) is not None:
             return with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
-        match = await self._find(uri)
-        call = ToolCall(id=str(request.request_id), name=uri, arguments=match.arguments, kind="resource")
-        result = await self._runner.run_call(match.prepared, call, request)
+        await self._responses.wait_for_sources()
+        prepared, arguments = self._find(uri)
+        call = ToolCall(id=str(request.request_id), name=uri, arguments=arguments, kind="resource")
+        result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             return result
         rendered = {"contents": render_contents(check_success(result, version, uri=uri), version)}
         return with_cache_hints(rendered, version, ttl_ms=0, scope="private")  # it may depend on the caller
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> dict[str, Any]:
-        """Serve resources/subscribe of the handshake era."""
-        await self._find(str(params.uri))
+        await self._responses.wait_for_sources()
+        self._find(str(params.uri))
         self._notifier.subscribe(request, str(params.uri))
         return {}
 
@@ -175,10 +110,37 @@ class ResourceMethods:
         self._notifier.unsubscribe(request, str(params.uri))
         return {}
 
-    async def _find(self, uri: str) -> ResourceMatch:
-        await self._responses.wait_for_sources()
-        match = self._index.find(uri)
-        if match is None:
-            uri = truncate_text(uri)
-            raise MCPError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
-        return match
+    def _find(self, uri: str) -> tuple[PreparedEntry, Mapping[str, Any]]:
+        """Return the resource with exactly this URI, else the first matching template in alphabetical order.
+
+        The second item is the arguments of its handler.
+        """
+        self._refresh()
+        if (prepared := self._entries.get(uri)) is not None:
+            return prepared, {"uri": uri}
+        for template, prepared in self._matchers:
+            variables = template.match(uri)
+            if variables is not None and all(_is_safe(value) for value in variables.values()):
+                return prepared, variables
+        uri = truncate_text(uri)
+        raise MCPError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+
+    def _refresh(self) -> None:
+        resources, templates = self._registry.resources, self._registry.templates
+        versions = (resources.version, templates.version)
+        if versions == self._versions:
+            return
+        self._entries = {entry.uri: _prepare_resource(entry) for entry in resources}
+        self._pages.replace({entry.uri: partial(listings.render_resource, entry) for entry in resources})
+        self._matchers = []
+        listed: dict[str, Any] = {}
+        for entry in templates:
+            try:
+                template = UriTemplate.parse(entry.uri_template)
+            except InvalidUriTemplate as error:
+                logger.error("resource template %r is not served: %s", entry.uri_template, error)
+                continue
+            self._matchers.append((template, _prepare_resource(entry)))
+            listed[entry.uri_template] = partial(listings.render_template, entry)
+        self._template_pages.replace(listed)
+        self._versions = versions

@@ -1,4 +1,4 @@
-"""What the results of all methods share: caching hints, pages, and errors for methods whose results carry none."""
+"""Shared parts of all responses: caching hints, pages, and errors of methods whose results cannot carry one."""
 
 from __future__ import annotations
 

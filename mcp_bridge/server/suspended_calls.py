@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from secrets import token_urlsafe
 from typing import Any
 
@@ -42,7 +42,6 @@ class PendingQuestion:
         self._error: Exception | None = None
 
     def to_mcp(self) -> dict[str, Any]:
-        """Return the question as an input request."""
         return self.request.to_mcp(self._problems)
 
     def answer(self, raw: Any, *, seconds: float | None = None, again: bool = False) -> bool:
@@ -56,7 +55,7 @@ class PendingQuestion:
             if self._tries < TRIES:
                 return False
             self._error = InvalidAnswer(details=error.problems)
-        except Exception as error:  # raised by the author's own validator, for the code that asked
+        except Exception as error:  # from a validator of the tool, for the code that asked
             self._error = error
         self._settled.set()
         return True
@@ -86,9 +85,8 @@ class SuspendedCall:
     """One call in a task of its own, which outlives the request that started it.
 
     Args:
-        known: Questions that were answered before, on any instance.
-        offered: Answers that the client sent unasked. They settle questions whose author gave them a key.
-        new: Answers to questions that another instance asked and that this one receives, `seconds` later.
+        state: The answers that other instances have received, and those that are new.
+        offered: Answers that the client sent without being asked. They settle questions whose author gave them a key.
 
     Attributes:
         answered: Records of questions that were asked before the handler began.
@@ -96,14 +94,7 @@ class SuspendedCall:
     """
 
     def __init__(
-        self,
-        calls: SuspendedCalls,
-        context: ServedContext,
-        known: Iterable[AnswerRecord],
-        offered: Mapping[str, Any],
-        *,
-        new: Iterable[AnswerRecord] = (),
-        seconds: float | None = None,
+        self, calls: SuspendedCalls, context: ServedContext, state: CallState, offered: Mapping[str, Any]
     ) -> None:
         self.context = context
         self.scope = anyio.CancelScope()
@@ -114,7 +105,8 @@ class SuspendedCall:
         self.pending: dict[str, PendingQuestion] = {}
         self.sent: dict[str, PendingQuestion] = {}
         self._calls = calls
-        self._known = [*((one, None, True) for one in known), *((one, seconds, False) for one in new)]
+        known, new = state.answered, state.new
+        self._known = [*((one, None, True) for one in known), *((one, state.seconds, False) for one in new)]
         self._offered = dict(offered)
         self._count = 0
         self._changed = anyio.Event()
@@ -128,7 +120,7 @@ class SuspendedCall:
                 self._outcome = await work()
                 self._end()
                 await self._calls.wait_until_resumed(self)
-        except Exception as error:  # an error of the server, which the pipeline does not see: for the request's task
+        except Exception as error:  # an error of the server outside the pipeline; the request's task raises it
             self._outcome = error
         finally:
             self._end()
@@ -157,7 +149,6 @@ class SuspendedCall:
                 self._calls.release(self)
 
     async def wait_for_request(self) -> None:
-        """Wait for the client's next request if the last one has been answered."""
         await self._calls.wait_until_resumed(self)
 
     async def wait(self) -> ToolResult | None:
@@ -176,7 +167,7 @@ class SuspendedCall:
     def answer(self, responses: Mapping[str, Any]) -> None:
         """Accept the answers of a request, ignoring those to questions that were not asked."""
         for name, pending in self.sent.items():
-            # a question may have been withdrawn meanwhile, and another asked under its name
+            # the call may have withdrawn the question in the meantime and asked another under its name
             if name in responses and self.pending.get(name) is pending and pending.answer(responses[name]):
                 del self.pending[name]
         if not self.pending:
@@ -235,7 +226,6 @@ class SuspendedCalls:
             self._tasks, self._running = None, anyio.Event()
 
     async def start(self, call: SuspendedCall, work: Callable[[], Awaitable[ToolResult]]) -> None:
-        """Start a call in a task of its own."""
         await self._running.wait()  # a request may arrive before `run` does
         assert self._tasks is not None
         self._tasks.start_soon(call.run, work)
@@ -256,7 +246,7 @@ class SuspendedCalls:
         return False
 
     def release(self, call: SuspendedCall) -> None:
-        """Stop counting a call whose questions are answered, unless its client has still to fetch the result."""
+        """Stop counting a call whose questions are answered, unless its client has yet to fetch the result."""
         if call.handle not in self._suspended:
             self._asking.discard(call)
 
@@ -289,7 +279,6 @@ class SuspendedCalls:
             await call.resumed.wait()
 
     def remove_call(self, call: SuspendedCall) -> None:
-        """Remove a call that has ended."""
         self._suspended.pop(call.handle, None)
         self._asking.discard(call)
 
@@ -301,10 +290,10 @@ class CallState:
     Attributes:
         handle: Resumes the call on the instance where it is suspended.
         started: Whether a handler has begun, the call's own or one that it called, and has not ended with a
-            `NeedsInput`. Then no other instance can continue the call, and all that follows is empty.
+            `NeedsInput`. Then no other instance can continue the call, and all fields below are empty.
         answered: The answers so far.
         asked: The key and digest of each question that is open now, by its name in the request.
-        needs: What the handler needs.
+        needs: The `NeedsInput` that the handler returned.
         since: When the open questions were asked, in seconds since 1970.
         new: Answers that no instance has acted upon yet.
     """
@@ -340,35 +329,17 @@ class CallState:
 
     @classmethod
     def from_text(cls, text: str) -> CallState:
-        """The inverse of `to_text`; the seal has been verified by then."""
+        """The inverse of `to_text`. The seal has already been verified."""
         data = json.loads(text)
-        needs = data.get("needs")
-        return cls(
-            handle=data["handle"],
-            started=data["started"],
-            answered=[(key, digest, raw) for key, digest, raw in data["answered"]],
-            asked=data["asked"],
-            needs=_parse_needs(needs) if needs is not None else None,
-            since=data.get("since"),
-        )
+        data["answered"] = [tuple(record) for record in data["answered"]]
+        if (needs := data["needs"]) is not None:
+            questions = {key: SealedQuestion(**question) for key, question in needs["questions"].items()}
+            data["needs"] = NeedsInput(questions, needs["state"])
+        return cls(**data)
 
     def to_text(self) -> str:
         """Return this state as JSON, to be sealed."""
-        data: dict[str, Any] = {
-            "handle": self.handle,
-            "started": self.started,
-            "answered": list(self.answered),
-            "asked": dict(self.asked),
-            "since": self.since,
-        }
-        if self.needs is not None:
-            sealed = {
-                key: [question.method, question.params, question.form]
-                for key, question in self.needs.questions.items()
-                if isinstance(question, SealedQuestion)
-            }
-            data["needs"] = {"questions": sealed, "state": self.needs.state}
-        return json.dumps(data, separators=(",", ":"))
+        return json.dumps(asdict(self), separators=(",", ":"))
 
     def with_answers(self, responses: Mapping[str, Any]) -> CallState:
         """Return this state with the client's answers to the questions that were asked."""
@@ -382,8 +353,3 @@ def _to_sealed_question(question: Question, version: str) -> SealedQuestion:
     complete = SealedQuestion(request.method, request.params, request.form)
     is_same = to_request(complete, version).digest == request.digest
     return complete if is_same else SealedQuestion(request.method, request.params)
-
-
-def _parse_needs(data: Mapping[str, Any]) -> NeedsInput:
-    questions = {key: SealedQuestion(method, params, form) for key, (method, params, form) in data["questions"].items()}
-    return NeedsInput(questions, data["state"])

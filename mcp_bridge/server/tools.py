@@ -102,7 +102,6 @@ class ToolMethods:
         self.index = ToolIndex(registry, page=page, dialect=dialect)
 
     async def list_tools(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        """Serve tools/list."""
         await self._responses.wait_for_sources()
         return self._responses.render_page(self.index.get_page, request.protocol_version, params.cursor)
 

@@ -137,7 +137,7 @@ def _replace_texts(result: dict[str, Any], texts: list[dict[str, Any]]) -> dict[
 
 
 def _measure(value: Any) -> int:
-    """Return the size of a value as JSON, in bytes; what cannot be serialised becomes an error later."""
+    """Return the size of a value as JSON, in bytes; 0 for one that cannot be serialised, which fails later."""
     try:
         return len(orjson.dumps(value))
     except (TypeError, RecursionError):

@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Collection
 from types import FrameType
 from typing import Any
 
@@ -24,30 +25,21 @@ RESPONSE_TIMEOUT = 0.5
 
 
 class Watchdog:
-    """A thread that checks, while calls run, that the event loop still runs. `enter` and `leave` count the calls."""
+    """A thread that checks that the event loop still runs, while there are `calls` in flight."""
 
-    def __init__(self) -> None:
-        self._calls = 0
-        self._stop = threading.Event()
-
-    def enter(self) -> None:
-        """Count a call that begins."""
-        self._calls += 1
-
-    def leave(self) -> None:
-        """Count a call that has ended."""
-        self._calls -= 1
+    def __init__(self, calls: Collection[object]) -> None:
+        self._calls = calls
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Watch this loop until cancelled."""
-        self._stop = threading.Event()
-        watched = (make_call_soon(), threading.get_ident(), self._stop)
+        stop = threading.Event()
+        watched = (make_call_soon(), threading.get_ident(), stop)
         threading.Thread(target=self._watch, args=watched, name="mcp-bridge watchdog", daemon=True).start()
         task_status.started()
         try:
             await anyio.sleep_forever()
         finally:
-            self._stop.set()
+            stop.set()
 
     def _watch(self, soon: CallSoon, thread: int, stop: threading.Event) -> None:
         while not stop.wait(INTERVAL):

@@ -1,1 +1,1 @@
-"""Stores: where state goes that outlives a call."""
+"""Stores: they keep state that outlives a call."""

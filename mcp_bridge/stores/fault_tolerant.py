@@ -28,19 +28,15 @@ class FaultTolerantStore:
         self._seconds = seconds
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value, or None if there is none, it has expired, or the store fails."""
         return await self._run_with_timeout(partial(self._store.get, key))
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Store a value for `ttl` seconds, unless the store fails."""
         await self._run_with_timeout(partial(self._store.set, key, value, ttl))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Store a value unless the key exists or the store fails; return whether it was stored."""
         return bool(await self._run_with_timeout(partial(self._store.add, key, value, ttl)))
 
     async def delete(self, key: str) -> None:
-        """Delete a value, unless the store fails."""
         await self._run_with_timeout(partial(self._store.delete, key))
 
     async def _run_with_timeout(self, request: Callable[[], Awaitable[T]]) -> T | None:

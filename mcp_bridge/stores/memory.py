@@ -28,7 +28,6 @@ class MemoryStore:
         )
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value, or None if there is none or it has expired."""
         kept = self._kept.get(key)
         return kept.value if kept is not None else None
 
@@ -42,18 +41,15 @@ class MemoryStore:
         logger.warning("a value of %d bytes is larger than the store and was dropped", len(value))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Store a value unless the key exists, atomically; return whether it was stored."""
         if key in self._kept:
             return False
         await self.set(key, value, ttl)  # atomic, because `set` never awaits
         return key in self._kept
 
     async def delete(self, key: str) -> None:
-        """Delete a value, which need not exist."""
         self._kept.pop(key, None)
 
     async def keys(self, prefix: str) -> list[str]:
-        """Return the keys that begin with `prefix`."""
         self._kept.expire()
         return [key for key in self._kept if key.startswith(prefix)]
 

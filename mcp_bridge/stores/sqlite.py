@@ -55,7 +55,6 @@ class SqliteStore:
             self._get("")
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value, or None if there is none or it has expired."""
         return await _run_in_thread(partial(self._get, key))
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
@@ -63,15 +62,12 @@ class SqliteStore:
         await _run_in_thread(partial(self._write, _SET, key, value, ttl))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Store a value unless the key exists, atomically; return whether it was stored."""
         return await _run_in_thread(partial(self._write, _ADD, key, value, ttl))
 
     async def delete(self, key: str) -> None:
-        """Delete a value, which need not exist."""
         await _run_in_thread(partial(self._delete, key))
 
     async def keys(self, prefix: str) -> list[str]:
-        """Return the keys that begin with `prefix`."""
         return await _run_in_thread(partial(self._list_keys, prefix))
 
     def _get(self, key: str) -> bytes | None:

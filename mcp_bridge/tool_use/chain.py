@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
@@ -24,11 +24,7 @@ class ChainStep:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this step as a dictionary."""
-        return {
-            "tool_name": self.tool_name,
-            "input_mapping": dict(self.input_mapping),
-            "output_key": self.output_key,
-        }
+        return asdict(self)
 
     def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Return this step's input: the mapped values or, without a mapping, a shallow copy of the whole context."""

@@ -6,14 +6,12 @@ from typing import Any
 
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
-from mcp_bridge.wire.content import select_annotations
-from mcp_bridge.wire.icons import render_icons
+from mcp_bridge.wire.content import render_icons, select_annotations
 from mcp_bridge.wire.protocol_versions import ICONS, STRUCTURED, has_feature
 from mcp_bridge.wire.values import as_text, to_plain_mapping
 
 
 def render_resource(entry: ResourceEntry, version: str) -> dict[str, Any]:
-    """Render a resource for resources/list."""
     rendered = {"uri": entry.uri, **_render_common_fields(entry, entry.name or entry.uri, version)}
     if isinstance(entry.size, int) and not isinstance(entry.size, bool) and entry.size >= 0:
         rendered["size"] = entry.size
@@ -21,13 +19,11 @@ def render_resource(entry: ResourceEntry, version: str) -> dict[str, Any]:
 
 
 def render_template(entry: ResourceTemplate, version: str) -> dict[str, Any]:
-    """Render a template for resources/templates/list."""
     common = _render_common_fields(entry, entry.name or entry.uri_template, version)
     return {"uriTemplate": entry.uri_template, **common, **_render_resource_fields(entry)}
 
 
 def render_prompt(entry: PromptEntry, version: str) -> dict[str, Any]:
-    """Render a prompt for prompts/list."""
     rendered = _render_common_fields(entry, entry.name, version)
     if entry.arguments:
         rendered["arguments"] = [_render_argument(argument, version) for argument in entry.arguments]

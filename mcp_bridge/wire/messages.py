@@ -1,4 +1,4 @@
-"""Turns what a prompt's handler returns into messages of prompts/get, and conversations into sampling messages."""
+"""Turns what a prompt handler returns into messages of prompts/get, and conversations into sampling messages."""
 
 from __future__ import annotations
 

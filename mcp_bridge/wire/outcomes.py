@@ -21,9 +21,9 @@ class ErrorOutcome:
     """How an error reaches a client: as a JSON-RPC error with `rpc_code`, or for None as a result with `isError`."""
 
     error: type[errors.CallError]
-    rpc_code: int | None
     meaning: str
     advice: str
+    rpc_code: int | None = None
 
     @property
     def code(self) -> str:
@@ -32,61 +32,51 @@ class ErrorOutcome:
 
 
 TABLE: tuple[ErrorOutcome, ...] = (
-    ErrorOutcome(errors.ToolNotFound, INVALID_PARAMS, "no tool with this name is published", "list the tools again"),
+    ErrorOutcome(errors.ToolNotFound, "no tool with this name is published", "list the tools again", INVALID_PARAMS),
     ErrorOutcome(
         errors.ResourceNotFound,
-        INVALID_PARAMS,
         "there is no resource at this URI",
         "list the resources and templates again",
+        INVALID_PARAMS,
     ),
     ErrorOutcome(
-        errors.PromptNotFound, INVALID_PARAMS, "no prompt with this name is published", "list the prompts again"
+        errors.PromptNotFound, "no prompt with this name is published", "list the prompts again", INVALID_PARAMS
     ),
     ErrorOutcome(
-        errors.InvalidArguments,
-        None,
-        "the arguments do not match the input schema",
-        "fix the problem in each line and retry",
+        errors.InvalidArguments, "the arguments do not match the input schema", "fix the problem in each line and retry"
     ),
     ErrorOutcome(
         errors.InvalidOutput,
-        None,
         "the tool ran, but its result does not match the output schema",
         "use the text, and report the problem to the tool's author",
     ),
     ErrorOutcome(
-        errors.ToolError,
-        None,
-        "the tool reported a failure; its author can choose another code",
-        "do what the text says",
+        errors.ToolError, "the tool reports what went wrong; its author may use another code", "follow the text"
     ),
     ErrorOutcome(
         errors.ToolFailed,
-        None,
         "the tool raised an unexpected exception",
         "give the reference to the operator, who finds the traceback in the log",
     ),
     ErrorOutcome(
-        errors.ToolTimeout, None, "the tool exceeded its time limit and was stopped", "ask for less, or raise the limit"
+        errors.ToolTimeout, "the tool exceeded its time limit and was stopped", "ask for less, or raise the limit"
     ),
-    ErrorOutcome(
-        errors.ToolCrashed, None, "the worker process of the tool ended unexpectedly", "do not retry the same call"
-    ),
-    ErrorOutcome(errors.ToolUnavailable, None, "something that the tool depends on does not respond", "retry later"),
-    ErrorOutcome(errors.Overloaded, None, "the server is at capacity", "retry later"),
-    ErrorOutcome(errors.RateLimited, None, "the caller made too many calls in too short a time", "wait, then retry"),
-    ErrorOutcome(errors.Denied, None, "a policy denied the call", "do not retry the same call"),
-    ErrorOutcome(errors.ApprovalDeclined, None, "the user declined the call", "ask the user how to continue"),
+    ErrorOutcome(errors.ToolCrashed, "the worker process of the tool ended unexpectedly", "do not retry the same call"),
+    ErrorOutcome(errors.ToolUnavailable, "something that the tool depends on does not respond", "retry later"),
+    ErrorOutcome(errors.Overloaded, "the server is at capacity", "retry later"),
+    ErrorOutcome(errors.RateLimited, "the caller made too many calls in too short a time", "wait, then retry"),
+    ErrorOutcome(errors.Denied, "a policy denied the call", "do not retry the same call"),
+    ErrorOutcome(errors.ApprovalDeclined, "the user declined the call", "ask the user how to continue"),
     ErrorOutcome(
         errors.MissingCapability,
-        MISSING_CAPABILITY,
-        "the tool asks for something that the client does not support, such as user input",
+        "the tool needs input from the user, and the client cannot be asked",
         "use a client with the named capability, or another tool",
+        MISSING_CAPABILITY,
     ),
-    ErrorOutcome(errors.InvalidAnswer, None, "the client's answers to a question were not valid", "ask the user again"),
-    ErrorOutcome(errors.QuestionExpired, None, "a question was not answered in time", "retry the call"),
-    ErrorOutcome(errors.MissingScope, None, "the caller's token lacks a scope", "sign in with the named scope"),
-    ErrorOutcome(errors.ResultTooLarge, None, "the result exceeds the size limit", "ask for a smaller part"),
+    ErrorOutcome(errors.InvalidAnswer, "the client's answers to a question were not valid", "ask the user again"),
+    ErrorOutcome(errors.QuestionExpired, "a question was not answered in time", "retry the call"),
+    ErrorOutcome(errors.MissingScope, "the caller's token lacks a scope", "sign in with the named scope"),
+    ErrorOutcome(errors.ResultTooLarge, "the result exceeds the size limit", "ask for a smaller part"),
 )
 
 

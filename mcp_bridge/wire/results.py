@@ -12,7 +12,7 @@ from mcp_bridge.wire.tools import META, RESULT, WireTool
 from mcp_bridge.wire.values import get_output_text, to_plain, to_plain_mapping, to_text
 
 COMPLETE = {"resultType": "complete"}
-"""The beginning of every complete result in the stateless versions; without it the SDK responds with -32603."""
+"""The field that every complete result in the stateless versions needs; without it the SDK responds with -32603."""
 
 
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
@@ -36,13 +36,13 @@ def _render_success(result: ToolResult, version: str) -> list[dict[str, Any]]:
 
 def _render_failure(result: ToolResult, version: str) -> list[dict[str, Any]]:
     """Render the error first, then what else the tool returned."""
-    words = str(to_plain(result.error_text))
-    blocks = [make_text_block(words or "The tool failed without an error message.")]
+    text = str(to_plain(result.error_text))
+    blocks = [make_text_block(text or "The tool failed without an error message.")]
     if result.content is not None:
-        return [*(blocks if words else []), *_render_blocks(result.content, version)] or blocks
-    if result.output is None or (output := get_output_text(result)) == words:
+        return [*(blocks if text else []), *_render_blocks(result.content, version)] or blocks
+    if result.output is None or (output := get_output_text(result)) == text:
         return blocks
-    return [*(blocks if words else []), make_text_block(output)]
+    return [*(blocks if text else []), make_text_block(output)]
 
 
 def _render_blocks(content: Any, version: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ _OBJECT_WORDS = frozenset(
         "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties",
     }
 )  # fmt: skip
+_DEFINITIONS = ("#/$defs/", "#/definitions/")
 _ROOT_WORDS = ("$defs", "definitions", "$schema", "$id")
 
 
@@ -23,12 +24,10 @@ def can_be_object(schema: Any) -> bool:
 
 
 def can_be_null(schema: Any) -> bool:
-    """Whether null can match `schema`."""
     return _SchemaAnalysis(schema).can_match(schema, "null")
 
 
 def is_always_object(schema: Any) -> bool:
-    """Whether every value that matches `schema` is an object."""
     return _SchemaAnalysis(schema).is_object(schema)
 
 
@@ -48,32 +47,31 @@ class _SchemaAnalysis:
         if _OBJECT_WORDS & schema.keys():
             return kind == "object"
         if isinstance(reference := schema.get("$ref"), str):
-            return self._follow_reference(reference, lambda target: self.can_match(target, kind), meanwhile=True)
-        for word, together in (("anyOf", any), ("oneOf", any), ("allOf", all)):
+            return self._follow_reference(reference, lambda target: self.can_match(target, kind), assumed=True)
+        for word, combine in (("anyOf", any), ("oneOf", any), ("allOf", all)):
             if isinstance(parts := schema.get(word), list | tuple) and parts:
-                return together(self.can_match(part, kind) for part in parts)
+                return combine(self.can_match(part, kind) for part in parts)
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if isinstance(values, list | tuple):
             return any(value is None if kind == "null" else isinstance(value, Mapping) for value in values)
         return True
 
     def is_object(self, schema: Any) -> bool:
-        """Whether only objects can match."""
         if not isinstance(schema, Mapping):
             return False
         if "type" in schema:
             return schema["type"] in ("object", ["object"])
         if isinstance(reference := schema.get("$ref"), str):
-            return self._follow_reference(reference, self.is_object, meanwhile=False)
-        for word, together in (("anyOf", all), ("oneOf", all), ("allOf", any)):
+            return self._follow_reference(reference, self.is_object, assumed=False)
+        for word, combine in (("anyOf", all), ("oneOf", all), ("allOf", any)):
             if isinstance(parts := schema.get(word), list | tuple) and parts:
-                return together(self.is_object(part) for part in parts)
+                return combine(self.is_object(part) for part in parts)
         return False
 
-    def _follow_reference(self, reference: str, judge: Callable[[Any], bool], *, meanwhile: bool) -> bool:
+    def _follow_reference(self, reference: str, analyse: Callable[[Any], bool], *, assumed: bool) -> bool:
         if reference not in self._known:
-            self._known[reference] = meanwhile
-            self._known[reference] = judge(resolve_pointer(reference, self._root))
+            self._known[reference] = assumed  # the result where the reference leads back to itself
+            self._known[reference] = analyse(resolve_pointer(reference, self._root))
         return self._known[reference]
 
 
@@ -89,21 +87,13 @@ def sanitize_root(schema: Mapping[str, Any]) -> dict[str, Any]:
     copy: dict[str, Any] = to_plain(schema)
     if "properties" in copy and isinstance(properties := copy["properties"], dict):
         copy["properties"] = {name: part for name, part in properties.items() if isinstance(part, dict | bool)}
-    return {word: value for word, value in copy.items() if _ROOT_TYPES.get(word, _is_anything)(value)}
-
-
-def _is_anything(_: Any) -> bool:
-    return True
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    return {word: value for word, value in copy.items() if word not in _ROOT_TYPES or _ROOT_TYPES[word](value)}
 
 
 _ROOT_TYPES: Mapping[str, Callable[[Any], bool]] = {
-    "$schema": _is_text,
+    "$schema": lambda value: isinstance(value, str),
     "properties": lambda value: isinstance(value, dict),
-    "required": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    "required": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
 }
 
 
@@ -112,27 +102,18 @@ def wrap_schema(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
     inner = sanitize_root(schema)
     moved = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
     inner = _move_references(inner, f"#/properties/{key}")
-    return {
-        "type": "object",
-        "properties": {key: inner},
-        "required": [key],
-        **_move_references(moved, f"#/properties/{key}"),
-    }
+    definitions = _move_references(moved, f"#/properties/{key}")
+    return {"type": "object", "properties": {key: inner}, "required": [key], **definitions}
 
 
 def _move_references(node: Any, prefix: str) -> Any:
-    """Adapt references to the old root, except those into definitions, to its new place."""
+    """Make references to the old root, except those into its definitions, point to its new place."""
     if isinstance(node, list):
         return [_move_references(item, prefix) for item in node]
     if not isinstance(node, dict):
         return node
     moved = {name: _move_references(value, prefix) for name, value in node.items()}
     reference = moved.get("$ref")
-    if isinstance(reference, str) and _is_rooted(reference):
+    if isinstance(reference, str) and (reference + "/").startswith("#/") and not reference.startswith(_DEFINITIONS):
         moved["$ref"] = prefix + reference[1:]
     return moved
-
-
-def _is_rooted(reference: str) -> bool:
-    """Whether a reference points into the old root, but not into its definitions."""
-    return reference == "#" or (reference.startswith("#/") and not reference.startswith(("#/$defs/", "#/definitions/")))

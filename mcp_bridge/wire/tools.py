@@ -10,7 +10,7 @@ from typing import Any
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.tool import ToolDefinition
 from mcp_bridge.wire.client_names import to_client_name
-from mcp_bridge.wire.icons import render_icons
+from mcp_bridge.wire.content import render_icons
 from mcp_bridge.wire.protocol_versions import AUDIO, ICONS, STATELESS, STRUCTURED, has_feature
 from mcp_bridge.wire.schemas import as_object, can_be_null, can_be_object, is_always_object, sanitize_root, wrap_schema
 from mcp_bridge.wire.values import sanitize_text, to_plain, to_plain_mapping, to_text
@@ -34,7 +34,7 @@ class WireTool:
         wraps_input: The input is not an object, so it is wrapped in the argument `input`.
         wraps_output: The output may be something other than an object.
         may_be_null: The output may be null.
-        mend: Repairs a client's arguments before anything else sees them.
+        repair: Repairs a client's arguments before anything else reads them.
     """
 
     name: str
@@ -75,7 +75,7 @@ class WireTool:
 
 
 def to_wire(definition: ToolDefinition) -> WireTool:
-    """Prepare a definition. Invalid parts are logged and left out, so that no tool can break the list."""
+    """Prepare a definition for clients. Invalid parts are logged and left out, so that no tool can break the list."""
     given = _make_plain_schema(definition, "input", definition.input_schema)
     wraps = not can_be_object(given)
     schema = wrap_schema(given, INPUT) if wraps else as_object(given)
@@ -104,28 +104,18 @@ def _make_plain_schema(definition: ToolDefinition, side: str, schema: Any) -> An
 
 def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
     definition = tool.definition
-    rendered: dict[str, Any] = {
-        "name": tool.name,
-        "description": tool.description,
-        "inputSchema": tool.input_schema,
-    }
+    rendered: dict[str, Any] = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
     if has_feature(version, STRUCTURED):
-        rendered |= _render_structured_fields(tool, version)
+        if title := sanitize_text(definition.title):
+            rendered["title"] = title
+        if (schema := render_output_schema(tool, version)) is not None:
+            rendered["outputSchema"] = schema
+        if meta := _render_tool_meta(tool):
+            rendered["_meta"] = meta
     if has_feature(version, AUDIO) and (annotations := _select_hints(definition)):
         rendered["annotations"] = annotations
     if has_feature(version, ICONS) and (own := render_icons(definition.icons)):
         rendered["icons"] = own
-    return rendered
-
-
-def _render_structured_fields(tool: WireTool, version: str) -> dict[str, Any]:
-    rendered: dict[str, Any] = {}
-    if title := sanitize_text(tool.definition.title):
-        rendered["title"] = title
-    if (schema := render_output_schema(tool, version)) is not None:
-        rendered["outputSchema"] = schema
-    if meta := _render_tool_meta(tool):
-        rendered["_meta"] = meta
     return rendered
 
 

@@ -1,4 +1,4 @@
-"""Turns whatever a handler returns into a ToolResult with JSON-ready output. The tool ran, so no value is rejected."""
+"""Turns what a handler returns into a ToolResult with JSON-ready output. The tool ran, so most values are accepted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 MAX_DEPTH = 100
 """The most levels of a value. Deeper values, and those that contain themselves, cannot be read."""
 MAX_ITEMS = 1_000_000
-"""The most items that are taken from a generator; an endless one would exhaust the memory."""
+"""The most items that are read from a generator; an endless one would exhaust the memory."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _TEXT = (str, type(None))
 _LONE = re.compile("[\ud800-\udfff]")
@@ -102,7 +102,7 @@ def sanitize_text(text: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return any value as text, else as compact JSON. Raises Unreadable as `plain` does."""
+    """Return any value as text, else as compact JSON. Raises Unreadable as `to_plain` does."""
     return to_text(to_plain(value))
 
 
@@ -117,7 +117,9 @@ def to_plain(value: Any) -> Any:
         return _convert(value, 0)
     except Unreadable:
         raise
-    except BaseException as error:  # from a third-party __str__, __iter__ or model_dump. Nothing in here awaits
+    except (
+        BaseException
+    ) as error:  # from a third-party __str__, __iter__ or model_dump; no cancellation: nothing awaits
         kind = type(value).__name__
         raise Unreadable(f"the value cannot be read: {type(error).__name__} in a value of type {kind}") from error
 
@@ -144,7 +146,7 @@ def _convert(value: Any, depth: int) -> Any:
 
 
 def _encode_plain(value: Any) -> EncodedOutput | None:
-    """Serialise a value that is plain already, in one pass in C. None if it is not, or may contain a NaN or a UUID."""
+    """Serialise a value of JSON types in one pass. None for other types, and if it may contain a NaN or a UUID."""
     try:
         data = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
@@ -171,11 +173,8 @@ def _convert_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def _convert_key(key: Any, depth: int) -> str:
-    return (
-        _replace_surrogates(str.__str__(key))
-        if isinstance(key, str) and not isinstance(key, Enum)
-        else to_text(_convert(key, depth + 1))
-    )
+    is_text = isinstance(key, str) and not isinstance(key, Enum)
+    return _replace_surrogates(str.__str__(key)) if is_text else to_text(_convert(key, depth + 1))
 
 
 def _convert_items(value: Iterable[Any], depth: int) -> list[Any]:
@@ -217,7 +216,7 @@ def _convert_object(value: Any, depth: int) -> Any:
 
 
 def as_block(item: Any) -> Content:
-    """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `plain` does."""
+    """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `to_plain` does."""
     kind = type(item)  # not isinstance, which reads the item's __class__
     if issubclass(kind, Content):
         block: Content = item

@@ -109,7 +109,7 @@ def test_a_call_that_takes_too_long_ends_though_its_thread_does_not(tmp_path: Pa
     (tmp_path / "x.yaml").write_text(f"limits: {{timeout: 200ms}}\nsources: [{{type: python, path: '{TOOLS}'}}]\n")
     done = run_alone("call", "blocks", "-f", "x.yaml", cwd=tmp_path)
     assert (done.code, done.out) == (1, "")
-    assert "did not answer within 0.2 seconds" in done.err
+    assert "did not finish within 0.2 seconds" in done.err
 
 
 def test_ctrl_c_before_any_command_runs_is_no_traceback(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:

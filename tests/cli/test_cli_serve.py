@@ -165,7 +165,7 @@ async def test_a_file_that_sets_everything_is_honoured(folder: Path) -> None:
                 answers[name] = result.content[0].text
             assert (await client.call_tool("unmarked", {"a": 1})).content[0].text == "2"
     assert (answers["hour"], answers["one__plain"], answers["plain"]) == ("7", "plain", "second plain")
-    assert "did not answer within 0.3 seconds" in answers["snail"]
+    assert "did not finish within 0.3 seconds" in answers["snail"]
     assert "ValueError: seen by everybody" in answers["one__breaks"]
 
 

@@ -155,7 +155,7 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
             await talk.notice(CHANGED)
 
 
-def test_a_thread_that_comes_too_late_is_not_troubled(anyio_backend: str) -> None:
+def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> None:
     notifier, registry = ChangeNotifier(), ToolRegistry()
     seen: list[Any] = []
 
@@ -166,10 +166,10 @@ def test_a_thread_that_comes_too_late_is_not_troubled(anyio_backend: str) -> Non
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=anyio_backend)
-    notifier._record_soon(notifier._record_list, "tools")
+    notifier._record_soon(change_notices.ToolsListChanged())
     notifier._soon = seen[0]  # as a thread read it just before the loop ended
-    notifier._record_soon(notifier._record_list, "tools")
-    notifier._record_soon(notifier._record_uri, "test://a")
+    notifier._record_soon(change_notices.ToolsListChanged())
+    notifier._record_soon(change_notices.ResourceUpdated("test://a"))
 
 
 async def test_a_session_that_left_is_forgotten() -> None:
@@ -184,34 +184,34 @@ async def test_a_session_that_left_is_forgotten() -> None:
 
 
 class Session:
-    """A connection's session: `tell` is what sending it a notice does."""
+    """The session of a connection, whose notifications call `send`."""
 
-    def __init__(self, tell: Any) -> None:
-        self.send_tool_list_changed = self.send_resource_list_changed = self.send_prompt_list_changed = tell
+    def __init__(self, send: Any) -> None:
+        self.send_tool_list_changed = self.send_resource_list_changed = self.send_prompt_list_changed = send
         self._connection = SimpleNamespace(exit_stack=SimpleNamespace(callback=lambda *_: None))
 
 
-async def test_a_client_that_fails_or_stalls_does_not_keep_the_notice_from_others(
+async def test_a_client_that_fails_or_stalls_does_not_delay_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(change_notices, "SEND_TIMEOUT", 0.2)
-    told, gave_up = anyio.Event(), anyio.Event()
+    notified, cancelled = anyio.Event(), anyio.Event()
 
     async def fails() -> None:
-        raise RuntimeError("just left")
+        raise RuntimeError("disconnected")
 
     async def stalls() -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            gave_up.set()
+            cancelled.set()
 
-    async def takes() -> None:
-        told.set()
+    async def accepts() -> None:
+        notified.set()
 
     notifier = ChangeNotifier()
-    for tell in (fails, stalls, takes):
-        context: Any = SimpleNamespace(session=Session(tell))
+    for send in (fails, stalls, accepts):
+        context: Any = SimpleNamespace(session=Session(send))
         await notifier.handle_initialized(context, types.NotificationParams())
 
     registry = ToolRegistry()
@@ -219,7 +219,7 @@ async def test_a_client_that_fails_or_stalls_does_not_keep_the_notice_from_other
         await tasks.start(notifier.run, registry)
         registry.register(entry("new"))
         with anyio.fail_after(PATIENCE):
-            await told.wait()
-            assert not gave_up.is_set()
-            await gave_up.wait()
+            await notified.wait()
+            assert not cancelled.is_set()
+            await cancelled.wait()
         tasks.cancel_scope.cancel()
