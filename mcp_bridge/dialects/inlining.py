@@ -10,13 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_bridge.dialects.schema_algebra import (
-    Budget,
-    CannotRewrite,
-    merge_schemas,
-    select_constraints,
-    select_notes,
-)
+from mcp_bridge.dialects.schema_algebra import Budget, CannotRewrite, merge_schemas, select_constraints, select_notes
 from mcp_bridge.schema.keywords import DEFINITIONS, MAX_DEPTH, map_subschemas
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 from mcp_bridge.schema.size_limits import SizeLimits
