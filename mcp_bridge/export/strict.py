@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from mcp_bridge.export.null_arguments import NullCheck, list_types
+from mcp_bridge.schema.keywords import list_values
 from mcp_bridge.schema.references import extend_path, resolve_pointer
 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
@@ -21,7 +22,6 @@ _LABELS = ("title", "description")
 _NOTES = frozenset({"default", "examples", "example"})
 """Keywords for the model, which are moved into the description."""
 _IGNORED = frozenset({"$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
-"""Keywords that do not restrict which values fit."""
 _KEPT = frozenset(
     {
         "type", "enum", "const", "pattern", "format", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
@@ -79,7 +79,6 @@ class _Converter:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     def convert(self, schema: Any, path: str) -> dict[str, Any]:
-        """The strict form of one part."""
         if not isinstance(schema, Mapping):
             self._report(path, f"strict mode has no `{json.dumps(schema)}` for a schema")
             return {}
@@ -108,8 +107,7 @@ class _Converter:
                 if name not in _TYPES:
                     self._report(extend_path(path, "type"), f"there is no type {name!r}")
             return
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        types = sorted({_get_type(value) for value in values}) if isinstance(values, list) and values else []
+        types = sorted({_get_type(value) for value in list_values(schema) or ()})
         if not types or not _SCALARS.issuperset(types):
             self._report(path, "it accepts any type, and strict mode requires a named type")
             return
@@ -247,16 +245,10 @@ def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: 
 
 def _has_distinct_values(name: str, one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
     values, others = (
-        _list_values(_resolve_references((schema.get("properties") or {}).get(name), root)) for schema in (one, other)
+        list_values(_resolve_references((schema.get("properties") or {}).get(name), root)) or ()
+        for schema in (one, other)
     )
     return bool(values) and bool(others) and not any(value in others for value in values)
-
-
-def _list_values(schema: Mapping[str, Any]) -> list[Any]:
-    if "const" in schema:
-        return [schema["const"]]
-    values = schema.get("enum")
-    return values if isinstance(values, list) else []
 
 
 # -- limits --------------------------------------------------------------------------------------------------

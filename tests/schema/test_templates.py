@@ -159,7 +159,7 @@ def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value
         ("notes", "it is not a URI. Begin with a scheme"),
         ("notes://b c", "it is not a URI: there is a blank after 'notes://b'"),
         ("notes://b}", "it is not a URI: there is a brace after 'notes://b'"),
-        ("notes://{b}}", "it has a brace too many. Write a variable as {name}"),
+        ("notes://{b}}", "its braces are not balanced. Write a variable as {name}"),
         ("notes://{b", "'{b' is not closed"),
         ("notes://{b:3}", "'{b:3}': the length of a variable cannot be limited"),
         ("notes://{b}{c}", "'{b}{c}': nothing separates 'b' from 'c'"),
