@@ -41,14 +41,12 @@ def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dic
         if excess := _MAX_SIZE.describe_excess(inlined):
             raise CannotRewrite(f"it would be {excess}")
     except CannotRewrite as reason:
-        logger.warning("the references of %s stay: %s", label, reason)
+        logger.warning("cannot inline the references of %s: %s", label, reason)
         return schema
     return inlined
 
 
 class _Inliner:
-    """One walk over a schema."""
-
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._references = SchemaReferences(root, MAX_PARTS * 4)
         if self._references.is_incomplete:
@@ -118,7 +116,7 @@ def _remove_contrary_keywords(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_placeholder(node: Any, reference: str) -> dict[str, Any]:
-    """A placeholder for a schema that is described already, around this place."""
+    """A placeholder for a schema that contains this place, and so is described already."""
     name = node.get("title") if isinstance(node, Mapping) else None
     name = name if isinstance(name, str) and name else reference.rsplit("/", 1)[-1].lstrip("#")
     types = {"type": node["type"]} if isinstance(node, Mapping) and isinstance(node.get("type"), str | list) else {}

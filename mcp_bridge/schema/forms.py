@@ -1,8 +1,8 @@
 """Forms: what a user can be asked to fill in, from a type or a flat JSON Schema (client/elicitation, form mode).
 
-A form is sent to clients of every version in the keywords of that version, checks the response, and builds an instance
-of the requested type from it. References are followed, and null becomes "may be left out". Keywords that forms do not
-have are rejected, or checked without being sent. pydantic is imported when the first type is asked for.
+A form is written in the keywords of the client's protocol version, checks the response, and builds an instance of the
+requested type from it. References are followed, and null becomes "may be left out". Keywords that forms do not have are
+rejected, or checked without being sent. pydantic is imported when the first type is requested.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 RICH_FORMS_VERSION: Final = "2025-11-25"
-"""The first version with all defaults, titles of choices and multiple choice; the only one with patterns."""
+"""The first version with defaults of every type, titles of choices and multiple choice; the only one with patterns."""
 SINGLE_PROPERTY: Final = "value"
 """The property of a form that asks for a single value."""
 _MAX_CACHED = 256  # forms of types
@@ -41,7 +41,7 @@ _LABELS = ("title", "description")
 _LIMITS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _BRANCHES = ("anyOf", "oneOf", "allOf", "not", "if")
 _NULL = {"type": "null"}
-_MAX_STEPS = 32  # references and nulls of one property; ends a reference to itself
+_MAX_STEPS = 32  # references and nulls of one property; stops at a reference to itself
 _FLAT = "A form is flat: text, numbers, booleans and choices"
 
 

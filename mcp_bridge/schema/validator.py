@@ -39,7 +39,7 @@ _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 _MAX_DEPTH = 200
 """How deep data is validated, because the library's recursion is not bounded."""
 _MAX_BITS = 1024
-"""The widest integer that is validated."""
+"""The most bits of an integer that is validated."""
 
 
 class Validator:
@@ -233,7 +233,7 @@ def _get_value(schema: Any, place: str) -> Any:
 
 
 def _is_known(finding: ValidationProblem, known: set[tuple[str, str]]) -> bool:
-    """Whether the walker has found it; it reports a property that a false schema forbids at the parent's path."""
+    """Whether `find_problems` has reported it; the library reports a forbidden property at its parent's path."""
     if finding.keyword == _FALSE:
         start = f"{finding.path}."
         return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in known)
@@ -245,7 +245,7 @@ def _is_below(path: str, tops: set[str]) -> bool:
 
 
 def _list_causes(error: jsonschema_rs.ValidationError) -> Iterator[ValidationProblem]:
-    """A library error in the tool_use API's words, if that API has its keyword."""
+    """The problems of a library error, in the tool_use API's words if that API has the keyword."""
     path = format_path(error.instance_path)
     keyword = str(error.kind.name)
     if keyword == _FALSE and error.schema_path[-1:] == ["additionalProperties"]:
@@ -263,7 +263,7 @@ def _list_causes(error: jsonschema_rs.ValidationError) -> Iterator[ValidationPro
 
 
 def _walk_again(error: jsonschema_rs.ValidationError, path: str, keyword: str) -> ValidationProblem | None:
-    """The walker's finding for a keyword that the library met behind a reference or a combinator."""
+    """The problem in the tool_use API's words, for a keyword that is behind a reference or a combinator."""
     value = getattr(error.kind, {"type": "types", "enum": "options"}.get(keyword, "limit"), None)
     if keyword == "type" and isinstance(value, list) and len(value) == 1:
         value = value[0]
