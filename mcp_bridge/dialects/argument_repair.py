@@ -1,7 +1,7 @@
 """Parses arguments that arrive as JSON in a string where the schema wants an object, a list, a number or a boolean.
 
-Models write them so, and some clients do. Only arguments that do not fit are parsed, and only strings that do not fit
-themselves and whose content is of an accepted type.
+Some models and some clients write them this way. Only arguments that do not fit are parsed, and in them only strings
+that do not fit as they are and whose content has an accepted type.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOT_JSON: Final = object()
 
 
 class ArgumentRepair:
-    """Repairs the arguments of one tool. Everything about its schema is computed once, when it is first needed."""
+    """Repairs the arguments of one tool. What its schema says is computed once, when it is first needed."""
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
@@ -249,7 +249,7 @@ class _Place:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """The properties that are described here; all others share one place."""
+        """The properties that the schemas name; all others share one place."""
         properties = [schema.get("properties") for schema in self._schemas]
         return frozenset(name for names in properties if isinstance(names, Mapping) for name in names)
 

@@ -96,7 +96,7 @@ class ShapeBuilder:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._budget = Budget(_MAX_STEPS, f"to put them together takes more than {_MAX_STEPS} steps")
+        self._budget = Budget(_MAX_STEPS, f"merging them takes more than {_MAX_STEPS} steps")
 
     def build_shape(self, schema: Any, depth: int = 0) -> Shape | None:
         """The shape of the objects that fit a schema, or None if no object does."""

@@ -36,7 +36,7 @@ _MAX_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintFinding:
-    """What a client does with one tool, or with the whole list if `tool` is empty.
+    """What a client does with one tool, or with the whole list if `tool` is empty, and the cure.
 
     `path` is a JSON path into the tool as it is listed. `original` is the tool's own name if it is published under
     another.
@@ -55,10 +55,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTools:
-    """A list of tools as a client receives it, and what is known about its server.
-
-    `dialect` was applied to the list already. `result` is the server's limit for the text of one result, in characters.
-    """
+    """A list of tools as a client receives it, and what is known about its server (see `lint`)."""
 
     tools: Sequence[Mapping[str, Any]]
     server: str

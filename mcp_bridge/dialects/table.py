@@ -38,7 +38,7 @@ _PROFILES = (
         UnsupportedKeywords("error", "the tool is silently left out",
             "anthropics/claude-code#95504", words=_ROOT, at="root"),
         # 25,000 tokens, at about four characters each
-        ResultSize("note", "longer results are truncated, or kept in a file (MAX_MCP_OUTPUT_TOKENS)",
+        ResultSize("note", "longer results are truncated or saved to a file (MAX_MCP_OUTPUT_TOKENS)",
             "code.claude.com/docs/en/mcp, anthropics/claude-code#70280", most=100_000),
         _STRINGS,
     )),
@@ -75,11 +75,11 @@ _PROFILES = (
     Profile(name="cursor", title="Cursor", facts=(
         NameLength("error", "the tool is left out",
             "ComposioHQ/composio#2788, awslabs/mcp#1283", most=59, prefix="{server}"),
-        ToolCount("warning", "models choose badly among more; all servers count",
+        ToolCount("warning", "models choose poorly among more; the tools of all servers count",
             "mcptrove.com/glossary/tool-budget", most=40),
     )),
     Profile(name="gemini-cli", title="Gemini CLI", facts=(
-        NameLength("warning", "the middle of the name is cut out",
+        NameLength("warning", "the middle of the name is removed",
             "google-gemini/gemini-cli packages/core/src/tools/mcp-tool.ts", most=63, prefix="mcp_{server}_"),
         UnsupportedKeywords("error", "every request fails while the tool is there",
             "google-gemini/gemini-cli#13326, google-gemini/gemini-cli#13142", words=("$ref",)),
@@ -93,7 +93,7 @@ _PROFILES = (
             "aaif-goose/goose#3456", most=64, prefix="{server}__"),
         UnsupportedKeywords("error", "every message fails with models of Anthropic while the tool is there",
             "aaif-goose/goose#2150", words=_UNIONS, at="root"),
-        ToolCount("warning", "it recommends no more", "aaif-goose/goose#2927", most=25),
+        ToolCount("warning", "it recommends at most that many", "aaif-goose/goose#2927", most=25),
     )),
     Profile(name="lm-studio", title="LM Studio", facts=(
         NoImages("note", "the user sees an image in a result, the model does not",
@@ -105,17 +105,17 @@ _PROFILES = (
     )),
     Profile(name="vscode", title="VS Code", facts=(
         NameCharacters("warning", "it warns about the name", "microsoft/vscode#308463", pattern=_PLAIN),
-        ToolCount("error", "no request with more is sent; all servers and its own tools count",
+        ToolCount("error", "it sends no request with more; its own tools and those of all servers count",
             "microsoft/vscode#255585, microsoft/vscode-copilot-release#13065", most=128),
     )),
     Profile(name="windsurf", title="Windsurf", facts=(
-        ToolCount("error", "more are not available; all servers count",
+        ToolCount("error", "further tools are unavailable; the tools of all servers count",
             "docs.windsurf.com/windsurf/cascade/mcp", most=100),
     )),
     Profile(name="zed", title="Zed", facts=(
         NameLength("warning", "the name is truncated, and tools with the same name are all left out",
             "zed-industries/zed crates/agent/src/thread.rs", most=64),
-        UnsupportedKeywords("warning", "before July 2026 the tool is left out with models of Google, xAI and others",
+        UnsupportedKeywords("warning", "versions before July 2026 omit the tool with models of Google, xAI and others",
             "zed-industries/zed#60162, #60165", words=("$ref",)),
         UnsupportedKeywords("warning", "the tool is left out with models of Google, xAI and others",
             "zed-industries/zed crates/language_model/src/tool_schema.rs", words=("if", "then", "else")),

@@ -1,7 +1,7 @@
 """OpenAI's strict mode: a schema in its subset of JSON Schema, or what the subset cannot express.
 
 Every property is required, optional ones accept null, and objects accept only the properties they name. Nothing else
-changes: what the subset does not have is reported with its JSON path, and never left out.
+changes: what the subset does not support is reported with its JSON path, and never dropped silently.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
 
 @dataclass(slots=True, kw_only=True)
 class _Converter:
-    """One walk over a schema. What strict mode cannot express is in `problems`."""
+    """Converts one schema; `problems` is what strict mode cannot express."""
 
     root: Mapping[str, Any]
     nulls: NullCheck
@@ -80,7 +80,7 @@ class _Converter:
 
     def convert(self, schema: Any, path: str) -> dict[str, Any]:
         if not isinstance(schema, Mapping):
-            self._report(path, f"strict mode has no `{json.dumps(schema)}` for a schema")
+            self._report(path, f"strict mode does not allow `{json.dumps(schema)}` as a schema")
             return {}
         for keyword in schema:
             if keyword not in _KNOWN:
@@ -117,7 +117,9 @@ class _Converter:
         more = schema.get("additionalProperties")
         properties = schema.get("properties")
         if more is not None and more is not False:
-            self._report(extend_path(path, "additionalProperties"), "strict mode only has objects of named properties")
+            self._report(
+                extend_path(path, "additionalProperties"), "strict mode only allows objects of named properties"
+            )
         elif more is None and properties is None:
             self._report(path, "it accepts any properties, and strict mode requires named properties")
         parts = properties if isinstance(properties, Mapping) else {}
@@ -152,7 +154,7 @@ class _Converter:
         keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
         keyword, *others = dict.fromkeys(keywords)
         for other in others:
-            self._report(extend_path(path, other), f"strict mode has nothing beside `{keyword}`")
+            self._report(extend_path(path, other), f"strict mode allows nothing beside `{keyword}`")
         if keyword == "$ref":
             reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
             return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
@@ -174,7 +176,7 @@ class _Converter:
             and isinstance(resolve_pointer(reference, self.root), Mapping)
         )
         if not is_supported:
-            self._report(path, "strict mode only has references to definitions at the root")
+            self._report(path, "strict mode only allows references to definitions at the root")
         return {"$ref": reference}
 
 

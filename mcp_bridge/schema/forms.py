@@ -47,7 +47,7 @@ _FLAT = "A form is flat: text, numbers, booleans and choices"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InstanceReader:
-    """Builds an instance from a response. `blanks` are set to None: the user may leave them out."""
+    """Builds an instance from a response. Missing `blanks` become None: the user may leave them out."""
 
     adapter: TypeAdapter[Any]
     single: bool

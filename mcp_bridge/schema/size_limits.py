@@ -46,7 +46,7 @@ class SizeLimits:
 
 
 def count_expanded(schema: Any) -> int:
-    """How many values a schema has with its own references followed; a loop counts once.
+    """How many values a schema has if its references are followed; a loop counts once.
 
     Stops soon after MAX_SUBSCHEMAS. Never raises.
     """

@@ -1,4 +1,4 @@
-"""References in a dialect: what they lead to stands in their place, in bounds; what fitted still fits."""
+"""References in a dialect: their targets replace them, within limits; what fitted still fits."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_alternatives_that_multiply_stay_and_the_log_says_why(
         assert flatten_root(schema, label="the input of 'big'").schema is schema
     [message] = caplog.messages
     assert message.startswith(
-        "cannot flatten the unions at the top of the input of 'big': to put them together takes more than"
+        "cannot flatten the unions at the top of the input of 'big': merging them takes more than"
     )
 
 
