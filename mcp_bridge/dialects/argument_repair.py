@@ -1,7 +1,7 @@
 """Parses arguments that arrive as JSON in a string where the schema wants an object, a list, a number or a boolean.
 
-Models write them so, and some clients do. Only arguments that do not fit are parsed, and only strings that do not fit
-themselves and whose content is of an accepted type.
+Some models and some clients write them this way. Only arguments that do not fit are parsed, and in them only strings
+that do not fit as they are and whose content has an accepted type.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from mcp_bridge.dialects.schema_algebra import list_values
-from mcp_bridge.schema.keywords import ANNOTATIONS
+from mcp_bridge.schema.keywords import ANNOTATIONS, list_values
 from mcp_bridge.schema.references import REFERRING, resolve_pointer
 from mcp_bridge.schema.validator import Validator
 
@@ -38,7 +37,7 @@ _NOT_JSON: Final = object()
 
 
 class ArgumentRepair:
-    """Repairs the arguments of one tool. Everything about its schema is computed once, when it is first needed."""
+    """Repairs the arguments of one tool. What its schema says is computed once, when it is first needed."""
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
@@ -72,7 +71,7 @@ class _ArgumentWalk:
         self._sizes: dict[int, int] = {}
 
     def repair(self, place: _Place, value: Any, depth: int) -> Any:
-        """The value with strings in it parsed, or the same object if none is."""
+        """The value with strings in it parsed, or the same object if no string is."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_DEPTH or place.is_open:
             return value
@@ -98,7 +97,7 @@ class _ArgumentWalk:
         return self.repair(place, value, depth + 1)
 
     def _choose_alternative(self, place: _Place, value: Any, depth: int) -> Any:
-        """The value repaired for the first alternative that accepts it then, if no alternative accepts it as it is."""
+        """The value as it is if an alternative accepts it, else repaired for the first one that accepts the repair."""
         for union in place.unions:
             if not any(self._is_accepted(branch, value) for branch in union):
                 repaired = ((branch, self.repair(branch, value, depth + 1)) for branch in union)
@@ -151,7 +150,7 @@ def _get_type(value: Any) -> str:
 
 
 class _SchemaReader:
-    """Finds what a schema accepts at each place. A place is read once, however many values are compared with it."""
+    """Finds what a schema accepts at each place. Each place is read once, however many values are compared with it."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
@@ -237,7 +236,6 @@ class _Place:
         return all(ANNOTATIONS.issuperset(schema) for schema in self._schemas)
 
     def accepts(self, value: Any) -> bool:
-        """Whether a value fits."""
         return self.is_open or (self._accepts_any_text and isinstance(value, str)) or self._validator.is_valid(value)
 
     @cached_property
@@ -251,12 +249,11 @@ class _Place:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """The properties that are described here; all others share one place."""
+        """The properties that the schemas name; all others share one place."""
         properties = [schema.get("properties") for schema in self._schemas]
         return frozenset(name for names in properties if isinstance(names, Mapping) for name in names)
 
     def get_property(self, name: str) -> _Place:
-        """The place of a property."""
         key = name if name in self._names else None
         if key not in self._children:
             parts = [part for schema in self._schemas for part in _list_property_schemas(schema, key)]
@@ -264,7 +261,6 @@ class _Place:
         return self._children[key]
 
     def get_item(self, index: int) -> _Place:
-        """The place of an item of a list."""
         index = min(index, max((len(_get_prefix(schema)) for schema in self._schemas), default=0))
         if index not in self._children:
             parts = [part for schema in self._schemas for part in _list_item_schemas(schema, index)]

@@ -23,7 +23,7 @@ COMBINATORS = (
 )  # fmt: skip
 """Keywords that a flat schema does not have at its root."""
 DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
-"""Keywords that make something depend on a property; `dependencies` is that of older drafts, and still checked."""
+"""Keywords that make something depend on a property; `dependencies` is from older drafts, and still checked."""
 _UNIONS = ("anyOf", "oneOf")
 _BRANCHES = ("if", "then", "else")
 _CONDITIONAL = frozenset({"not", "if", "dependentSchemas", "dependencies", "enum", "const"})
@@ -59,7 +59,7 @@ _ANY = Shape()
 
 
 def flatten_root(schema: dict[str, Any], *, label: str = "a schema") -> FlatSchema:
-    """The object that a schema describes; the same object where its root has no combinators or they have to stay.
+    """The object that a schema describes; the same schema if its root has no combinators or cannot be flattened.
 
     `label` names the schema in the log.
     """
@@ -68,7 +68,7 @@ def flatten_root(schema: dict[str, Any], *, label: str = "a schema") -> FlatSche
     try:
         return FlatSchema(schema=_flatten(schema), omits_conditions=_has_conditions(schema))
     except CannotRewrite as reason:
-        logger.warning("the unions at the top of %s stay: %s", label, reason)
+        logger.warning("cannot flatten the unions at the top of %s: %s", label, reason)
         return FlatSchema(schema=schema)
 
 
@@ -96,7 +96,7 @@ class ShapeBuilder:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._budget = Budget(_MAX_STEPS, f"to put them together takes more than {_MAX_STEPS} steps")
+        self._budget = Budget(_MAX_STEPS, f"merging them takes more than {_MAX_STEPS} steps")
 
     def build_shape(self, schema: Any, depth: int = 0) -> Shape | None:
         """The shape of the objects that fit a schema, or None if no object does."""

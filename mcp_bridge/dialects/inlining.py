@@ -10,14 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_bridge.dialects.schema_algebra import (
-    Budget,
-    CannotRewrite,
-    merge_schemas,
-    select_constraints,
-    select_notes,
-)
-from mcp_bridge.schema.keywords import DEFINITIONS, MAX_DEPTH, map_subschemas
+from mcp_bridge.dialects.schema_algebra import Budget, CannotRewrite, merge_schemas, select_constraints, select_notes
+from mcp_bridge.schema.keywords import DEFINITIONS, MAX_DEPTH, has_any_keyword, map_subschemas
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 from mcp_bridge.schema.size_limits import SizeLimits
 
@@ -40,21 +34,19 @@ def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dic
     Both schemas accept the same values, except that the result accepts more where the original leads back to itself.
     `label` names the schema in the log.
     """
-    if not _has_references(schema):
+    if not has_any_keyword(schema, REFERRING):
         return schema
     try:
         inlined: dict[str, Any] = _Inliner(schema).inline(None, 0)
         if excess := _MAX_SIZE.describe_excess(inlined):
             raise CannotRewrite(f"it would be {excess}")
     except CannotRewrite as reason:
-        logger.warning("the references of %s stay: %s", label, reason)
+        logger.warning("cannot inline the references of %s: %s", label, reason)
         return schema
     return inlined
 
 
 class _Inliner:
-    """One walk over a schema."""
-
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._references = SchemaReferences(root, MAX_PARTS * 4)
         if self._references.is_incomplete:
@@ -109,8 +101,7 @@ class _Inliner:
         own = select_notes(own) if self._is_old_draft else own
         if isinstance(target, bool):
             target = {} if target else {"not": {}}
-        merged = merge_schemas(own, target)
-        if merged is not None:
+        if (merged := merge_schemas(own, target)) is not None:
             return merged
         return {**select_constraints(own), **select_notes(own), "allOf": [*own.get("allOf", ()), target]}
 
@@ -125,22 +116,9 @@ def _remove_contrary_keywords(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_placeholder(node: Any, reference: str) -> dict[str, Any]:
-    """A placeholder for a schema that is described already, around this place."""
+    """A placeholder for a schema that contains this place, and so is described already."""
     name = node.get("title") if isinstance(node, Mapping) else None
     name = name if isinstance(name, str) and name else reference.rsplit("/", 1)[-1].lstrip("#")
     types = {"type": node["type"]} if isinstance(node, Mapping) and isinstance(node.get("type"), str | list) else {}
     text = f"Another {name}, as it is described above." if name else "As it is described at the top."
     return {**types, "description": text}
-
-
-def _has_references(schema: Any) -> bool:
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Mapping):
-            if not REFERRING.isdisjoint(node):
-                return True
-            waiting.extend(node.values())
-        elif isinstance(node, list | tuple):
-            waiting.extend(node)
-    return False

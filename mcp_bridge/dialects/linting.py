@@ -1,10 +1,11 @@
-"""Finds what a client would reject or degrade in a list of tools; each finding comes with its cure."""
+"""Finds what a client would reject or degrade in a list of tools; each finding says what to do about it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
@@ -35,7 +36,7 @@ _MAX_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintFinding:
-    """What a client does with one tool, or with the whole list if `tool` is empty.
+    """What a client does with one tool, or with the whole list if `tool` is empty, and the cure.
 
     `path` is a JSON path into the tool as it is listed. `original` is the tool's own name if it is published under
     another.
@@ -54,10 +55,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTools:
-    """A list of tools as a client receives it, and what is known about its server.
-
-    `dialect` was applied to the list already. `result` is the server's limit for the text of one result, in characters.
-    """
+    """A list of tools as a client receives it, and what is known about its server (see `lint`)."""
 
     tools: Sequence[Mapping[str, Any]]
     server: str
@@ -73,6 +71,9 @@ class _Violation:
     cure: str
     tool: str = ""
     path: str = "$"
+
+
+_Rule = Callable[[Any, ListedTools, Profile], Iterator[_Violation]]
 
 
 def lint(
@@ -145,17 +146,9 @@ def _check_tool_count(fact: ToolCount, listed: ListedTools, profile: Profile) ->
 
 def _check_keywords(fact: UnsupportedKeywords, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
     for tool in listed.tools:
-        schema = tool.get("inputSchema")
-        places = (
-            list(walk_schemas(schema))
-            if fact.at == "anywhere"
-            else [((), schema)]
-            if isinstance(schema, Mapping)
-            else []
-        )
+        places = list(islice(walk_schemas(tool.get("inputSchema")), 1 if fact.at == "root" else None))
         for word in fact.words:
-            paths = [steps for steps, part in places if word in part]
-            if paths:
+            if paths := [steps for steps, part in places if word in part]:
                 where = "at the top of its input schema" if fact.at == "root" else _format_count(len(paths))
                 yield _Violation(
                     tool=_get_name(tool),
@@ -210,14 +203,9 @@ def _check_structured_results(_: StructuredOnly, listed: ListedTools, __: Profil
         yield _Violation(text=f"structured results ({', '.join(names[:3])}{', ...' if names[3:] else ''})", cure=cure)
 
 
-def _check_questions(_: NoQuestions, __: ListedTools, ___: Profile) -> Iterator[_Violation]:
-    cure = "Tools that ask the user get no reply there; use `mcp-bridge approvals` for approvals"
-    yield _Violation(text="questions of tools", cure=cure)
-
-
-def _check_images(_: NoImages, __: ListedTools, ___: Profile) -> Iterator[_Violation]:
-    cure = "Tools that return images should return what matters as text too"
-    yield _Violation(text="images in results", cure=cure)
+def _report_always(text: str, cure: str) -> _Rule:
+    """A rule for what cannot be seen in a list of tools."""
+    return lambda _fact, _listed, _profile: iter([_Violation(text=text, cure=cure)])
 
 
 def _check_string_arguments(_: StringArguments, listed: ListedTools, profile: Profile) -> Iterator[_Violation]:
@@ -254,7 +242,7 @@ def _format_count(number: int) -> str:
     return "in its input schema" if number == 1 else f"in {number} places of its input schema"
 
 
-_RULES: Mapping[type[Fact], tuple[str, Callable[[Any, ListedTools, Profile], Iterator[_Violation]]]] = {
+_RULES: Mapping[type[Fact], tuple[str, _Rule]] = {
     NameLength: ("name-length", _check_name_length),
     NameCharacters: ("name-characters", _check_name_characters),
     ToolCount: ("tool-count", _check_tool_count),
@@ -263,7 +251,15 @@ _RULES: Mapping[type[Fact], tuple[str, Callable[[Any, ListedTools, Profile], Ite
     PropertiesRequired: ("named-properties", _check_named_properties),
     ResultSize: ("result-size", _check_result_size),
     StructuredOnly: ("structured-content", _check_structured_results),
-    NoQuestions: ("questions", _check_questions),
-    NoImages: ("images", _check_images),
+    NoQuestions: (
+        "questions",
+        _report_always(
+            "questions of tools", "Tools that ask the user get no reply there; use `mcp-bridge approvals` for approvals"
+        ),
+    ),
+    NoImages: (
+        "images",
+        _report_always("images in results", "Tools that return images should return what matters as text too"),
+    ),
     StringArguments: ("string-arguments", _check_string_arguments),
 }

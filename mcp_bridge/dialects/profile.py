@@ -12,7 +12,7 @@ Level = Literal["error", "warning", "note"]
 """Errors reject a tool or the list; warnings degrade a tool, or reject it with some models; notes are good to know."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fact:
     """What happens in a client with a tool that violates this fact, and where that is documented."""
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_bridge.schema.keywords import ANNOTATIONS
+from mcp_bridge.schema.keywords import ANNOTATIONS, list_values
 
 _INDEPENDENT = frozenset(
     {
@@ -87,13 +87,6 @@ def merge_alternatives(alternatives: Iterable[Any], budget: Budget) -> dict[str,
     if not schemas:
         return dict(NOTHING)
     return schemas[0] if len(schemas) == 1 else _merge_values(schemas) or {"anyOf": schemas}
-
-
-def list_values(schema: Mapping[str, Any]) -> Sequence[Any] | None:
-    """The values of `const` or `enum`, or None where a schema has neither."""
-    if "const" in schema:
-        return [schema["const"]]
-    return schema["enum"] if isinstance(schema.get("enum"), list) else None
 
 
 def _merge_values(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

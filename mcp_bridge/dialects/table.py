@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mcp_bridge.dialects.profile import (
-    Fact,
     NameCharacters,
     NameLength,
     NoImages,
@@ -24,247 +23,105 @@ from mcp_bridge.dialects.profile import (
 )
 
 _ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
+_UNIONS = ("anyOf", "oneOf", "allOf")
 _PLAIN = "[A-Za-z0-9_-]+"
+_ALL_FAIL = "every message fails while the tool is there"
+_STRINGS = StringArguments(
+    "note",
+    "arguments that are objects or lists may arrive as JSON in a string, and are then rejected",
+    "anthropics/claude-code#59227",
+)
+_PROFILES = (
+    Profile(name="claude-code", title="Claude Code", facts=(
+        NameLength("error", "a call of the tool ends the conversation",
+            "mims-harvard/ToolUniverse#65, anthropics/claude-code#19882", most=64, prefix="mcp__{server}__"),
+        UnsupportedKeywords("error", "the tool is silently left out",
+            "anthropics/claude-code#95504", words=_ROOT, at="root"),
+        # 25,000 tokens, at about four characters each
+        ResultSize("note", "longer results are truncated or saved to a file (MAX_MCP_OUTPUT_TOKENS)",
+            "code.claude.com/docs/en/mcp, anthropics/claude-code#70280", most=100_000),
+        _STRINGS,
+    )),
+    Profile(name="claude-desktop", title="Claude Desktop", facts=(
+        NameLength("error", _ALL_FAIL, "anthropics/claude-code#34960", most=64),
+        NoQuestions("note", "it cannot ask the user", "anthropics/claude-code#96043"),
+        NoImages("note", "the model sees an image in a result only in its next turn", "anthropics/claude-ai-mcp#643"),
+        _STRINGS,
+    )),
+    Profile(name="cline", title="Cline", facts=(
+        PropertiesRequired("warning", "every message fails with models of Google while the tool is there",
+            "cline/cline#11162"),
+    )),
+    Profile(name="codex", title="Codex", facts=(
+        NameLength("warning", "the end of the name is replaced by a hash",
+            "openai/codex codex-rs/core/src/mcp_connection_manager.rs", most=64, prefix="mcp__{server}__"),
+        UnsupportedKeywords("warning", "the model sees it as text", "openai/codex#3152", words=("$ref",)),
+        UnsupportedKeywords("warning", "properties beside it may be lost",
+            "openai/codex#42283", words=_ROOT, at="root"),
+        UnsupportedKeywords("warning", "the model may see it as text",
+            "openai/codex#13768, openai/codex#20604", words=("anyOf", "oneOf")),
+        StructuredOnly("note", "the model only sees the structured content of a result", "openai/codex#38287"),
+    )),
+    Profile(name="continue", title="Continue"),
+    Profile(name="copilot-cli", title="Copilot CLI", facts=(
+        NameCharacters("error", _ALL_FAIL, "github/copilot-cli#1879", pattern=_PLAIN),
+        NameLength("error", _ALL_FAIL,
+            "github/copilot-cli#1879, github/copilot-cli#2223", most=128, prefix="{server}-"),
+        PropertiesRequired("error", "every message fails with models of OpenAI while the tool is there",
+            "github/copilot-cli#1825"),
+        UnsupportedKeywords("warning", "the model does not see what it leads to, and leaves arguments out",
+            "github/copilot-cli#1876", words=("$ref",)),
+    )),
+    Profile(name="cursor", title="Cursor", facts=(
+        NameLength("error", "the tool is left out",
+            "ComposioHQ/composio#2788, awslabs/mcp#1283", most=59, prefix="{server}"),
+        ToolCount("warning", "models choose poorly among more; the tools of all servers count",
+            "mcptrove.com/glossary/tool-budget", most=40),
+    )),
+    Profile(name="gemini-cli", title="Gemini CLI", facts=(
+        NameLength("warning", "the middle of the name is removed",
+            "google-gemini/gemini-cli packages/core/src/tools/mcp-tool.ts", most=63, prefix="mcp_{server}_"),
+        UnsupportedKeywords("error", "every request fails while the tool is there",
+            "google-gemini/gemini-cli#13326, google-gemini/gemini-cli#13142", words=("$ref",)),
+        UnsupportedKeywords("warning", "requests with it have been rejected",
+            "asbis/shapeitup release v1.6.2 (2026-04)", words=("propertyNames",)),
+        TextEnumsOnly("warning", "requests with values that are not text have been rejected",
+            "microsoft/azure-devops-mcp#145"),
+    )),
+    Profile(name="goose", title="Goose", facts=(
+        NameLength("error", "every message fails while the tool is there, with models of Google among others",
+            "aaif-goose/goose#3456", most=64, prefix="{server}__"),
+        UnsupportedKeywords("error", "every message fails with models of Anthropic while the tool is there",
+            "aaif-goose/goose#2150", words=_UNIONS, at="root"),
+        ToolCount("warning", "it recommends at most that many", "aaif-goose/goose#2927", most=25),
+    )),
+    Profile(name="lm-studio", title="LM Studio", facts=(
+        NoImages("note", "the user sees an image in a result, the model does not",
+            "lmstudio-ai/lmstudio-bug-tracker#1746, lmstudio-ai/lmstudio-bug-tracker#1596"),
+    )),
+    Profile(name="opencode", title="opencode", facts=(
+        UnsupportedKeywords("error", "every message fails with models of Anthropic while the tool is there",
+            "anomalyco/opencode#46628", words=_UNIONS, at="root"),
+    )),
+    Profile(name="vscode", title="VS Code", facts=(
+        NameCharacters("warning", "it warns about the name", "microsoft/vscode#308463", pattern=_PLAIN),
+        ToolCount("error", "it sends no request with more; its own tools and those of all servers count",
+            "microsoft/vscode#255585, microsoft/vscode-copilot-release#13065", most=128),
+    )),
+    Profile(name="windsurf", title="Windsurf", facts=(
+        ToolCount("error", "further tools are unavailable; the tools of all servers count",
+            "docs.windsurf.com/windsurf/cascade/mcp", most=100),
+    )),
+    Profile(name="zed", title="Zed", facts=(
+        NameLength("warning", "the name is truncated, and tools with the same name are all left out",
+            "zed-industries/zed crates/agent/src/thread.rs", most=64),
+        UnsupportedKeywords("warning", "versions before July 2026 omit the tool with models of Google, xAI and others",
+            "zed-industries/zed#60162, #60165", words=("$ref",)),
+        UnsupportedKeywords("warning", "the tool is left out with models of Google, xAI and others",
+            "zed-industries/zed crates/language_model/src/tool_schema.rs", words=("if", "then", "else")),
+        NoQuestions("note", "it cannot ask the user", "zed.dev/docs/ai/mcp"),
+    )),
+)  # fmt: skip
 
-
-def _describe_strings(source: str) -> Fact:
-    happens = "arguments that are objects or lists may arrive as JSON in a string, and are then rejected"
-    return StringArguments(level="note", happens=happens, source=source)
-
-
-_CLAUDE_DESKTOP = (
-    NameLength(
-        most=64,
-        level="error",
-        happens="every message fails while the tool is there",
-        source="anthropics/claude-code#34960",
-    ),
-    NoQuestions(level="note", happens="it cannot ask the user", source="anthropics/claude-code#96043"),
-    NoImages(
-        level="note",
-        happens="the model sees an image in a result only in its next turn",
-        source="anthropics/claude-ai-mcp#643",
-    ),
-    _describe_strings("anthropics/claude-code#59227"),
-)
-_CLAUDE_CODE = (
-    NameLength(
-        most=64,
-        prefix="mcp__{server}__",
-        level="error",
-        happens="a call of the tool ends the conversation",
-        source="mims-harvard/ToolUniverse#65, anthropics/claude-code#19882",
-    ),
-    UnsupportedKeywords(
-        words=_ROOT,
-        at="root",
-        level="error",
-        happens="the tool is silently left out",
-        source="anthropics/claude-code#95504",
-    ),
-    ResultSize(
-        most=100_000,  # 25,000 tokens, at about four characters each
-        level="note",
-        happens="longer results are truncated, or kept in a file (MAX_MCP_OUTPUT_TOKENS)",
-        source="code.claude.com/docs/en/mcp, anthropics/claude-code#70280",
-    ),
-    _describe_strings("anthropics/claude-code#59227"),
-)
-_VSCODE = (
-    NameCharacters(
-        pattern=_PLAIN, level="warning", happens="it warns about the name", source="microsoft/vscode#308463"
-    ),
-    ToolCount(
-        most=128,
-        level="error",
-        happens="no request with more is sent; all servers and its own tools count",
-        source="microsoft/vscode#255585, microsoft/vscode-copilot-release#13065",
-    ),
-)
-_CURSOR = (
-    NameLength(
-        most=59,
-        prefix="{server}",
-        level="error",
-        happens="the tool is left out",
-        source="ComposioHQ/composio#2788, awslabs/mcp#1283",
-    ),
-    ToolCount(
-        most=40,
-        level="warning",
-        happens="models choose badly among more; all servers count",
-        source="mcptrove.com/glossary/tool-budget",
-    ),
-)
-_WINDSURF = (
-    ToolCount(
-        most=100,
-        level="error",
-        happens="more are not available; all servers count",
-        source="docs.windsurf.com/windsurf/cascade/mcp",
-    ),
-)
-_ZED = (
-    NameLength(
-        most=64,
-        level="warning",
-        happens="the name is truncated, and tools with the same name are all left out",
-        source="zed-industries/zed crates/agent/src/thread.rs",
-    ),
-    UnsupportedKeywords(
-        words=("$ref",),
-        level="warning",
-        happens="before July 2026 the tool is left out with models of Google, xAI and others",
-        source="zed-industries/zed#60162, #60165",
-    ),
-    UnsupportedKeywords(
-        words=("if", "then", "else"),
-        level="warning",
-        happens="the tool is left out with models of Google, xAI and others",
-        source="zed-industries/zed crates/language_model/src/tool_schema.rs",
-    ),
-    NoQuestions(level="note", happens="it cannot ask the user", source="zed.dev/docs/ai/mcp"),
-)
-_CODEX = (
-    NameLength(
-        most=64,
-        prefix="mcp__{server}__",
-        level="warning",
-        happens="the end of the name is replaced by a hash",
-        source="openai/codex codex-rs/core/src/mcp_connection_manager.rs",
-    ),
-    UnsupportedKeywords(
-        words=("$ref",), level="warning", happens="the model sees it as text", source="openai/codex#3152"
-    ),
-    UnsupportedKeywords(
-        words=_ROOT,
-        at="root",
-        level="warning",
-        happens="properties beside it may be lost",
-        source="openai/codex#42283",
-    ),
-    UnsupportedKeywords(
-        words=("anyOf", "oneOf"),
-        level="warning",
-        happens="the model may see it as text",
-        source="openai/codex#13768, openai/codex#20604",
-    ),
-    StructuredOnly(
-        level="note",
-        happens="the model only sees the structured content of a result",
-        source="openai/codex#38287",
-    ),
-)
-_GEMINI_CLI = (
-    NameLength(
-        most=63,
-        prefix="mcp_{server}_",
-        level="warning",
-        happens="the middle of the name is cut out",
-        source="google-gemini/gemini-cli packages/core/src/tools/mcp-tool.ts",
-    ),
-    UnsupportedKeywords(
-        words=("$ref",),
-        level="error",
-        happens="every request fails while the tool is there",
-        source="google-gemini/gemini-cli#13326, google-gemini/gemini-cli#13142",
-    ),
-    UnsupportedKeywords(
-        words=("propertyNames",),
-        level="warning",
-        happens="requests with it have been rejected",
-        source="asbis/shapeitup release v1.6.2 (2026-04)",
-    ),
-    TextEnumsOnly(
-        level="warning",
-        happens="requests with values that are not text have been rejected",
-        source="microsoft/azure-devops-mcp#145",
-    ),
-)
-_GOOSE = (
-    NameLength(
-        most=64,
-        prefix="{server}__",
-        level="error",
-        happens="every message fails while the tool is there, with models of Google among others",
-        source="aaif-goose/goose#3456",
-    ),
-    UnsupportedKeywords(
-        words=("anyOf", "oneOf", "allOf"),
-        at="root",
-        level="error",
-        happens="every message fails with models of Anthropic while the tool is there",
-        source="aaif-goose/goose#2150",
-    ),
-    ToolCount(most=25, level="warning", happens="it recommends no more", source="aaif-goose/goose#2927"),
-)
-_OPENCODE = (
-    UnsupportedKeywords(
-        words=("anyOf", "oneOf", "allOf"),
-        at="root",
-        level="error",
-        happens="every message fails with models of Anthropic while the tool is there",
-        source="anomalyco/opencode#46628",
-    ),
-)
-_COPILOT_CLI = (
-    NameCharacters(
-        pattern=_PLAIN,
-        level="error",
-        happens="every message fails while the tool is there",
-        source="github/copilot-cli#1879",
-    ),
-    NameLength(
-        most=128,
-        prefix="{server}-",
-        level="error",
-        happens="every message fails while the tool is there",
-        source="github/copilot-cli#1879, github/copilot-cli#2223",
-    ),
-    PropertiesRequired(
-        level="error",
-        happens="every message fails with models of OpenAI while the tool is there",
-        source="github/copilot-cli#1825",
-    ),
-    UnsupportedKeywords(
-        words=("$ref",),
-        level="warning",
-        happens="the model does not see what it leads to, and leaves arguments out",
-        source="github/copilot-cli#1876",
-    ),
-)
-_CLINE = (
-    PropertiesRequired(
-        level="warning",
-        happens="every message fails with models of Google while the tool is there",
-        source="cline/cline#11162",
-    ),
-)
-_LM_STUDIO = (
-    NoImages(
-        level="note",
-        happens="the user sees an image in a result, the model does not",
-        source="lmstudio-ai/lmstudio-bug-tracker#1746, lmstudio-ai/lmstudio-bug-tracker#1596",
-    ),
-)
-
-PROFILES: Mapping[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile(name="claude-code", title="Claude Code", facts=_CLAUDE_CODE),
-        Profile(name="claude-desktop", title="Claude Desktop", facts=_CLAUDE_DESKTOP),
-        Profile(name="cline", title="Cline", facts=_CLINE),
-        Profile(name="codex", title="Codex", facts=_CODEX),
-        Profile(name="continue", title="Continue"),
-        Profile(name="copilot-cli", title="Copilot CLI", facts=_COPILOT_CLI),
-        Profile(name="cursor", title="Cursor", facts=_CURSOR),
-        Profile(name="gemini-cli", title="Gemini CLI", facts=_GEMINI_CLI),
-        Profile(name="goose", title="Goose", facts=_GOOSE),
-        Profile(name="lm-studio", title="LM Studio", facts=_LM_STUDIO),
-        Profile(name="opencode", title="opencode", facts=_OPENCODE),
-        Profile(name="vscode", title="VS Code", facts=_VSCODE),
-        Profile(name="windsurf", title="Windsurf", facts=_WINDSURF),
-        Profile(name="zed", title="Zed", facts=_ZED),
-    )
-}
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _PROFILES}
 """Keys are the names of clients on the command line and in the settings."""

@@ -13,8 +13,7 @@ from mcp_bridge.contracts.context import CallContext, Caller
 from mcp_bridge.contracts.errors import CallError, ConfigError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.export.calls import ModelCall, RawCall, parse_arguments
-from mcp_bridge.export.format import Format
-from mcp_bridge.export.formats import FORMATS
+from mcp_bridge.export.formats import FORMATS, Format
 from mcp_bridge.export.results import to_model_result
 from mcp_bridge.export.tools import ExportedTool, Problem, choose_names, export_tool
 from mcp_bridge.registry.registry import ToolRegistry, make_not_found_error
@@ -42,12 +41,7 @@ class Export:
     """
 
     def __init__(
-        self,
-        tools: Caller | Iterable[ToolEntry],
-        format: str,
-        *,
-        strict: bool = False,
-        only: Sequence[str] = (),
+        self, tools: Caller | Iterable[ToolEntry], format: str, *, strict: bool = False, only: Sequence[str] = ()
     ) -> None:
         self._format = _get_format(format, strict)
         self._caller = _to_caller(tools)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
+from mcp_bridge.schema.keywords import list_values
 from mcp_bridge.schema.references import resolve_pointer
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-    "object": (dict,),
-    "array": (list,),
-    "null": (type(None),),
-}
+    "string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "object": (dict,),
+    "array": (list,), "null": (type(None),),
+}  # fmt: skip
 _COMBINATORS = (("anyOf", any), ("oneOf", any), ("allOf", all))
 
 
@@ -27,8 +23,6 @@ def list_types(schema: Mapping[str, Any]) -> list[str]:
 
 class NullCheck:
     """Finds which parts of a schema accept null. The target of a reference is checked once."""
-
-    __slots__ = ("_known", "_root")
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -42,8 +36,7 @@ class NullCheck:
             return False
         if "type" in schema and "null" not in list_types(schema):
             return False
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        if isinstance(values, list) and None not in values:
+        if (values := list_values(schema)) is not None and None not in values:
             return False
         return all(
             combine(map(self.accepts, schema[keyword]))
@@ -60,12 +53,11 @@ class NullCheck:
 
 def remove_nulls(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a strict tool without the nulls that its own schema does not accept."""
-    removed: dict[str, Any] = _NullRemoval(schema).remove_nulls(dict(arguments), schema)
-    return removed
+    return cast("dict[str, Any]", _NullRemoval(schema).remove_nulls(dict(arguments), schema))
 
 
 class _NullRemoval:
-    """One walk over the arguments of a call. A value is compared with a schema once, whatever leads there."""
+    """One walk over the arguments of a call. Each value is compared with each schema only once."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -73,7 +65,6 @@ class _NullRemoval:
         self._fit: dict[tuple[int, int], bool] = {}
 
     def remove_nulls(self, value: Any, schema: Any) -> Any:
-        """The value without the nulls that mean "left out"."""
         if not isinstance(value, list | dict):
             return value
         branches = list(_list_branches(schema, self._root, set()))

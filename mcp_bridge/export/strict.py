@@ -1,7 +1,7 @@
 """OpenAI's strict mode: a schema in its subset of JSON Schema, or what the subset cannot express.
 
 Every property is required, optional ones accept null, and objects accept only the properties they name. Nothing else
-changes: what the subset does not have is reported with its JSON path, and never left out.
+changes: what the subset does not support is reported with its JSON path, and never dropped silently.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from mcp_bridge.export.null_arguments import NullCheck, list_types
+from mcp_bridge.schema.keywords import list_values
 from mcp_bridge.schema.references import extend_path, resolve_pointer
 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
@@ -21,7 +22,6 @@ _LABELS = ("title", "description")
 _NOTES = frozenset({"default", "examples", "example"})
 """Keywords for the model, which are moved into the description."""
 _IGNORED = frozenset({"$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
-"""Keywords that do not restrict which values fit."""
 _KEPT = frozenset(
     {
         "type", "enum", "const", "pattern", "format", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
@@ -72,16 +72,15 @@ def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
 
 @dataclass(slots=True, kw_only=True)
 class _Converter:
-    """One walk over a schema. What strict mode cannot express is in `problems`."""
+    """Converts one schema; `problems` is what strict mode cannot express."""
 
     root: Mapping[str, Any]
     nulls: NullCheck
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     def convert(self, schema: Any, path: str) -> dict[str, Any]:
-        """The strict form of one part."""
         if not isinstance(schema, Mapping):
-            self._report(path, f"strict mode has no `{json.dumps(schema)}` for a schema")
+            self._report(path, f"strict mode does not allow `{json.dumps(schema)}` as a schema")
             return {}
         for keyword in schema:
             if keyword not in _KNOWN:
@@ -108,8 +107,7 @@ class _Converter:
                 if name not in _TYPES:
                     self._report(extend_path(path, "type"), f"there is no type {name!r}")
             return
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        types = sorted({_get_type(value) for value in values}) if isinstance(values, list) and values else []
+        types = sorted({_get_type(value) for value in list_values(schema) or ()})
         if not types or not _SCALARS.issuperset(types):
             self._report(path, "it accepts any type, and strict mode requires a named type")
             return
@@ -119,7 +117,9 @@ class _Converter:
         more = schema.get("additionalProperties")
         properties = schema.get("properties")
         if more is not None and more is not False:
-            self._report(extend_path(path, "additionalProperties"), "strict mode only has objects of named properties")
+            self._report(
+                extend_path(path, "additionalProperties"), "strict mode only allows objects of named properties"
+            )
         elif more is None and properties is None:
             self._report(path, "it accepts any properties, and strict mode requires named properties")
         parts = properties if isinstance(properties, Mapping) else {}
@@ -154,7 +154,7 @@ class _Converter:
         keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
         keyword, *others = dict.fromkeys(keywords)
         for other in others:
-            self._report(extend_path(path, other), f"strict mode has nothing beside `{keyword}`")
+            self._report(extend_path(path, other), f"strict mode allows nothing beside `{keyword}`")
         if keyword == "$ref":
             reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
             return {"anyOf": [reference], **labels} if labels or _NOTES & schema.keys() else reference
@@ -176,7 +176,7 @@ class _Converter:
             and isinstance(resolve_pointer(reference, self.root), Mapping)
         )
         if not is_supported:
-            self._report(path, "strict mode only has references to definitions at the root")
+            self._report(path, "strict mode only allows references to definitions at the root")
         return {"$ref": reference}
 
 
@@ -247,16 +247,10 @@ def _exclude_each_other(one: Mapping[str, Any], other: Mapping[str, Any], root: 
 
 def _has_distinct_values(name: str, one: Mapping[str, Any], other: Mapping[str, Any], root: Any) -> bool:
     values, others = (
-        _list_values(_resolve_references((schema.get("properties") or {}).get(name), root)) for schema in (one, other)
+        list_values(_resolve_references((schema.get("properties") or {}).get(name), root)) or ()
+        for schema in (one, other)
     )
     return bool(values) and bool(others) and not any(value in others for value in values)
-
-
-def _list_values(schema: Mapping[str, Any]) -> list[Any]:
-    if "const" in schema:
-        return [schema["const"]]
-    values = schema.get("enum")
-    return values if isinstance(values, list) else []
 
 
 # -- limits --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Reads callables: signatures, annotations with resolved names, docstrings, and how completions are called."""
+"""Reads callables: signatures, resolved annotations and docstrings; adapts completion functions to handlers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMAT: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info
 
 
 def find_context_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter annotated `CallContext` (alone, optional, as text, under another name), or None.
+    """The name of the parameter annotated `CallContext` (also optional, as text, or through an alias), or None.
 
     Accepts any callable: functions, partials, bound methods, classes, objects with `__call__`, builtins.
     """
@@ -132,7 +132,7 @@ def _get_namespace(target: Any) -> dict[str, Any]:
 
 
 def _unwrap(function: Callable[..., Any]) -> Any:
-    """The function inside partials and wrappers, or the `__call__` of an object; a class is itself."""
+    """The function inside partials and wrappers, the `__call__` of an object, or a class as it is."""
     target: Any = function
     while isinstance(target, functools.partial) or hasattr(target, "__wrapped__"):
         target = target.func if isinstance(target, functools.partial) else inspect.unwrap(target)
@@ -142,12 +142,11 @@ def _unwrap(function: Callable[..., Any]) -> Any:
 
 
 def get_callable_name(function: Callable[..., Any]) -> str:
-    """The name of a callable in messages."""
     return str(getattr(_unwrap(function), "__qualname__", function))
 
 
 def parse_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:
-    """The docstring's description without its sections, and that of each parameter (Google, NumPy, reST)."""
+    """The docstring's text without its sections, and the description of each parameter (Google, NumPy, reST)."""
     from docstring_parser import parse
 
     parsed = parse(_read_docstring(function))
@@ -162,7 +161,7 @@ def parse_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str
 
 
 def _read_docstring(function: Callable[..., Any]) -> str:
-    """The docstring, even an inherited one; for an object that of its `__call__`, or else of its class."""
+    """The docstring, also an inherited one; for an object, the docstring of its `__call__` or of its class."""
     target: Any = function
     while isinstance(target, functools.partial):
         target = target.func

@@ -1,8 +1,8 @@
 """Forms: what a user can be asked to fill in, from a type or a flat JSON Schema (client/elicitation, form mode).
 
-A form is sent to clients of every version in the keywords of that version, checks the response, and builds an instance
-of the requested type from it. References are followed, and null becomes "may be left out". Keywords that forms do not
-have are rejected, or checked without being sent. pydantic is imported when the first type is asked for.
+A form is written in the keywords of the client's protocol version, checks the response, and builds an instance of the
+requested type from it. References are followed, and null becomes "may be left out". Keywords that forms do not have are
+rejected, or checked without being sent. pydantic is imported when the first type is requested.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import orjson
 
 from mcp_bridge.schema.callables import parse_docstring
+from mcp_bridge.schema.messages import format_path
 from mcp_bridge.schema.secret_names import is_secret_name
 from mcp_bridge.schema.validator import Validator, check_schema
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 RICH_FORMS_VERSION: Final = "2025-11-25"
-"""The first version with all defaults, titles of choices and multiple choice; the only one with patterns."""
+"""The first version with defaults of every type, titles of choices and multiple choice; the only one with patterns."""
 SINGLE_PROPERTY: Final = "value"
 """The property of a form that asks for a single value."""
 _MAX_CACHED = 256  # forms of types
@@ -40,13 +41,13 @@ _LABELS = ("title", "description")
 _LIMITS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _BRANCHES = ("anyOf", "oneOf", "allOf", "not", "if")
 _NULL = {"type": "null"}
-_MAX_STEPS = 32  # references and nulls of one property; ends a reference to itself
+_MAX_STEPS = 32  # references and nulls of one property; stops at a reference to itself
 _FLAT = "A form is flat: text, numbers, booleans and choices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InstanceReader:
-    """Builds an instance from a response. `blanks` are set to None: the user may leave them out."""
+    """Builds an instance from a response. Missing `blanks` become None: the user may leave them out."""
 
     adapter: TypeAdapter[Any]
     single: bool
@@ -75,7 +76,7 @@ class FormSchema:
 
     @property
     def full_schema(self) -> dict[str, Any]:
-        """Everything that a response is checked against, as a schema from which `form_of` builds the same form."""
+        """Everything that a response is checked against, as a schema from which `create_form` builds the same form."""
         checked = self._validator.schema["properties"]
         properties = {name: {**part, **checked[name]} for name, part in self.schema["properties"].items()}
         return {**self.schema, "properties": properties}
@@ -90,12 +91,10 @@ class FormSchema:
             return self.schema
         properties = self.schema["properties"]
         if version < RICH_FORMS_VERSION:
-            return {
-                **self.schema,
-                "properties": {name: _convert_to_old_version(name, part) for name, part in properties.items()},
-            }
-        patterns = {name: {**properties[name], "pattern": pattern} for name, pattern in self._patterns.items()}
-        return {**self.schema, "properties": {**properties, **patterns}}
+            changed = {name: _convert_to_old_version(name, part) for name, part in properties.items()}
+        else:
+            changed = {name: {**properties[name], "pattern": pattern} for name, pattern in self._patterns.items()}
+        return {**self.schema, "properties": {**properties, **changed}}
 
     def select_content(self, content: Mapping[str, Any] | None) -> dict[str, Any]:
         """The response without unknown properties, and without the nulls that clients send for empty fields."""
@@ -121,17 +120,16 @@ class FormSchema:
             self._reader.read_instance(given)
         except ValidationError as error:
             start = (SINGLE_PROPERTY,) if self._reader.single else ()
-            return [
-                f"{_format_path((*start, *item['loc']))}: {item['msg']}" for item in error.errors(include_url=False)
-            ]
+            problems = error.errors(include_url=False)
+            return [f"{format_path((*start, *item['loc']))}: {item['msg']}" for item in problems]
         except PydanticSerializationError as error:  # a lone surrogate, which JSON can express and text cannot
             return [f"$: {error}"]
         return []
 
     def read_answer(self, content: Mapping[str, Any] | None) -> Any:
-        """An instance of the requested type, or the bare value of a single one; without a type, `given`.
+        """An instance of the requested type, or the bare value of a single one; without a type, the content.
 
-        Raises ValueError for content that `check` rejects.
+        Raises ValueError for content in which `list_problems` finds any.
         """
         given = self.select_content(content)
         return given if self._reader is None else self._reader.read_instance(given)
@@ -227,20 +225,15 @@ def _check_form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert_to_old_version(name: str, part: Mapping[str, Any]) -> dict[str, Any]:
-    """A property for the versions before `RICH`."""
+    """A property for the versions before RICH_FORMS_VERSION."""
     if part["type"] == "array":
         raise ValueError(
             f"'{name}' cannot be asked of this client: before {RICH_FORMS_VERSION} forms have no lists of choices."
         )
     older = {key: value for key, value in part.items() if key != "default" or part["type"] == "boolean"}
-    pairs = older.pop("oneOf", None)
-    if pairs is not None:
+    if (pairs := older.pop("oneOf", None)) is not None:
         older |= {"enum": [item["const"] for item in pairs], "enumNames": [item["title"] for item in pairs]}
     return older
-
-
-def _format_path(parts: tuple[Any, ...]) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,8 +268,7 @@ def _reject(name: str, problem: str, advice: str) -> NoReturn:
 def _describe_kind(part: Mapping[str, Any]) -> str:
     if "type" in part:
         return f"its type is {part['type']!r}"
-    keyword = next((keyword for keyword in _BRANCHES if keyword in part), None)
-    return f"it has {keyword}" if keyword is not None else "it has no type"
+    return f"it has {next((keyword for keyword in _BRANCHES if keyword in part), 'no type')}"
 
 
 def _resolve_property(name: str, schema: Any, definitions: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -5,11 +5,11 @@ Imports pydantic, so it is imported late.
 
 from __future__ import annotations
 
-import collections.abc
 import inspect
 import json
 import types
 import typing
+from collections import abc
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -28,13 +28,8 @@ from mcp_bridge.schema.callables import parse_docstring
 UNSUPPORTED_TYPE: Final = (PydanticUserError, SchemaError, TypeError, NameError)
 """What pydantic raises for a type that it does not support, or that JSON Schema cannot describe."""
 _UNTYPED = (str, bytes, bytearray, None, type(None), Any, object, inspect.Parameter.empty)
-_AWAITABLES = (types.CoroutineType, collections.abc.Coroutine, collections.abc.Awaitable)
-_STREAMS = (
-    collections.abc.Iterator,
-    collections.abc.Generator,
-    collections.abc.AsyncIterator,
-    collections.abc.AsyncGenerator,
-)
+_AWAITABLES = (types.CoroutineType, abc.Coroutine, abc.Awaitable)
+_STREAMS = (abc.Iterator, abc.Generator, abc.AsyncIterator, abc.AsyncGenerator)
 
 
 def generate_output_schema(annotation: Any) -> dict[str, Any]:
@@ -69,7 +64,7 @@ def _has_content(annotation: Any) -> bool:
 
 
 def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
-    """The schema that a method of a model or an adapter returns, without null as a default where null does not fit."""
+    """The schema that `make` returns, a method of a model or adapter, without null defaults where null does not fit."""
     schema = make(mode=mode, schema_generator=PlainGenerator)
     for part in schema.get("properties", {}).values():
         if part.get("default", ...) is None and not _is_nullable(part, schema.get("$defs", {})):
@@ -115,24 +110,19 @@ class PlainGenerator(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
-        """Without the name of the class as title."""
         return _remove_class_title(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
-        """Without the name of the class as title."""
         return _remove_class_title(super().dataclass_schema(schema), schema["cls"])
 
     def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
-        """Without the name of the class as title."""
         return _remove_class_title(super().typed_dict_schema(schema), schema["cls"])
 
     def enum_schema(self, schema: Any) -> JsonSchemaValue:
-        """Notes the name of the enum for `generate`."""
         self._enums.add(schema["cls"].__name__)
         return super().enum_schema(schema)
 
     def literal_schema(self, schema: Any) -> JsonSchemaValue:
-        """Rejects members of an enum in an argument."""
         members = [item for item in schema["expected"] if isinstance(item, Enum) and not isinstance(item, str | int)]
         if members and self.mode == "validation":
             return self.handle_invalid_for_json_schema(schema, f"a Literal of {members[0]!s}, not of its value")

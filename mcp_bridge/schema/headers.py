@@ -1,7 +1,7 @@
 """Checks where `x-mcp-header` is allowed (MCP 2026-07-28, basic/transports/streamable-http "Custom Headers").
 
-Clients must drop a tool that violates these rules, so such a tool is rejected here, with the reason. The specification
-advises against secrets in headers; here they are rejected too.
+Clients must drop a tool that violates these rules, so such a tool is rejected here, with the reason. Secrets in
+headers, which the specification advises against, are rejected too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TYPES = ("string", "integer", "boolean")
 _SECRETS = frozenset(
     {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
 )
-"""Secrets besides those of `names_secret`: names of headers, and pairs of words that are written as one."""
+"""Secrets besides those of `is_secret_name`: names of headers, and pairs of words that are written as one."""
 
 
 def check_headers(schema: Any) -> list[str]:

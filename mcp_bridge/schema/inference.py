@@ -71,7 +71,7 @@ def infer_signature(function: Callable[..., Any], *, skip: Collection[str] = (),
     Args:
         function: Any callable.
         skip: Parameters that are not in the schema.
-        text: Whether arguments arrive as text (see `from_text`).
+        text: Whether arguments arrive as text (see `bind_from_text`).
     """
     signature = read_signature(function)
     context = find_context_parameter(function)
@@ -148,8 +148,7 @@ def _find_culprit(function: Callable[..., Any], types: Mapping[str, Any], error:
             kind = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
             return TypeError(
                 f"{get_callable_name(function)}: parameter '{name}' has a type that JSON Schema cannot describe, "
-                f"{kind}: "
-                f"{_format_reason(own)}. Annotate it with another type, {SCHEMA_HINT}"
+                f"{kind}: {_format_reason(own)}. Annotate it with another type, {SCHEMA_HINT}"
             )
     return TypeError(f"{get_callable_name(function)}: {_format_reason(error)}. Change the signature, {SCHEMA_HINT}")
 
@@ -186,7 +185,6 @@ def _read_description(metadata: Any) -> str | None:
 
 
 def _accept_keywords(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
-    """The function, or a wrapper of it that only needs keywords."""
     parameters = signature.parameters.values()
     if not any(item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL) for item in parameters):
         return function
@@ -249,7 +247,7 @@ def _convert_whole_floats(value: Any) -> Any:
 
 
 def _format_line(item: Any, data: Any) -> str:
-    """A problem and its path, without pydantic's own steps such as the branches of a union."""
+    """A problem and its path, without the steps that pydantic adds, such as the branches of a union."""
     path, here = "$", data
     for part in item["loc"]:
         if isinstance(here, Mapping) and (part in here or item["type"] == "missing"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 SCHEMAS = frozenset(
@@ -48,6 +48,27 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> d
         else:
             copy[keyword] = change(value) if keyword in SCHEMAS else value
     return copy
+
+
+def has_any_keyword(schema: Any, keywords: Set[str]) -> bool:
+    """Whether a schema, or anything in it, has one of these keywords. References are not followed."""
+    stack = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            if not keywords.isdisjoint(node):
+                return True
+            stack.extend(node.values())
+        elif isinstance(node, list | tuple):
+            stack.extend(node)
+    return False
+
+
+def list_values(schema: Mapping[str, Any]) -> list[Any] | None:
+    """The values of `const` or `enum`, or None where a schema has neither."""
+    if "const" in schema:
+        return [schema["const"]]
+    return schema["enum"] if isinstance(schema.get("enum"), list) else None
 
 
 def walk_schemas(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:

@@ -1,12 +1,12 @@
 """The tool_use API's messages for its twelve keywords, built only after validation has failed.
 
 The texts are exactly those of the tool_use API; the keywords mean what JSON Schema says (a boolean is not an integer,
-1.0 is one). A `Finding` has its path and keyword, so that the library's error for the same problem can be skipped.
+1.0 is one). A problem has its path and keyword, so that the library's error for the same problem can be skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -40,6 +40,11 @@ class ValidationProblem:
     text: str
 
 
+def format_path(parts: Iterable[str | int]) -> str:
+    """The path of a problem in the tool_use API's form: `$.a[0].b`."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+
+
 def find_problems(data: Any, schema: Any, path: str = "$", depth: int = 0) -> Iterator[ValidationProblem]:
     """The problems of the data by the twelve keywords, in the tool_use API's order. Never raises."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
@@ -49,11 +54,15 @@ def find_problems(data: Any, schema: Any, path: str = "$", depth: int = 0) -> It
         return
     yield from _check_enum(data, schema, path)
     if isinstance(data, str):
-        yield from _check_length(data, schema, path)
+        yield from _check_bounds("string length", len(data), schema, "minLength", "maxLength", path)
     elif _is_number(data):
-        yield from _check_range(data, schema, path)
+        yield from _check_bounds("value", data, schema, "minimum", "maximum", path)
     elif isinstance(data, list | tuple):
-        yield from _check_array(data, schema, path, depth)
+        yield from _check_bounds("array length", len(data), schema, "minItems", "maxItems", path)
+        prefix = schema.get("prefixItems")
+        start = len(prefix) if isinstance(prefix, list) else 0
+        for index, item in enumerate(data[start:], start):
+            yield from find_problems(item, schema.get("items"), f"{path}[{index}]", depth + 1)
     elif isinstance(data, dict):
         yield from _check_object(data, schema, path, depth)
 
@@ -100,36 +109,14 @@ def _format_value(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _check_length(data: str, schema: Mapping[str, Any], path: str) -> Iterator[ValidationProblem]:
-    size = len(data)
-    low, high = schema.get("minLength"), schema.get("maxLength")
-    if _is_number(low) and size < low:
-        yield ValidationProblem(path, "minLength", f"{path}: string length {size} < minLength {low}")
-    if _is_number(high) and size > high:
-        yield ValidationProblem(path, "maxLength", f"{path}: string length {size} > maxLength {high}")
-
-
-def _check_range(data: float, schema: Mapping[str, Any], path: str) -> Iterator[ValidationProblem]:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if _is_number(low) and data < low:
-        yield ValidationProblem(path, "minimum", f"{path}: value {_format_value(data)} < minimum {low}")
-    if _is_number(high) and data > high:
-        yield ValidationProblem(path, "maximum", f"{path}: value {_format_value(data)} > maximum {high}")
-
-
-def _check_array(
-    data: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], path: str, depth: int
+def _check_bounds(
+    what: str, size: float, schema: Mapping[str, Any], least: str, most: str, path: str
 ) -> Iterator[ValidationProblem]:
-    size = len(data)
-    low, high = schema.get("minItems"), schema.get("maxItems")
+    low, high = schema.get(least), schema.get(most)
     if _is_number(low) and size < low:
-        yield ValidationProblem(path, "minItems", f"{path}: array length {size} < minItems {low}")
+        yield ValidationProblem(path, least, f"{path}: {what} {_format_value(size)} < {least} {low}")
     if _is_number(high) and size > high:
-        yield ValidationProblem(path, "maxItems", f"{path}: array length {size} > maxItems {high}")
-    prefix = schema.get("prefixItems")
-    start = len(prefix) if isinstance(prefix, list) else 0
-    for index, item in enumerate(data[start:], start):
-        yield from find_problems(item, schema.get("items"), f"{path}[{index}]", depth + 1)
+        yield ValidationProblem(path, most, f"{path}: {what} {_format_value(size)} > {most} {high}")
 
 
 def _check_object(
@@ -139,8 +126,7 @@ def _check_object(
     for name in required if isinstance(required, list | tuple) else ():
         if isinstance(name, str) and name not in data:
             yield ValidationProblem(f"{path}.{name}", "required", f"{path}.{name}: required field missing")
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, Mapping) else {}
+    properties = given if isinstance(given := schema.get("properties"), Mapping) else {}
     for name, inner in properties.items():
         if name in data:
             yield from find_problems(data[name], inner, f"{path}.{name}", depth + 1)

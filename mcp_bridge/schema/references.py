@@ -1,4 +1,4 @@
-"""Places in a schema: where its references lead (JSON Schema 2020-12, core 8), and JSON paths."""
+"""Resolves the references of a schema (JSON Schema 2020-12, core 8), and writes JSON paths."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LocatedSchema(NamedTuple):
 
 
 class SchemaReferences:
-    """The addresses in a schema. `incomplete` means that the schema has more than `most` parts."""
+    """The addresses in a schema. `is_incomplete` means that the schema has more than `most` parts."""
 
     def __init__(self, schema: Any, most: int) -> None:
         self.root = _make_located(schema, _DEFAULT_BASE)

@@ -29,8 +29,6 @@ def repair_schema(schema: Mapping[str, Any], is_valid: IsValid) -> tuple[dict[st
 
 @dataclass
 class _Repair:
-    """One walk over a schema."""
-
     is_valid: IsValid
     removed: list[str] = field(default_factory=list)
     keywords_left: int = MAX_SCHEMAS  # ends the walk in a schema that contains itself

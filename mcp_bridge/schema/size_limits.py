@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcp_bridge.schema.keywords import DEFINITIONS
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 
 MAX_SUBSCHEMAS = 100_000
 """The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
-_COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
-_DEFINITIONS = frozenset({"$defs", "definitions"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class SizeLimits:
 
 
 def count_expanded(schema: Any) -> int:
-    """How many values a schema has with its own references followed; a loop counts once.
+    """How many values a schema has if its references are followed; a loop counts once.
 
     Stops soon after MAX_SUBSCHEMAS. Never raises.
     """
@@ -95,18 +94,4 @@ class _PartCount:
             if isinstance(located.node, Mapping):
                 for keyword in REFERRING & located.node.keys():
                     yield from self.references.find_targets(keyword, located.node[keyword], located.base)
-            stack.extend(located.iter_inner(_DEFINITIONS))
-
-
-def has_combinators(schema: Any) -> bool:
-    """Whether a schema has keywords that try several alternatives."""
-    stack = [schema]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Mapping):
-            if not _COMBINATORS.isdisjoint(node):
-                return True
-            stack.extend(node.values())
-        elif isinstance(node, list | tuple):
-            stack.extend(node)
-    return False
+            stack.extend(located.iter_inner(DEFINITIONS))

@@ -1,6 +1,6 @@
-"""Reads arguments that arrive as text, as those of prompts and URIs do, and lists values that are known in advance.
+"""Reads arguments that arrive as text, such as those of prompts and URIs, and lists the values a schema allows.
 
-Text that fits its type stays text; other text is parsed as JSON: `5`, `true`, `[1, 2]`, `{"city": "Bonn"}`.
+Text that fits its type is not changed; other text is parsed as JSON: `5`, `true`, `[1, 2]`, `{"city": "Bonn"}`.
 """
 
 from __future__ import annotations

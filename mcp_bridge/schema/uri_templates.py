@@ -1,7 +1,7 @@
 """Checks which URIs and URI templates (RFC 6570) can be served, without importing the SDK that matches them.
 
-The SDK accepts fewer templates than RFC 6570, so that a URI matches in only one way; these are its rules. Commands that
-do not serve can thus report in advance what `serve` would reject.
+The SDK accepts fewer templates than RFC 6570, so that a URI matches in only one way; these are its rules. Commands such
+as `validate` can thus report in advance what `serve` would reject.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TemplateVariable:
 
 
 def check_uri(uri: Any) -> list[str]:
-    """Why this is not the URI of a single resource, one line each; empty if it is."""
+    """Why this is not the URI of a single resource, one line for each reason; empty if it is."""
     lines = _check_uri(uri)
     if not lines and (brace := _BRACE.search(uri)):
         lines = [f"it is not a URI: there is a brace after '{uri[: brace.start()]}'. Variables need a template"]
@@ -57,17 +57,18 @@ def check_uri(uri: Any) -> list[str]:
 
 
 def check_template(template: Any) -> list[str]:
-    """Why URIs cannot be matched with this template, one line each; empty if they can.
+    """Why URIs cannot be matched with this template, one line for each reason; empty if they can.
 
-    The template as a whole is checked once each expression is correct.
+    The template as a whole is only checked if each expression is correct.
     """
-    lines = _check_uri(template) or _check_length(template)
+    lines = _check_uri(template)
+    if not lines and len(template) > MAX_LENGTH:
+        lines = [f"it has {len(template)} characters, a template has {MAX_LENGTH} at most. Write a shorter one"]
     lines = lines or [line for match in _EXPRESSION.finditer(template) for line in _check_expression(match)]
     if lines:
         return lines
     variables = parse_template_variables(template)
-    rules = (_check_number, _check_names, _check_queries, _check_separation, _check_wide_variables)
-    return [line for rule in rules for line in rule(variables)]
+    return list(_check_variables(variables))
 
 
 def parse_template_variables(template: str) -> tuple[TemplateVariable, ...]:
@@ -95,12 +96,6 @@ def _check_uri(uri: Any) -> list[str]:
     return []
 
 
-def _check_length(template: str) -> list[str]:
-    if len(template) <= MAX_LENGTH:
-        return []
-    return [f"it has {len(template)} characters, a template has {MAX_LENGTH} at most. Write a shorter one"]
-
-
 def _check_expression(match: re.Match[str]) -> Iterator[str]:
     if not match["end"]:
         yield f"'{match[0]}' is not closed. Write a variable as {{name}}"
@@ -122,26 +117,17 @@ def _check_variable(item: str, operator: str) -> str:
     return ""
 
 
-def _check_number(variables: Sequence[TemplateVariable]) -> Iterator[str]:
+def _check_variables(variables: Sequence[TemplateVariable]) -> Iterator[str]:
     if len(variables) > MAX_VARIABLES:
         yield f"it has {len(variables)} variables, a template has {MAX_VARIABLES} at most. Leave some out"
-
-
-def _check_names(variables: Sequence[TemplateVariable]) -> Iterator[str]:
     seen: set[str] = set()
     for variable in variables:
         if variable.name in seen:
             yield f"'{variable.expression}': '{variable.name}' is in the template twice. Use a name only once"
         seen.add(variable.name)
-
-
-def _check_queries(variables: Sequence[TemplateVariable]) -> Iterator[str]:
     queries = list(dict.fromkeys(item.expression for item in variables if item.operator == "?"))
     for expression in queries[1:]:
         yield f"'{expression}': '{queries[0]}' has begun the query. Continue it with {{&{expression[2:]}"
-
-
-def _check_separation(variables: Sequence[TemplateVariable]) -> Iterator[str]:
     for one, other in pairwise(variables):
         if not other.anchored:
             where = one.expression if one.expression == other.expression else one.expression + other.expression
@@ -149,9 +135,6 @@ def _check_separation(variables: Sequence[TemplateVariable]) -> Iterator[str]:
                 f"'{where}': nothing separates '{one.name}' from '{other.name}'. "
                 f"Put text between them, or make them one variable"
             )
-
-
-def _check_wide_variables(variables: Sequence[TemplateVariable]) -> Iterator[str]:
     wide = [item for item in variables if item.is_wide]
     for item in wide[1:]:
         yield (

@@ -16,11 +16,14 @@ import jsonschema_rs
 import orjson
 
 from mcp_bridge.contracts.tool_use_results import ValidationResult
-from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems
+from mcp_bridge.schema.keywords import has_any_keyword
+from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_path
 from mcp_bridge.schema.schema_repair import repair_schema
-from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, count_expanded, has_combinators
+from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, count_expanded
 
 _FALSE = "falseSchema"
+_COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
+"""Keywords that try several alternatives."""
 _INVALID = ValidationProblem("$", "schema", "$: value does not fit the schema")
 _EXPLAINED = SizeLimits(depth=6, nodes=200)
 """The data that the library may explain where alternatives refer to themselves: each level multiplies the work."""
@@ -36,24 +39,14 @@ _WHOLE = frozenset({"$ref", "$dynamicRef", "$schema", "$id"})
 _MAX_DEPTH = 200
 """How deep data is validated, because the library's recursion is not bounded."""
 _MAX_BITS = 1024
-"""The widest integer that is validated."""
+"""The most bits of an integer that is validated."""
 
 
 class Validator:
-    """Validates data by one schema. `left_out` has the paths of schema keywords that are not understood.
+    """Validates data by one schema. `ignored_keywords` has the paths of keywords that are not understood.
 
     `check_formats` asserts `format`, which is an annotation otherwise.
     """
-
-    __slots__ = (
-        "_check_formats",
-        "_has_combinators",
-        "_may_recurse",
-        "_unknown",
-        "_validator",
-        "ignored_keywords",
-        "schema",
-    )
 
     def __init__(self, schema: Any, *, check_formats: bool = False) -> None:
         self.schema = schema
@@ -72,7 +65,7 @@ class Validator:
         if self._may_recurse and count_expanded(schema) > MAX_SUBSCHEMAS:
             self.ignored_keywords = ("#/$ref",)
             return None
-        self._has_combinators = has_combinators(schema)
+        self._has_combinators = has_any_keyword(schema, _COMBINATORS)
         validator = _compile(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
@@ -128,10 +121,8 @@ class Validator:
         if self._validator is None:
             return []
         try:
-            if (
-                self._has_combinators
-                and (_EXPLAINED if self._may_recurse else _LISTED).describe_excess(data) is not None
-            ):
+            limits = _EXPLAINED if self._may_recurse else _LISTED
+            if self._has_combinators and limits.describe_excess(data) is not None:
                 return [] if not is_clear or self._validator.is_valid(data) else [_INVALID]
             if _LISTED.describe_excess(data) is None:
                 return [finding for error in self._validator.iter_errors(data) for finding in _list_causes(error)]
@@ -143,7 +134,7 @@ class Validator:
         return []
 
     def check(self, data: Any) -> ValidationResult:
-        """`is_valid` and `problems` as a result of the tool_use API."""
+        """`is_valid` and `list_problems` as a result of the tool_use API."""
         if self.is_valid(data):
             return ValidationResult()
         return ValidationResult(False, self.list_problems(data) or [_INVALID.text])
@@ -242,7 +233,7 @@ def _get_value(schema: Any, place: str) -> Any:
 
 
 def _is_known(finding: ValidationProblem, known: set[tuple[str, str]]) -> bool:
-    """Whether the walker has found it; it reports a property that a false schema forbids at the parent's path."""
+    """Whether `find_problems` has reported it; the library reports a forbidden property at its parent's path."""
     if finding.keyword == _FALSE:
         start = f"{finding.path}."
         return any(path.startswith(start) and keyword == "additionalProperties" for path, keyword in known)
@@ -254,8 +245,8 @@ def _is_below(path: str, tops: set[str]) -> bool:
 
 
 def _list_causes(error: jsonschema_rs.ValidationError) -> Iterator[ValidationProblem]:
-    """A library error in the tool_use API's words, if that API has its keyword."""
-    path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    """The problems of a library error, in the tool_use API's words if that API has the keyword."""
+    path = format_path(error.instance_path)
     keyword = str(error.kind.name)
     if keyword == _FALSE and error.schema_path[-1:] == ["additionalProperties"]:
         yield ValidationProblem(path, _FALSE, f"{path}: additional property not allowed")
@@ -272,7 +263,7 @@ def _list_causes(error: jsonschema_rs.ValidationError) -> Iterator[ValidationPro
 
 
 def _walk_again(error: jsonschema_rs.ValidationError, path: str, keyword: str) -> ValidationProblem | None:
-    """The walker's finding for a keyword that the library met behind a reference or a combinator."""
+    """The problem in the tool_use API's words, for a keyword that is behind a reference or a combinator."""
     value = getattr(error.kind, {"type": "types", "enum": "options"}.get(keyword, "limit"), None)
     if keyword == "type" and isinstance(value, list) and len(value) == 1:
         value = value[0]

@@ -1,4 +1,4 @@
-"""References in a dialect: what they lead to stands in their place, in bounds; what fitted still fits."""
+"""References in a dialect: their targets replace them, within limits; what fitted still fits."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_references_that_double_what_they_lead_to_stay_and_the_log_says_why(capl
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert inline_references(schema, label="the input of 'big'") is schema
     assert caplog.messages == [
-        f"the references of the input of 'big' stay: it would come to more than {MAX_PARTS} parts"
+        f"cannot inline the references of the input of 'big': it would come to more than {MAX_PARTS} parts"
     ]
 
 
@@ -106,7 +106,7 @@ def test_references_that_repeat_long_texts_stay_and_the_log_says_why(caplog: pyt
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert inline_references(schema) is schema
     assert caplog.messages == [
-        f"the references of a schema stay: it would come to more than {MAX_CHARACTERS} characters"
+        f"cannot inline the references of a schema: it would come to more than {MAX_CHARACTERS} characters"
     ]
 
 
@@ -115,7 +115,7 @@ def test_references_that_lead_deep_stay_and_the_log_says_why(caplog: pytest.LogC
     schema = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**steps, "d30": {"type": "null"}}}
     with caplog.at_level(logging.WARNING, "mcp_bridge.dialects"):
         assert inline_references(schema) is schema
-    assert caplog.messages == ["the references of a schema stay: it would be nested deeper than 100 levels"]
+    assert caplog.messages == ["cannot inline the references of a schema: it would be nested deeper than 100 levels"]
 
 
 @pytest.mark.parametrize(

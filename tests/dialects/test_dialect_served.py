@@ -1,4 +1,4 @@
-"""A dialect on the wire: what clients are told, what tools and policies get, in both eras and over every transport."""
+"""A dialect on the wire: what clients, tools and policies receive, in both eras and over every transport."""
 
 from __future__ import annotations
 

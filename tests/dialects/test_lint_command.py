@@ -46,7 +46,7 @@ class Done:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "tools.py").write_text(TOOLS)
-    for name, dialect in (("plain", "null"), ("told", "gemini-cli"), ("all", json.dumps(list(PROFILES)))):
+    for name, dialect in (("plain", "null"), ("rewritten", "gemini-cli"), ("all", json.dumps(list(PROFILES)))):
         text = f"dialect: {dialect}\nlimits: {{result: 50000}}\nsources: [{{type: python, path: tools.py}}]\n"
         (tmp_path / f"{name}.yaml").write_text(text)
     return tmp_path
@@ -58,7 +58,7 @@ def run(*args: str, cwd: Path) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_what_a_client_would_reject_is_said_with_its_cure_and_exits_with_1(folder: Path) -> None:
+def test_what_a_client_would_reject_is_reported_with_its_cure_and_exits_with_1(folder: Path) -> None:
     done = run("lint", "--client", "gemini-cli", cwd=folder)
     assert done.code == 1
     assert done.out == ""
@@ -69,7 +69,7 @@ def test_what_a_client_would_reject_is_said_with_its_cure_and_exits_with_1(folde
     assert "Traceback" not in done.err
 
 
-def test_every_client_is_asked_by_default_and_the_answer_is_json(folder: Path) -> None:
+def test_every_client_is_checked_by_default_and_the_output_is_json(folder: Path) -> None:
     done = run("lint", "plain.yaml", "--json", cwd=folder)
     assert done.code == 1
     answer = done.answer
@@ -81,10 +81,10 @@ def test_every_client_is_asked_by_default_and_the_answer_is_json(folder: Path) -
     assert set(answer["findings"][0]) == keys
 
 
-def test_what_the_settings_rewrite_is_looked_at_as_it_is_told(folder: Path) -> None:
-    told = run("lint", "told.yaml", "--client", "gemini-cli", cwd=folder)
-    assert told.code == 0
-    assert "no tool is rejected" in told.err
+def test_tools_are_checked_as_the_settings_rewrite_them(folder: Path) -> None:
+    done = run("lint", "rewritten.yaml", "--client", "gemini-cli", cwd=folder)
+    assert done.code == 0
+    assert "no tool is rejected" in done.err
     assert run("lint", "all.yaml", "--json", cwd=folder).answer["ok"] is True
 
 
@@ -136,12 +136,12 @@ def test_a_tool_whose_name_was_shortened_is_told_by_its_own_name_too(tmp_path: P
     assert length["original"] == own
     assert len(length["tool"]) == 64
     assert f"'{length['tool']}' ({own})" in strings["text"]
-    said = run("lint", "tools.py", "--client", "claude-code", cwd=tmp_path).err
-    assert f"error: tool '{length['tool']}' ({own}): $.name: " in said
+    output = run("lint", "tools.py", "--client", "claude-code", cwd=tmp_path).err
+    assert f"error: tool '{length['tool']}' ({own}): $.name: " in output
 
 
 def test_linting_imports_neither_the_sdk_nor_a_web_server(folder: Path) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "mcp_bridge", "lint", "told.yaml"]
+    command = [sys.executable, "-X", "importtime", "-m", "mcp_bridge", "lint", "rewritten.yaml"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     assert {line.rpartition("|")[2].strip().partition(".")[0] for line in lines} & HEAVY == set()
@@ -154,9 +154,9 @@ def test_what_could_not_be_published_is_said_and_is_no_clean_answer(folder: Path
     assert done.code == 1
     assert done.answer["ok"] is False
     assert "no such file" in done.answer["problems"]["missing"][0]
-    said = run("lint", "half.yaml", "--client", "gemini-cli", cwd=folder)
-    assert said.code == 1
-    assert "no tool is rejected; some tools are not published, see the problems above" in said.err
+    done = run("lint", "half.yaml", "--client", "gemini-cli", cwd=folder)
+    assert done.code == 1
+    assert "no tool is rejected; some tools are not published, see the problems above" in done.err
 
 
 # The key `dialect`
@@ -197,7 +197,7 @@ def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("gemini", "dialect: expected one of 'claude-code', 'claude-desktop'"),
         (["codex", "curser"], r"dialect\[1\]: expected one of"),
@@ -206,7 +206,7 @@ def test_a_dialect_is_a_client_some_of_them_or_told_in_detail(
         (3, "dialect: expected a mapping of keys to values, found the number 3"),
     ],
 )
-def test_a_dialect_that_is_none_is_refused_with_its_place(value: Any, said: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_an_invalid_dialect_is_rejected_with_its_place(value: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
         dialect_of(value, tmp_path)
     assert not in_editors().is_valid({"dialect": value})

@@ -1,4 +1,4 @@
-"""What is known of clients, and what is said of tools that one of them would not take."""
+"""The facts about clients, and the findings about tools that a client would not accept."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_each_fact_of_each_client_is_found_in_a_list_that_breaks_all_rules(clien
         assert one.text.endswith(tuple(fact.happens for fact in facts))
 
 
-def test_a_plain_tool_is_no_reason_to_warn_anybody() -> None:
+def test_a_plain_tool_causes_no_warnings() -> None:
     plain = tool("add", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
     assert [one for client in PROFILES for one in found(client, [plain]) if one.level != "note"] == []
 
@@ -72,8 +72,8 @@ def test_what_a_clients_dialect_rewrites_is_no_longer_found() -> None:
     schemas = {"refers": REFERRING, "union": SHAPES, "empty": {"type": "object"}}
     wire = [to_wire(ToolDefinition(name, "", "m", schema)) for name, schema in schemas.items()]
     for client, profile in PROFILES.items():
-        told = [rewrite_tool(one, profile.dialect).render_listing("2025-11-25") for one in wire]
-        assert [one for one in found(client, told, dialect=profile.dialect) if one.level != "note"] == []
+        listed = [rewrite_tool(one, profile.dialect).render_listing("2025-11-25") for one in wire]
+        assert [one for one in found(client, listed, dialect=profile.dialect) if one.level != "note"] == []
 
 
 def test_every_kind_of_fact_has_a_tool_that_breaks_it() -> None:

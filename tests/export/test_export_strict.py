@@ -1,4 +1,4 @@
-"""OpenAI's strict mode: what it says is what the tool takes, and what it cannot say is told and stays as it is."""
+"""OpenAI's strict mode: strict schemas mean what the tool accepts; what they cannot express is reported and kept."""
 
 from __future__ import annotations
 

@@ -318,12 +318,12 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"), REFUSED, ids=[f"{number}-{told:.60}" for number, (_, told) in enumerate(REFUSED)]
+    ("asked", "message"), REFUSED, ids=[f"{number}-{message:.60}" for number, (_, message) in enumerate(REFUSED)]
 )
-def test_what_no_form_can_have_is_refused_with_its_name_and_what_to_do(asked: Any, told: str) -> None:
+def test_what_no_form_can_have_is_refused_with_its_name_and_what_to_do(asked: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         create_form(asked)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 class Login(BaseModel):

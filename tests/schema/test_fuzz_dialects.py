@@ -1,4 +1,4 @@
-"""Rewritten schemas take what the original takes, whatever keywords it has; arguments that fit arrive as they are."""
+"""Rewritten schemas accept whatever the original accepts; arguments that fit arrive as they are."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def test_an_argument_that_fits_arrives_as_it_is_and_one_beside_it_that_does_not_
 @given(schema=HOSTILE, data=DATA)
 def test_no_schema_makes_a_dialect_raise(schema: Any, data: Any) -> None:
     tool = to_wire(ToolDefinition("odd", "Odd.", "tests", schema, schema))
-    told = rewrite_tool(tool, ALL)
+    rewritten = rewrite_tool(tool, ALL)
     for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
-        listing = told.render_listing(version)
+        listing = rewritten.render_listing(version)
         json.dumps(listing)
         assert listing["inputSchema"]["type"] == "object"
-    assert told.repair is not None
-    told.repair(data)
+    assert rewritten.repair is not None
+    rewritten.repair(data)

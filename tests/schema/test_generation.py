@@ -1,4 +1,4 @@
-"""The schemas of Python types: without titles that nobody gave, and of answers as they are sent."""
+"""The schemas of Python types: without invented titles, and of results as they are sent."""
 # ruff: noqa: UP045 - the old spelling is read too
 
 from __future__ import annotations

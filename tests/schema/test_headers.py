@@ -1,4 +1,4 @@
-"""x-mcp-header: from a parameter's annotation into its schema, and refused where MCP or good sense forbids it."""
+"""x-mcp-header: from a parameter's annotation into its schema, and rejected where MCP or common sense forbids it."""
 
 import enum
 from typing import Annotated, Any, Literal
@@ -103,7 +103,7 @@ SECRET = "this is a secret"
 
 
 @pytest.mark.parametrize(
-    ("annotation", "said"),
+    ("annotation", "message"),
     [
         (Annotated[float, Header("Region")], TYPE),
         (Annotated[str | None, Header("Region")], TYPE),
@@ -120,8 +120,8 @@ SECRET = "this is a secret"
         (Annotated[str, Header("Api-Key")], "'Api-Key' is the name of a secret"),
     ],
 )
-def test_a_header_that_mcp_forbids_is_refused_where_it_is_decorated(annotation: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said) as refused:
+def test_a_header_that_mcp_forbids_is_refused_where_it_is_decorated(annotation: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message) as refused:
         schema_of(annotation)
     assert "query: #/" in str(refused.value)
 

@@ -1,4 +1,4 @@
-"""URIs and URI templates: what serving would refuse is refused before, with the place and what to do."""
+"""URIs and URI templates: what serving would reject is reported before, with the place and what to do."""
 
 import json
 import subprocess
@@ -88,9 +88,9 @@ def test_a_template_that_uris_can_be_matched_with_has_no_complaints(template: st
 
 @pytest.mark.parametrize(("template", "line"), BAD, ids=[template[:20] for template, _ in BAD])
 def test_a_template_is_refused_with_the_place_and_what_to_do(template: str, line: str) -> None:
-    [told] = check_template(template)
-    assert line in told
-    if "not a URI" not in told:  # the SDK takes any text for a template
+    [problem] = check_template(template)
+    assert line in problem
+    if "not a URI" not in problem:  # the SDK takes any text for a template
         assert not can_be_matched(template)
 
 
@@ -166,9 +166,9 @@ def test_what_is_no_text_is_no_uri(complaints: Callable[[Any], list[str]], value
     ],
 )
 def test_a_decorator_refuses_what_cannot_be_served_and_says_which(uri: str, line: str) -> None:
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as raised:
         resource(uri)
-    assert str(told.value).startswith(f"@resource('{uri}'): {line}")
+    assert str(raised.value).startswith(f"@resource('{uri}'): {line}")
 
 
 @pytest.mark.parametrize("annotation", [str | None, Literal["a"], dict[str, str], Annotated[str, pydantic.Field()]])
@@ -211,13 +211,13 @@ def test_a_list_in_the_template_may_go_where_any_keyword_goes() -> None:
     ],
 )
 def test_completions_that_are_text_are_refused(marking: Callable[..., Any], completions: Any, line: str) -> None:
-    with pytest.raises(TypeError) as told:
+    with pytest.raises(TypeError) as raised:
 
         @marking(completions=completions)
         def about(city: str) -> str:
             return city
 
-    assert line in str(told.value)
+    assert line in str(raised.value)
 
 
 # Sources
@@ -273,7 +273,7 @@ async def test_clients_read_and_complete_what_is_left_of_the_offer() -> None:
 
 
 def validated(folder: Path, text: str) -> Any:
-    """What `mcp-bridge validate` says of a file, in a process of its own."""
+    """What `mcp-bridge validate` reports about a file, in a process of its own."""
     (folder / "tools.py").write_text(text)
     command = [sys.executable, "-m", "mcp_bridge", "validate", "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE)
@@ -282,20 +282,20 @@ def validated(folder: Path, text: str) -> Any:
 
 
 def test_validate_tells_what_serve_would_refuse(tmp_path: Path) -> None:
-    told = validated(
+    report = validated(
         tmp_path,
         "from mcp_bridge import ResourceEntry, ResourceTemplate, ToolEntry\n"
         "fine = ToolEntry('fine', '', lambda data: 1)\n"
         "notes = ResourceEntry('notes', lambda data: 1)\n"
         "pair = ResourceTemplate('a://{x}{y}', lambda data: 1)\n",
     )
-    assert (told["ok"], told["tools"], told["problems"]["tools"]) == (False, ["fine"], PROBLEMS)
+    assert (report["ok"], report["tools"], report["problems"]["tools"]) == (False, ["fine"], PROBLEMS)
 
 
 def test_validate_tells_the_line_of_a_decorator_that_is_refused(tmp_path: Path) -> None:
-    told = validated(
+    report = validated(
         tmp_path,
         "from mcp_bridge import resource\n\n@resource('a://{x:3}')\ndef cut(x: str) -> str:\n    return x\n",
     )
-    [problem] = told["problems"]["tools"]
+    [problem] = report["problems"]["tools"]
     assert problem.startswith(f"{tmp_path / 'tools.py'}:3: ValueError: @resource('a://{{x:3}}'): '{{x:3}}': the length")
