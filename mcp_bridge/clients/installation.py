@@ -212,11 +212,5 @@ def _put_entry(
     undo = record.undo.get("edit") if record is not None else None
     with raise_as_unsafe(file.path):
         return editor.put_entry(
-            place.format,
-            text,
-            keys,
-            name,
-            value,
-            listed=place.listed,
-            undo=undo if isinstance(undo, Mapping) else None,
+            place.format, text, keys, name, value, listed=place.listed, undo=undo if isinstance(undo, Mapping) else None
         )

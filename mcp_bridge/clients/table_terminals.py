@@ -23,10 +23,7 @@ CLAUDE_CODE = Client(
         ConfigPlace(scope="user", format="json", paths=make_paths(_OF_CLAUDE), within=("mcpServers",)),
         ConfigPlace(scope="project", format="json", paths=make_paths(".mcp.json"), within=("mcpServers",)),
         ConfigPlace(
-            scope="local",
-            format="json",
-            paths=make_paths(_OF_CLAUDE),
-            within=("projects", "{folder}", "mcpServers"),
+            scope="local", format="json", paths=make_paths(_OF_CLAUDE), within=("projects", "{folder}", "mcpServers")
         ),
     ),
     shape={"type": "stdio", **_STDIO},
@@ -52,10 +49,7 @@ CODEX = Client(
     title="Codex",
     places=(
         ConfigPlace(
-            scope="user",
-            format="toml",
-            paths=make_paths("{CODEX_HOME:-~/.codex}/config.toml"),
-            within=("mcp_servers",),
+            scope="user", format="toml", paths=make_paths("{CODEX_HOME:-~/.codex}/config.toml"), within=("mcp_servers",)
         ),
         ConfigPlace(scope="project", format="toml", paths=make_paths(".codex/config.toml"), within=("mcp_servers",)),
     ),
@@ -124,10 +118,7 @@ OPENCODE = Client(
             within=("mcp",),  # version 2 has mcp.servers, and reads this one too
         ),
         ConfigPlace(
-            scope="project",
-            format="jsonc",
-            paths=make_paths("opencode.json", "opencode.jsonc"),
-            within=("mcp",),
+            scope="project", format="jsonc", paths=make_paths("opencode.json", "opencode.jsonc"), within=("mcp",)
         ),
     ),
     shape={"type": "local", "command": "{argv}", "enabled": True, "environment": "{env}"},

@@ -76,13 +76,7 @@ def put_entry(
 
 
 def remove_entry(
-    format: Format,
-    text: str,
-    within: Sequence[str],
-    name: str,
-    *,
-    listed: bool = False,
-    undo: Undo | None = None,
+    format: Format, text: str, within: Sequence[str], name: str, *, listed: bool = False, undo: Undo | None = None
 ) -> str:
     """Return the text without the entry and, with the `undo` of its put, without the empty containers made for it.
 

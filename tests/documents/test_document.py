@@ -103,13 +103,13 @@ def test_the_three_formats_give_the_same_data(accept, suffix, text):
 )
 def test_every_key_path_has_its_line(accept, suffix, text, lines):
     document = accept(suffix, text)
-    assert {where: document.line(where) for where in lines} == lines
+    assert {where: document.get_line(where) for where in lines} == lines
 
 
 def test_a_place_without_a_line_takes_that_of_its_nearest_ancestor(accept):
     document = accept("yaml", YAML)
-    assert document.line(["sources", 1, "path", 3]) == 6
-    assert document.line([]) == 2
+    assert document.get_line(["sources", 1, "path", 3]) == 6
+    assert document.get_line([]) == 2
 
 
 def test_a_document_made_in_memory_has_no_lines():
@@ -120,7 +120,7 @@ def test_a_document_made_in_memory_has_no_lines():
 
 def test_an_error_names_file_line_place_and_what_to_do(accept):
     document = accept("yaml", YAML)
-    error = document.error(["sources", 0, "n"], "too small", "Take 2.")
+    error = document.make_error(["sources", 0, "n"], "too small", "Take 2.")
     assert str(error) == f"{document.path}:5: sources[0].n: too small. Take 2."
 
 
@@ -340,7 +340,7 @@ def test_a_second_yaml_document_is_refused(refuse):
 def test_anchors_and_aliases_work(accept):
     document = accept("yaml", "a: &one [1, 2]\nb: *one\nc: &two x\nd: *two\ne: {*two : 1}\n")
     assert document.data == {"a": [1, 2], "b": [1, 2], "c": "x", "d": "x", "e": {"x": 1}}
-    assert document.line(["b", 1]) == 2
+    assert document.get_line(["b", 1]) == 2
 
 
 def test_merge_keys_fill_in_what_is_not_said(accept):
@@ -455,12 +455,12 @@ x = 4
         ("s", 1): 21,
         ("s", 1, "in", 0, "x"): 23,
     }
-    assert {where: document.line(where) for where in expected} == expected
+    assert {where: document.get_line(where) for where in expected} == expected
 
 
 def test_inside_of_toml_arrays_the_line_is_that_of_the_key(accept):
     document = accept("toml", "a = 1\nb = [\n  {c = 1},\n  {c = 2},\n]\n")
-    assert document.line(["b", 1, "c"]) == 2
+    assert document.get_line(["b", 1, "c"]) == 2
 
 
 # Whatever the text.

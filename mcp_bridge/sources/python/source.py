@@ -16,13 +16,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
-from mcp_bridge.frameworks.toolboxes import (
-    OPEN_TIMEOUT,
-    OpenToolboxes,
-    Toolbox,
-    open_toolboxes,
-    publish_toolboxes,
-)
+from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, Toolbox, open_toolboxes, publish_toolboxes
 from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
 from mcp_bridge.sources.python.discovery import discover_foreign_tools, find_offer, merge_offers
 

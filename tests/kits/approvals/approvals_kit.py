@@ -43,7 +43,7 @@ def house_with(store: Any = None, *, audit: Path | None = None, hooks: bool = Tr
         house.on("tool:pre", ask())
     remembered = GrantStore(store) if store is not None else None
     house.asking.policy = ApprovalPolicy(
-        **{"options": OPTIONS, "remembered": remembered, "audit": AuditLog(audit) if audit else None, **policy}
+        **{"options": OPTIONS, "grants": remembered, "audit": AuditLog(audit) if audit else None, **policy}
     )
     return house
 
