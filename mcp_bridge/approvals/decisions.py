@@ -30,12 +30,11 @@ class ApprovalDecision:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the call may run."""
         return self.scope != "deny"
 
     @property
     def is_hurried(self) -> bool:
-        """Whether a user is said to have declined faster than they could read."""
+        """Whether a user declined faster than anyone can read."""
         by_user = self.how in {"elicitation", "terminal"}
         return by_user and not self.is_allowed and self.seconds is not None and self.seconds < MIN_READING_TIME
 

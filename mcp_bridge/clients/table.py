@@ -41,8 +41,8 @@ _STDIO = {**_PLAIN, "env": "{env}"}
 
 _NEW_SESSION = "Start a new session; open sessions still have it."
 _NO_REFERENCES = (
-    "{title} has no way to refer to a variable, and mcp-bridge never writes a value here, so the bridge does not start "
-    "without more setup. "
+    "{title} has no way to refer to a variable, and mcp-bridge never writes a value here: without more "
+    "setup, the bridge will not start in it. "
 )
 _LOGIN_SHELL = "{title} takes its variables from your login shell: export them in its profile, then restart {title}."
 _TERMINAL = "Export them in your shell's profile: {title} takes them from the terminal in which it is started."

@@ -41,11 +41,10 @@ class EditTarget:
 
     @property
     def where(self) -> str:
-        """The key path for messages."""
         return ".".join([*self.within, self.name])
 
     def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any, int]:
-        """The member to add `depth` keys down the path: its key (None: an item), its value, the containers it adds."""
+        """Return what to add `depth` keys down: its key (None: an item), its value, the number of new containers."""
         missing = self.within[depth:]
         nested: Any = [value] if self.listed else {self.name: value}
         for key in reversed(missing[1:]):
@@ -56,12 +55,11 @@ class EditTarget:
 
 
 def make_unsafe_error(problem: str, *, line: int | None = None, where: str = "", hint: str = BY_HAND) -> UnsafeEdit:
-    """The error for a text that is left alone."""
     return UnsafeEdit(problem, line=line, where=where, hint=hint)
 
 
 def detect_newline(text: str) -> str:
-    """The line end that most lines have."""
+    """Return the line end of most lines."""
     pairs = text.count("\r\n")
     singles = text.count("\n") - pairs
     if pairs > singles:

@@ -199,7 +199,7 @@ async def _watch_edits(root: Path) -> AsyncIterator[bool]:
 
 
 def _list_files(target: Path) -> list[Path]:
-    """Return the files that a path stands for: itself, or a folder's Python files that do not begin with `_`."""
+    """Return the path if it is a file, or a folder's Python files that do not begin with `_`."""
     if target.is_file():
         return [target]
     return sorted(path for path in target.glob("*.py") if not path.name.startswith("_"))
