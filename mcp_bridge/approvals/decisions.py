@@ -20,7 +20,7 @@ MIN_READING_TIME = 0.5
 class ApprovalDecision:
     """One decision. `seconds` is how long it took, None if unknown.
 
-    `again` marks one that another run of the same call has already applied.
+    `is_repeated` marks one that another run of the same call has already applied.
     """
 
     scope: Scope

@@ -12,7 +12,7 @@ from mcp_bridge.clients.locations import find_program
 from mcp_bridge.documents.edit import UnsafeEdit
 
 COMMAND_TIMEOUT = 90.0
-"""Seconds: they are Node programs, and machines are busy."""
+"""Seconds: these are Node programs, which start slowly on a busy machine."""
 _MAX_LINES = 12
 
 
@@ -61,7 +61,7 @@ def run_client_command(argv: Sequence[str], machine: Machine) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise make_command_error(argv, f"did not end within {COMMAND_TIMEOUT:g} seconds", "") from None
+        raise make_command_error(argv, f"did not finish within {COMMAND_TIMEOUT:g} seconds", "") from None
     except (OSError, ValueError) as error:
         raise make_command_error(argv, f"cannot be started ({error})", "") from None
     output = done.stdout.decode(errors="replace")

@@ -17,7 +17,7 @@ from mcp_bridge.documents.edit import FileChanged, UnsafeEdit
 
 MAX_BYTES = 64 << 20
 MAX_BACKUPS = 3
-"""How many backups stay beside a file: the newest."""
+"""The newest backups that are kept beside a file."""
 BACKUP_SUFFIX = ".mcp-bridge-backup-"
 
 _BOM = b"\xef\xbb\xbf"

@@ -123,7 +123,7 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
     """Resolve what the client would start for this entry on this machine."""
     client = CLIENTS[installed.client]
     parts = parse_entry_command(client, installed.value)
-    # A reference sees the client's own environment, of which the client may pass on only a part.
+    # References resolve in the client's own environment; the client may pass on only a part of it.
     resolver = _Resolver(
         dialect=client.reference_syntax, environ=_build_client_environment(client.launch_environment, machine)
     )

@@ -1,4 +1,4 @@
-"""What of an entry in a client's file may be shown: only what is known to be harmless, also in a difference."""
+"""Displays entries of client files, also as differences: only what is known to be harmless."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
 
 REDACTION_MARK = "…"
-"""Replaces what is not shown: it may be secret, or belongs to a neighbour."""
+"""Replaces what is not shown, because it may be secret or belongs to another server."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SEPARATORS = r"\s\"'{}\[\],:="
@@ -65,7 +65,7 @@ def render_entry_diff(
 def render_unified_diff(path: Path, old: str, new: str, *, known: Sequence[str] = ()) -> str:
     """Return a unified difference without context; empty where the texts are equal.
 
-    A word that is not `known` is replaced by a mark: a changed line may contain a neighbour or a comment.
+    A word that is not `known` is replaced by a mark: a changed line may contain another server or a comment.
     """
     if old == new:
         return ""

@@ -32,7 +32,7 @@ class InstallationRecord:
     """The keys that lead to its servers there: one file may have the servers of all projects."""
     name: str
     value: Mapping[str, Any]
-    """The entry as it was written: references to secrets, never their values."""
+    """The entry as it was written: with references to secrets, never their values."""
     settings: str
     """The settings that it serves, absolute."""
     undo: Mapping[str, Any]
@@ -131,8 +131,8 @@ def merge_undo(mine: Undo, within: Sequence[str], theirs: Undo, their_within: Se
     given = {key: theirs[key] for key in _CONTAINER_KEYS if key in theirs}
     if found == they_found:
         return {**given, **mine}
-    kept = {key: value for key, value in mine.items() if key not in _CONTAINER_KEYS}
-    return {**kept, **given, "created": len(within) - they_found}
+    others = {key: value for key, value in mine.items() if key not in _CONTAINER_KEYS}
+    return {**others, **given, "created": len(within) - they_found}
 
 
 def _count_created(undo: Undo) -> int:

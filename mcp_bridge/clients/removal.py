@@ -27,7 +27,7 @@ from mcp_bridge.documents.edit import UnsafeEdit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalPlan:
-    """The plan to remove a server: the text that remains, or the command that does it."""
+    """The plan to remove a server: by a new text of the file, or by the client's command."""
 
     client: Client
     server: InstalledServer
@@ -141,9 +141,9 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
 
 
 def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
-    """Run the client's command. Where it does something else, restore the file and return what it did.
+    """Run the client's command. If it does something else, restore the file and return what it did.
 
-    Gemini CLI's, for one, finds no server in a folder that is not trusted.
+    Gemini CLI, for example, finds no server in a folder that is not trusted.
     """
     path = removal.file.path
     expected = {name: value for name, value in removal.servers.items() if name != removal.server.name}

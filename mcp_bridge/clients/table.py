@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mcp_bridge.clients.client import (
-    Client,
-    ClientCommand,
-    ConfigPlace,
-    LaunchEnvironment,
-    ReferenceSyntax,
-    Scope,
-    System,
-)
+from mcp_bridge.clients.client import Client, ClientCommand, ConfigPlace, LaunchEnvironment, ReferenceSyntax, System
 from mcp_bridge.documents.edit import Format
 
 _SDK_VARIABLES = (
@@ -58,36 +50,33 @@ def _make_app_paths(path: str, *, before: Sequence[str] = ()) -> Mapping[System,
     return {system: (*before, f"{folder}/{path}") for system, folder in folders.items()}
 
 
-def _make_place(
-    scope: Scope, format: Format, within: str | Sequence[str], paths: str | Mapping[System, Sequence[str]]
-) -> ConfigPlace:
-    """A place with its servers under one key, or under several nested ones."""
-    return ConfigPlace(
-        scope=scope,
-        format=format,
-        within=(within,) if isinstance(within, str) else within,
-        paths=_make_paths(paths) if isinstance(paths, str) else paths,
-    )
+def _make_places(
+    format: Format, key: str, user: str | Mapping[System, Sequence[str]], project: str | Sequence[str] = ()
+) -> Sequence[ConfigPlace]:
+    """The place of the user and, with paths of a project, that of the project; both have their servers under a key."""
+    paths = _make_paths(user) if isinstance(user, str) else user
+    places = [ConfigPlace(scope="user", format=format, paths=paths, within=(key,))]
+    if project:
+        paths = _make_paths(*([project] if isinstance(project, str) else project))
+        places.append(ConfigPlace(scope="project", format=format, paths=paths, within=(key,)))
+    return tuple(places)
 
 
 _CLAUDE_DESKTOP_FILE = "Claude/claude_desktop_config.json"
 _CLAUDE_DESKTOP = Client(
     name="claude-desktop",
     title="Claude Desktop",
-    places=(
-        _make_place(
-            "user",
-            "json",
-            "mcpServers",
-            {
-                **_make_app_paths(_CLAUDE_DESKTOP_FILE),
-                # Since February 2026 Windows has it as a package, which sees this folder in place of Roaming.
-                "win32": (
-                    f"{_LOCAL}/Packages/Claude_*/LocalCache/Roaming/{_CLAUDE_DESKTOP_FILE}",
-                    f"{_ROAMING}/{_CLAUDE_DESKTOP_FILE}",
-                ),
-            },
-        ),
+    places=_make_places(
+        "json",
+        "mcpServers",
+        {
+            **_make_app_paths(_CLAUDE_DESKTOP_FILE),
+            # Since February 2026 Windows has it as a package, which sees this folder in place of Roaming.
+            "win32": (
+                f"{_LOCAL}/Packages/Claude_*/LocalCache/Roaming/{_CLAUDE_DESKTOP_FILE}",
+                f"{_ROAMING}/{_CLAUDE_DESKTOP_FILE}",
+            ),
+        },
     ),
     shape=_PLAIN,
     install_traces={
@@ -108,9 +97,13 @@ _CLAUDE_CODE = Client(
     name="claude-code",
     title="Claude Code",
     places=(
-        _make_place("user", "json", "mcpServers", _CLAUDE_CODE_FILE),
-        _make_place("project", "json", "mcpServers", ".mcp.json"),
-        _make_place("local", "json", ("projects", "{folder}", "mcpServers"), _CLAUDE_CODE_FILE),
+        *_make_places("json", "mcpServers", _CLAUDE_CODE_FILE, ".mcp.json"),
+        ConfigPlace(
+            scope="local",
+            format="json",
+            paths=_make_paths(_CLAUDE_CODE_FILE),
+            within=("projects", "{folder}", "mcpServers"),
+        ),
     ),
     shape={"type": "stdio", **_STDIO},
     reference_syntax=_SHELL_REFERENCES,
@@ -133,10 +126,7 @@ _CLAUDE_CODE = Client(
 _VSCODE = Client(
     name="vscode",
     title="VS Code",
-    places=(
-        _make_place("user", "jsonc", "servers", _make_app_paths("Code/User/mcp.json")),
-        _make_place("project", "jsonc", "servers", ".vscode/mcp.json"),
-    ),
+    places=_make_places("jsonc", "servers", _make_app_paths("Code/User/mcp.json"), ".vscode/mcp.json"),
     shape={"type": "stdio", **_STDIO},
     # VS Code would ask for an input and keep it, but an input is a second entry, which the removal of the last server
     # that needs it would have to remove too; a variable needs one edit.
@@ -152,10 +142,7 @@ _VSCODE = Client(
 _CURSOR = Client(
     name="cursor",
     title="Cursor",
-    places=(
-        _make_place("user", "jsonc", "mcpServers", "~/.cursor/mcp.json"),
-        _make_place("project", "jsonc", "mcpServers", ".cursor/mcp.json"),
-    ),
+    places=_make_places("jsonc", "mcpServers", "~/.cursor/mcp.json", ".cursor/mcp.json"),
     shape=_STDIO,
     reference_syntax=_EDITOR_REFERENCES,
     programs=("cursor",),
@@ -168,7 +155,7 @@ _CURSOR = Client(
 _WINDSURF = Client(
     name="windsurf",
     title="Windsurf",
-    places=(_make_place("user", "jsonc", "mcpServers", "~/.codeium/windsurf/mcp_config.json"),),
+    places=_make_places("jsonc", "mcpServers", "~/.codeium/windsurf/mcp_config.json"),
     shape=_STDIO,
     reference_syntax=_EDITOR_REFERENCES,
     programs=("windsurf",),
@@ -182,18 +169,15 @@ _WINDSURF = Client(
 _ZED = Client(
     name="zed",
     title="Zed",
-    places=(
-        _make_place(
-            "user",
-            "jsonc",
-            "context_servers",
-            {
-                "darwin": ("~/.config/zed/settings.json",),  # not Application Support, where its extensions are
-                "linux": (f"{_CONFIG}/zed/settings.json", "~/.var/app/dev.zed.Zed/config/zed/settings.json"),
-                "win32": (f"{_ROAMING}/Zed/settings.json",),
-            },
-        ),
-        _make_place("project", "jsonc", "context_servers", ".zed/settings.json"),
+    places=_make_places(
+        "jsonc",
+        "context_servers",
+        {
+            "darwin": ("~/.config/zed/settings.json",),  # not Application Support, where its extensions are
+            "linux": (f"{_CONFIG}/zed/settings.json", "~/.var/app/dev.zed.Zed/config/zed/settings.json"),
+            "win32": (f"{_ROAMING}/Zed/settings.json",),
+        },
+        ".zed/settings.json",
     ),
     shape=_PLAIN,
     programs=("zed", "zeditor"),
@@ -210,10 +194,7 @@ _ZED = Client(
 _CODEX = Client(
     name="codex",
     title="Codex",
-    places=(
-        _make_place("user", "toml", "mcp_servers", "{CODEX_HOME:-~/.codex}/config.toml"),
-        _make_place("project", "toml", "mcp_servers", ".codex/config.toml"),
-    ),
+    places=_make_places("toml", "mcp_servers", "{CODEX_HOME:-~/.codex}/config.toml", ".codex/config.toml"),
     shape={**_PLAIN, "env_vars": "{secrets}"},
     own_command=ClientCommand(
         program="codex",
@@ -238,10 +219,7 @@ _CODEX = Client(
 _GEMINI_CLI = Client(
     name="gemini-cli",
     title="Gemini CLI",
-    places=(
-        _make_place("user", "jsonc", "mcpServers", "{GEMINI_CLI_HOME:-~}/.gemini/settings.json"),
-        _make_place("project", "jsonc", "mcpServers", ".gemini/settings.json"),
-    ),
+    places=_make_places("jsonc", "mcpServers", "{GEMINI_CLI_HOME:-~}/.gemini/settings.json", ".gemini/settings.json"),
     shape=_STDIO,
     reference_syntax=_BARE_REFERENCES,
     own_command=ClientCommand(
@@ -265,17 +243,14 @@ _GEMINI_CLI = Client(
 _GOOSE = Client(
     name="goose",
     title="Goose",
-    places=(
-        _make_place(
-            "user",
-            "yaml",
-            "extensions",
-            {
-                "darwin": ("~/.config/goose/config.yaml",),  # as its documentation has it: not Application Support
-                "linux": (f"{_CONFIG}/goose/config.yaml",),
-                "win32": (f"{_ROAMING}/Block/goose/config/config.yaml",),
-            },
-        ),
+    places=_make_places(
+        "yaml",
+        "extensions",
+        {
+            "darwin": ("~/.config/goose/config.yaml",),  # as its documentation has it: not Application Support
+            "linux": (f"{_CONFIG}/goose/config.yaml",),
+            "win32": (f"{_ROAMING}/Block/goose/config/config.yaml",),
+        },
     ),
     shape={
         **{"enabled": True, "type": "stdio", "name": "{name}", "description": "Tools served by mcp-bridge"},
@@ -299,15 +274,12 @@ _GOOSE = Client(
 _OPENCODE = Client(
     name="opencode",
     title="opencode",
-    places=(
-        # Version 2 has mcp.servers, and reads `mcp` too.
-        _make_place(
-            "user",
-            "jsonc",
-            "mcp",
-            _make_paths(f"{_CONFIG}/opencode/opencode.json", f"{_CONFIG}/opencode/opencode.jsonc"),
-        ),
-        _make_place("project", "jsonc", "mcp", _make_paths("opencode.json", "opencode.jsonc")),
+    # Version 2 has mcp.servers, and reads `mcp` too.
+    places=_make_places(
+        "jsonc",
+        "mcp",
+        _make_paths(f"{_CONFIG}/opencode/opencode.json", f"{_CONFIG}/opencode/opencode.jsonc"),
+        ["opencode.json", "opencode.jsonc"],
     ),
     shape={"type": "local", "command": "{argv}", "enabled": True, "environment": "{env}"},
     reference_syntax=ReferenceSyntax(template="{env:{name}}", pattern=rf"\{{env:{_NAME}\}}", unset="empty"),
@@ -323,11 +295,8 @@ _OPENCODE = Client(
 _COPILOT_CLI = Client(
     name="copilot-cli",
     title="Copilot CLI",
-    places=(
-        _make_place("user", "jsonc", "mcpServers", "{COPILOT_HOME:-~/.copilot}/mcp-config.json"),
-        # It reads .mcp.json too, but so does Claude Code, which allows no `tools` in an entry.
-        _make_place("project", "jsonc", "mcpServers", ".github/mcp.json"),
-    ),
+    # It reads .mcp.json too, but so does Claude Code, which allows no `tools` in an entry.
+    places=_make_places("jsonc", "mcpServers", "{COPILOT_HOME:-~/.copilot}/mcp-config.json", ".github/mcp.json"),
     shape={"type": "local", **_STDIO, "tools": ["*"]},
     reference_syntax=_BARE_REFERENCES,
     programs=("copilot",),
@@ -342,9 +311,7 @@ _LM_STUDIO = Client(
     name="lm-studio",
     title="LM Studio",
     # Its documentation has the first path; on some Macs it was seen in the second (lmstudio-bug-tracker 1371).
-    places=(
-        _make_place("user", "jsonc", "mcpServers", _make_paths("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json")),
-    ),
+    places=_make_places("jsonc", "mcpServers", _make_paths("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json")),
     shape=_PLAIN,
     programs=("lms",),
     install_traces=_make_paths("~/.lmstudio", "~/.cache/lm-studio"),
@@ -362,13 +329,10 @@ _CLINE = Client(
     name="cline",
     title="Cline",
     # Since 3.8x the file is in a folder that editor and command line share; before, it was in the editor's storage.
-    places=(
-        _make_place(
-            "user",
-            "json",
-            "mcpServers",
-            _make_app_paths(f"{_CLINE_STORAGE}/{_CLINE_FILE}", before=[f"{_CLINE_FOLDER}/{_CLINE_FILE}"]),
-        ),
+    places=_make_places(
+        "json",
+        "mcpServers",
+        _make_app_paths(f"{_CLINE_STORAGE}/{_CLINE_FILE}", before=[f"{_CLINE_FOLDER}/{_CLINE_FILE}"]),
     ),
     shape=_STDIO,
     # As in editors, since 3.43 (pull 8079), but a reference to a variable that is not set stays.

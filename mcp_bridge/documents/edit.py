@@ -10,22 +10,22 @@ from mcp_bridge.contracts.errors import ConfigError
 
 Format: TypeAlias = Literal["json", "jsonc", "yaml", "toml"]
 Undo = Mapping[str, Any]
-"""Small JSON data that restores a text when the entry is removed; white space and empty brackets are all it quotes."""
+"""Small JSON data that restores a text when the entry is removed. It quotes only white space and empty brackets."""
 
 BY_HAND = "Nothing was written. Make the change by hand."
 
 
 class UnsafeEdit(ConfigError):
-    """A text that cannot be edited without risk to its other content; nothing was changed."""
+    """The text cannot be edited without risk to its other content; nothing was changed."""
 
 
 class FileChanged(UnsafeEdit):
-    """Another program wrote the file in the meantime: plan the edit again."""
+    """Another program wrote the file in the meantime. Plan the edit again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A text with the entry in it, and the data that removes the entry without a trace."""
+    """An edited text, and the data that is needed to remove the entry without a trace."""
 
     text: str
     undo: Undo = field(default_factory=dict)

@@ -31,7 +31,7 @@ class Node:
     comments: Sequence[tuple[int, int]] = ()
     """JSON: the comments between members."""
     text: str = ""
-    """YAML: what a scalar says, or the anchor of an alias."""
+    """YAML: the text of a scalar, or the anchor of an alias."""
     tag: str | None = None
     anchor: str | None = None
     is_flow: bool = False
@@ -65,7 +65,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryPath:
-    """The way to an entry, as far as the text has it."""
+    """The path to an entry, as far as it exists in the text."""
 
     containers: Sequence[Node]
     """The root and the containers below it; empty in a text without a value."""
@@ -91,7 +91,7 @@ class SourceText(Protocol):
         """The positions of all comments, where the syntax lets an edit move them."""
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
-        """Raise where an entry cannot be added to this value, nor be removed from it."""
+        """Raise if entries cannot be added to this value or removed from it."""
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether a comment begins between these positions, neither of which is inside a value."""

@@ -1,7 +1,7 @@
 """TOML: where its tables and keys are, and how an entry is written as a table at the end.
 
-Python's parser decides what is valid but keeps no positions, so a tokenizer finds headers and keys once more. What is
-inside an inline table or an array has the position of its key.
+Python's parser decides what is valid but keeps no positions, so a tokenizer finds headers and keys again. Values
+inside an inline table or an array have the position of its key.
 """
 
 from __future__ import annotations
