@@ -51,7 +51,7 @@ MessageHandler = Callable[[TerminalQuestion | QuestionUpdate], None]
 class ApprovalClient:
     """Connections to the servers of a folder.
 
-    `on_message` gets what they send, `on_connect` the name of each server that appears.
+    `on_message` receives their messages, `on_connect` the name of each server that appears.
     """
 
     def __init__(

@@ -27,7 +27,6 @@ _MACOS_PEER = 1
 
 
 def has_unix_sockets() -> bool:
-    """Return whether this system has Unix sockets."""
     return sys.platform != "win32" and hasattr(socket, "AF_UNIX")
 
 
@@ -70,7 +69,7 @@ class JsonConnection:
         await self._stream.aclose()
 
     async def send(self, message: Json) -> None:
-        """Send one message. Raises one of `LOST`, such as TimeoutError when the other end does not read it."""
+        """Send one message. Raises one of `CONNECTION_ERRORS`, such as TimeoutError if the other end does not read."""
         data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         with anyio.fail_after(SEND_TIMEOUT):
             while data:
@@ -80,7 +79,7 @@ class JsonConnection:
                     await anyio.wait_writable(self._socket)
 
     async def receive(self) -> Json:
-        """Receive the next message. Raises one of `LOST`, and ValueError for a line that is not a message."""
+        """Receive the next message. Raises one of `CONNECTION_ERRORS`, and ValueError for an invalid line."""
         while b"\n" not in self._buffer:
             if len(self._buffer) > MAX_MESSAGE:
                 raise ValueError(f"a message is longer than {MAX_MESSAGE} bytes")

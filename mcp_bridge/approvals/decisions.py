@@ -20,7 +20,7 @@ MIN_READING_TIME = 0.5
 class ApprovalDecision:
     """One decision. `seconds` is how long it took, None if unknown.
 
-    `again` marks one that another run of the same call has already applied.
+    `is_repeated` marks one that another run of the same call has already applied.
     """
 
     scope: Scope
@@ -30,12 +30,11 @@ class ApprovalDecision:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the call may run."""
         return self.scope != "deny"
 
     @property
     def is_hurried(self) -> bool:
-        """Whether a user is said to have declined faster than they could read."""
+        """Whether a user declined faster than anyone can read."""
         by_user = self.how in {"elicitation", "terminal"}
         return by_user and not self.is_allowed and self.seconds is not None and self.seconds < MIN_READING_TIME
 

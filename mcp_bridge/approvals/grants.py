@@ -57,7 +57,7 @@ class GrantStore:
         return None
 
     async def add_grant(self, subject: ApprovalSubject, scope: Scope) -> None:
-        """Remember that such calls may run."""
+        """Remember that calls with this subject may run."""
         ttl = self._expires if scope == "always" else min(self._expires, MAX_SESSION_TIME)
         now = self._clock()
         grant = Grant(
@@ -81,7 +81,6 @@ class GrantStore:
         return sorted((grant for grant in grants if grant is not None), key=lambda grant: (grant.at, grant.id))
 
     async def revoke_grant(self, id: str) -> None:
-        """Delete a grant, if it exists."""
         await self._store.delete(self._prefix + id)
 
     async def _read_grant(self, id: str) -> Grant | None:

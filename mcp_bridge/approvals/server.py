@@ -246,7 +246,6 @@ def _open_socket(path: Path) -> socket.socket:
 
 
 def _remove_stale_sockets(folder: Path) -> None:
-    """Remove the sockets that crashed servers have left behind."""
     for path in folder.glob(f"*{connection.SUFFIX}"):
         with socket.socket(socket.AF_UNIX) as probe:
             probe.setblocking(False)

@@ -51,7 +51,7 @@ class ReferenceSyntax:
     pattern: str
     """A pattern of references, with the groups `name` and, where there can be one, `default`."""
     unset: Literal["kept", "empty"] = "kept"
-    """What the client makes of a reference to a variable that is not set."""
+    """Whether the client keeps a reference to an unset variable as text, or replaces it by nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class LaunchEnvironment:
     """The environment that a client gives to the servers it starts."""
 
     is_desktop: bool = False
-    """The desktop starts it, with a bare PATH and nothing of the user's shell."""
+    """The desktop starts the client, with a bare PATH and no variables of the user's shell."""
     inherited_variables: Sequence[str] | None = None
     """The variables that it passes on; None: all of its own."""
     has_own_secrets: bool = False
@@ -105,7 +105,7 @@ class Client:
     programs: Sequence[str] = ()
     """Programs on the PATH that show that it is installed."""
     install_traces: Mapping[System, Sequence[str]] = field(default_factory=dict)
-    """Paths that show so, written as those of a Place."""
+    """Paths that show that it is installed, written like those of a `ConfigPlace`."""
     link: str | None = None
     """An address that installs a server when it is opened: `{name}`, `{full}` (JSON with the name), `{base64}` (JSON
     without), or `{command}`, `{args}` (an `&arg=` each) and `{secrets}` (an `&env=` each)."""
@@ -115,14 +115,14 @@ class Client:
     next_steps: str = ""
     """What the user has to do before the client sees a change."""
     removal_steps: str = ""
-    """The same for a server that was removed; empty: nothing."""
+    """The same after a removal; empty: nothing."""
     secrets_advice: str = ""
     """What the user has to do so that the client finds the variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEntry:
-    """A server to be installed, in no client's form yet."""
+    """A server to install, independent of any client's format."""
 
     name: str
     command: str

@@ -12,7 +12,7 @@ from mcp_bridge.clients.locations import find_program
 from mcp_bridge.documents.edit import UnsafeEdit
 
 COMMAND_TIMEOUT = 90.0
-"""Seconds: they are Node programs, and machines are busy."""
+"""Seconds: these are Node programs, which start slowly on a busy machine."""
 _MAX_LINES = 12
 
 
@@ -25,7 +25,7 @@ def find_usable_program(
     servers: Mapping[str, Mapping[str, Any]],
     entry: ServerEntry | None = None,
 ) -> str | None:
-    """Return the path of the client's program, if it is installed and can do the change without harm."""
+    """Return the path of the client's program if it is installed and can make the change without harm."""
     own = client.own_command
     if name.startswith("-"):  # the program would read it as an option
         return None
@@ -39,18 +39,16 @@ def find_usable_program(
 
 
 def build_add_command(client: Client, place: ConfigPlace, entry: ServerEntry, program: str) -> Sequence[str]:
-    """The command that adds an entry."""
     return [program, *_render_arguments(client.own_command.add if client.own_command else (), client, place, entry)]
 
 
 def build_remove_command(client: Client, place: ConfigPlace, name: str, program: str) -> Sequence[str]:
-    """The command that removes an entry."""
     entry = ServerEntry(name=name, command="")
     return [program, *_render_arguments(client.own_command.remove if client.own_command else (), client, place, entry)]
 
 
 def run_client_command(argv: Sequence[str], machine: Machine) -> str:
-    """Run a client's command, without a shell and without input. Returns its output; raises Unsafe when it fails."""
+    """Run a client's command without a shell and without input. Returns its output; raises UnsafeEdit if it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - the program is the client's own, from the user's PATH
             argv,
@@ -63,7 +61,7 @@ def run_client_command(argv: Sequence[str], machine: Machine) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise make_command_error(argv, f"did not end within {COMMAND_TIMEOUT:g} seconds", "") from None
+        raise make_command_error(argv, f"did not finish within {COMMAND_TIMEOUT:g} seconds", "") from None
     except (OSError, ValueError) as error:
         raise make_command_error(argv, f"cannot be started ({error})", "") from None
     output = done.stdout.decode(errors="replace")
@@ -73,7 +71,7 @@ def run_client_command(argv: Sequence[str], machine: Machine) -> str:
 
 
 def make_command_error(argv: Sequence[str], problem: str, output: str) -> UnsafeEdit:
-    """The error for a command that did not do what it should, with the last lines of its output."""
+    """Make the error for a command that failed, with the last lines of its output."""
     lines = [f"  | {line}" for line in output.strip().splitlines()[-_MAX_LINES:]]
     printed = "\n".join([", and printed:", *lines, ""]) if lines else ". "
     command = " ".join(argv[:3])

@@ -17,7 +17,7 @@ from mcp_bridge.documents.edit import FileChanged, UnsafeEdit
 
 MAX_BYTES = 64 << 20
 MAX_BACKUPS = 3
-"""How many backups stay beside a file: the newest."""
+"""The newest backups that are kept beside a file."""
 BACKUP_SUFFIX = ".mcp-bridge-backup-"
 
 _BOM = b"\xef\xbb\xbf"
@@ -46,8 +46,8 @@ class FileSnapshot:
 def load_file(path: Path) -> FileSnapshot:
     """Read the file; a missing file is an empty text.
 
-    Raises Unsafe for a file that is not UTF-8, ConfigError for one that cannot be read: a broken or circular link, a
-    folder, a pipe, a device, a file of another user.
+    Raises UnsafeEdit for a file that is not UTF-8, ConfigError for one that cannot be read: a broken or circular
+    link, a folder, a pipe, a device, a file of another user.
     """
     with _convert_os_errors(path, "read"):
         target = _resolve_target(path)
@@ -100,7 +100,7 @@ def write_backup(old: FileSnapshot) -> Path | None:
 
 
 def _replace_file(old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool) -> Path | None:
-    """Replace the content `expected` by `data`; None is no file."""
+    """Replace the content `expected` by `data`. None means no file."""
     copy: Path | None = None
     with _convert_os_errors(old.path, "written"):
         _check_writable(old)
@@ -163,7 +163,7 @@ def _decode(raw: bytes, path: Path) -> str:
 
 
 def _check_writable(old: FileSnapshot) -> None:
-    """Raise for a read-only file, which the permissions of its folder would allow to replace."""
+    """Raise for a read-only file: the permissions of its folder alone would allow to replace it."""
     if not old.existed:
         return
     about = old.target.stat()

@@ -50,7 +50,7 @@ def build_entry_value(client: Client, place: ConfigPlace, entry: ServerEntry) ->
 
 
 def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -> Mapping[str, Any]:
-    """Replace the placeholders of a shape. Raises ConfigError as `shaped` does."""
+    """Replace the placeholders of a shape. Raises ConfigError as `build_entry_value` does."""
     _check_no_references(client, entry)
     values: dict[str, Any] = {
         "{name}": entry.name,
@@ -71,7 +71,7 @@ def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -
 
 
 def format_reference(client: Client, name: str) -> str:
-    """How the client refers to a variable; empty for a client that cannot."""
+    """Return the client's reference to a variable; empty for a client without references."""
     return client.reference_syntax.template.replace("{name}", name) if client.reference_syntax is not None else ""
 
 
@@ -81,7 +81,6 @@ def can_reference_variables(client: Client) -> bool:
 
 
 def find_references(client: Client, value: Any) -> Sequence[str]:
-    """The names of all variables that a value refers to."""
     if client.reference_syntax is None:
         return ()
     if isinstance(value, str):
@@ -94,7 +93,7 @@ def find_references(client: Client, value: Any) -> Sequence[str]:
 
 
 def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Update an entry and keep what the user added to it: other keys, and variables that are no references of ours."""
+    """Update an entry and keep the user's additions: other keys, and variables that are not references of ours."""
     env = next((key for key, text in client.shape.items() if text == "{env}"), None)
     optional = {key for key, text in client.shape.items() if text in ("{env}", "{secrets}")}
     result = {**{key: value for key, value in old.items() if key not in optional}, **new}
@@ -107,7 +106,7 @@ def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str,
 
 
 def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryCommand:
-    """Read what an entry starts; parts that do not have the form of this client are left out."""
+    """Parse what an entry starts, without parts that do not have the form of this client."""
     keys = {text: key for key, text in client.shape.items() if isinstance(text, str)}
     command = value.get(keys.get("{argv}", keys.get("{command}", "")))
     argv = _select_words(command if isinstance(command, list) else [command])
@@ -124,7 +123,7 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
     """Resolve what the client would start for this entry on this machine."""
     client = CLIENTS[installed.client]
     parts = parse_entry_command(client, installed.value)
-    # A reference sees the client's own environment, of which the client may pass on only a part.
+    # References resolve in the client's own environment; the client may pass on only a part of it.
     resolver = _Resolver(
         dialect=client.reference_syntax, environ=_build_client_environment(client.launch_environment, machine)
     )
@@ -149,7 +148,6 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
 
 
 def build_server_environment(client: Client, machine: Machine) -> Mapping[str, str]:
-    """The environment that a server of this client inherits."""
     inherited = _build_client_environment(client.launch_environment, machine)
     names = client.launch_environment.inherited_variables
     return inherited if names is None else {name: text for name, text in inherited.items() if name.upper() in names}

@@ -1,4 +1,4 @@
-"""What of an entry in a client's file may be shown: only what is known to be harmless, also in a difference."""
+"""Displays entries of client files, also as differences: only what is known to be harmless."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from mcp_bridge.clients.client import Client, ConfigPlace
 from mcp_bridge.clients.entries import parse_entry_command
-from mcp_bridge.clients.servers import is_bridge_command
+from mcp_bridge.clients.servers import is_bridge_command, select_entries
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents import editor
 
 REDACTION_MARK = "…"
-"""Replaces what is not shown: it may be secret, or belongs to a neighbour."""
+"""Replaces what is not shown, because it may be secret or belongs to another server."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SEPARATORS = r"\s\"'{}\[\],:="
@@ -35,7 +35,7 @@ def redact_entry(client: Client, name: str, value: Mapping[str, Any]) -> Mapping
 
 
 def redact_command(client: Client, value: Any) -> str:
-    """The program that an entry starts; a mark for one that may contain more than its path."""
+    """Return the program that an entry starts; a mark if the text may contain more than its path."""
     argv = parse_entry_command(client, value).argv if isinstance(value, Mapping) else ()
     return argv[0] if argv and _is_plain(argv[0]) else REDACTION_MARK
 
@@ -45,14 +45,14 @@ def render_entry_diff(
 ) -> str:
     """Return the difference between two texts of a file that differ in the entry `name` below `keys`.
 
-    Both are compared with the masked entry in them, so that no spelling of a value is left.
+    Both are compared with the redacted entry in them, so that no spelling of a value is left.
     """
     known = {REDACTION_MARK, name, ".".join([*keys, name]), *keys, *(place.opening.replace(":", " ").split())}
     safe: list[str] = []
     for text in texts:
         safe.append(text)
         try:
-            entry = _find_entry(place, text, keys, name)
+            entry = select_entries(place, editor.read_data(place.format, text), keys).get(name)
             if isinstance(entry, Mapping):
                 shown = redact_entry(client, name, entry)
                 safe[-1] = editor.put_entry(place.format, text, keys, name, shown, listed=place.listed).text
@@ -65,7 +65,7 @@ def render_entry_diff(
 def render_unified_diff(path: Path, old: str, new: str, *, known: Sequence[str] = ()) -> str:
     """Return a unified difference without context; empty where the texts are equal.
 
-    A word that is not `known` is replaced by a mark: a changed line may contain a neighbour or a comment.
+    A word that is not `known` is replaced by a mark: a changed line may contain another server or a comment.
     """
     if old == new:
         return ""
@@ -82,18 +82,8 @@ def render_unified_diff(path: Path, old: str, new: str, *, known: Sequence[str] 
     return "\n".join(shown) + "\n"
 
 
-def _find_entry(place: ConfigPlace, text: str, keys: Sequence[str], name: str) -> Any:
-    data = editor.read_data(place.format, text)
-    for key in keys:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    if place.listed:
-        items = data if isinstance(data, list) else []
-        return next((item for item in items if isinstance(item, Mapping) and item.get("name") == name), None)
-    return data.get(name) if isinstance(data, Mapping) else None
-
-
 def _redact_slot(client: Client, name: str, slot: Any, value: Any, known: Sequence[str]) -> Any:
-    """Mask one value of an entry; `slot` is the placeholder that the client's shape has for it."""
+    """Redact one value of an entry; `slot` is its placeholder in the client's shape."""
     if slot == "{env}" and isinstance(value, Mapping):
         return {key: text if _is_reference(client, text) else _redact_all(text) for key, text in value.items()}
     if slot in ("{command}", "{args}", "{argv}"):
@@ -157,7 +147,6 @@ def _count_equal(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _find_changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[range, range]]:
-    """The removed lines, and those in their place."""
     if len(old) + len(new) > _MAX_LINES:
         yield range(len(old)), range(len(new))
         return
@@ -167,7 +156,7 @@ def _find_changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[rang
 
 
 def _compile_word_pattern(known: Sequence[str]) -> re.Pattern[str]:
-    """Matches each word of a line; the group `known` has those that may be shown, however JSON spells them."""
+    """Match each word of a line; the group `known` matches words that may be shown, in every spelling of JSON."""
     spelled = {form for word in known for form in (word, json.dumps(word)[1:-1], json.dumps(word, ensure_ascii=False))}
     forms = sorted({form.strip('"') for form in spelled} - {""}, key=len, reverse=True)
     either = "|".join(map(re.escape, forms)) or r"(?!)"

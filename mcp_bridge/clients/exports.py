@@ -20,12 +20,11 @@ INSPECTOR = "inspector"
 
 
 def list_exportable_clients() -> Sequence[str]:
-    """The clients whose files can be made."""
     return (*CLIENTS, INSPECTOR)
 
 
 def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
-    """Return a client's file that has this server alone. Raises ConfigError for an unknown client."""
+    """Return a client's file with this server alone. Raises ConfigError for an unknown client."""
     if name == INSPECTOR:
         return _format_inspector_file(entry)
     if name not in CLIENTS:
@@ -48,7 +47,6 @@ def format_snippet(
 
 
 def list_linkable_clients() -> tuple[str, ...]:
-    """The names of the clients that have install links."""
     return tuple(client.name for client in CLIENTS.values() if client.link is not None)
 
 

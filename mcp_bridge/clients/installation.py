@@ -67,8 +67,8 @@ def prepare_installation(
 ) -> InstallationPlan:
     """Plan the installation of an entry; nothing is changed.
 
-    Raises Unsafe for a file that cannot be edited, ConfigError for one that cannot be read and for a name that another
-    program's server has.
+    Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read and for a name that
+    another program's server has.
     """
     file, servers = read_editable_file(place, resolve_place_path(place, machine), machine)
     entries = parse_entries(place, file.content, file.path, machine)
@@ -77,7 +77,10 @@ def prepare_installation(
     record = None
     if action == "update":  # the journal describes no other entry of this name
         record = journal.find_record(client.name, place.scope, file.path, keys, entry.name)
-    edit = _put_entry(place, file, entry.name, value, keys, record)
+    text = file.content if file.existed else place.opening
+    undo = record.edit_undo if record is not None else None
+    with raise_as_unsafe(file.path):
+        edit = editor.put_entry(place.format, text, keys, entry.name, value, listed=place.listed, undo=undo)
     program = None
     if action == "install" and not edit_file:
         program = client_command.find_usable_program(
@@ -164,7 +167,7 @@ def _run_command(plan: InstallationPlan, command: Sequence[str], machine: Machin
 
 
 def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
-    """What the client's command did wrong."""
+    """Return what the client's command did wrong, if anything."""
     path = plan.file.path
     try:
         after = dict(parse_servers(plan.place, config_file.load_file(path).content, path, machine))
@@ -183,7 +186,7 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
 def _choose_value(
     client: Client, place: ConfigPlace, entry: ServerEntry, entries: Mapping[str, Any], *, path: Path, force: bool
 ) -> tuple[Mapping[str, Any], Action]:
-    """The value to write, and why; nothing is kept of a server that is not a bridge."""
+    """Return the value to write, and why; nothing is kept of a server that is not a bridge."""
     value = build_entry_value(client, place, entry)
     if entry.name not in entries:
         return value, "install"
@@ -198,25 +201,3 @@ def _choose_value(
         starts = f", which starts {command}" if command != REDACTION_MARK else ""
         raise ConfigError(problem + starts, path=str(path), hint=hint)
     return value, "replace"
-
-
-def _put_entry(
-    place: ConfigPlace,
-    file: FileSnapshot,
-    name: str,
-    value: Mapping[str, Any],
-    keys: Sequence[str],
-    record: InstallationRecord | None,
-) -> Edit:
-    text = file.content if file.existed else place.opening
-    undo = record.undo.get("edit") if record is not None else None
-    with raise_as_unsafe(file.path):
-        return editor.put_entry(
-            place.format,
-            text,
-            keys,
-            name,
-            value,
-            listed=place.listed,
-            undo=undo if isinstance(undo, Mapping) else None,
-        )

@@ -32,13 +32,19 @@ class InstallationRecord:
     """The keys that lead to its servers there: one file may have the servers of all projects."""
     name: str
     value: Mapping[str, Any]
-    """The entry as it was written: references to secrets, never their values."""
+    """The entry as it was written: with references to secrets, never their values."""
     settings: str
     """The settings that it serves, absolute."""
     undo: Mapping[str, Any]
     """JSON data that removes the entry without a trace."""
     when: str
     """The time in ISO 8601."""
+
+    @property
+    def edit_undo(self) -> Undo | None:
+        """The undo of the edit; None if the record has none."""
+        undo = self.undo.get("edit")
+        return undo if isinstance(undo, Mapping) else None
 
 
 class InstallationJournal:
@@ -48,7 +54,7 @@ class InstallationJournal:
         self._folder = folder
 
     def store_record(self, record: InstallationRecord) -> None:
-        """Write the record, over one of the same entry. Raises ConfigError where it cannot be written."""
+        """Write the record; it replaces one of the same entry. Raises ConfigError if it cannot be written."""
         path = self._get_path(_get_key(record))
         try:
             text = json.dumps({"version": _VERSION, **asdict(record)}, indent=2, sort_keys=True)
@@ -61,13 +67,13 @@ class InstallationJournal:
     def find_record(
         self, client: str, scope: str, path: str | Path, within: Sequence[str], name: str
     ) -> InstallationRecord | None:
-        """Return the record of an entry; None where there is none that can be read."""
+        """Return the record of an entry; None if there is no readable one."""
         key = [client, scope, str(path), *within, name]
         found = _read_record(self._get_path(key))
         return found if found is not None and _get_key(found) == key else None
 
     def remove_record(self, record: InstallationRecord) -> None:
-        """Remove the record of this entry, if there is one. Raises ConfigError where it cannot be removed."""
+        """Remove the record of this entry, if it exists. Raises ConfigError if it cannot be removed."""
         path = self._get_path(_get_key(record))
         try:
             path.unlink(missing_ok=True)
@@ -110,23 +116,23 @@ def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationR
         undo: dict[str, Any] = dict(record.undo)
         if leaving.undo.get("made") is True:
             undo["made"] = True
-        mine, theirs = record.undo.get("edit"), leaving.undo.get("edit")
-        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        mine, theirs = record.edit_undo, leaving.edit_undo
+        if mine is not None and theirs is not None:
             undo["edit"] = merge_undo(mine, record.within, theirs, leaving.within)
         if undo != record.undo:
             yield replace(record, undo=undo)
 
 
 def merge_undo(mine: Undo, within: Sequence[str], theirs: Undo, their_within: Sequence[str]) -> Undo:
-    """The undo of an entry that stays, with what a leaving one's undo says of the containers that both are in."""
+    """Merge a removed entry's undo of the containers that both are in into the undo of an entry that remains."""
     found, they_found = len(within) - _count_created(mine), len(their_within) - _count_created(theirs)
     if not 0 <= they_found <= found or list(within[:found]) != list(their_within[:found]):
         return mine  # the leaving entry made nothing that this one was added to
     given = {key: theirs[key] for key in _CONTAINER_KEYS if key in theirs}
     if found == they_found:
         return {**given, **mine}
-    kept = {key: value for key, value in mine.items() if key not in _CONTAINER_KEYS}
-    return {**kept, **given, "created": len(within) - they_found}
+    others = {key: value for key, value in mine.items() if key not in _CONTAINER_KEYS}
+    return {**others, **given, "created": len(within) - they_found}
 
 
 def _count_created(undo: Undo) -> int:
@@ -135,12 +141,11 @@ def _count_created(undo: Undo) -> int:
 
 
 def _get_key(record: InstallationRecord) -> list[str]:
-    """What identifies a record."""
     return [record.client, record.scope, record.path, *record.within, record.name]
 
 
 def _read_record(path: Path) -> InstallationRecord | None:
-    """The record in a file; None for a file that is none or cannot be read."""
+    """Read the record in a file; None if it is not a record or cannot be read."""
     try:
         data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= MAX_BYTES else None
     except (OSError, ValueError, RecursionError):

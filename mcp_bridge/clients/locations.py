@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"\{(?P<name>[A-Z_]+):-(?P<default>[^}]*)\}")
 
 
 def detect_machine() -> Machine:
-    """The machine and the current folder of this process. Raises ConfigError without a home folder."""
+    """Return this machine and the current folder. Raises ConfigError without a home folder."""
     try:
         home = Path.home()
     except RuntimeError:
@@ -49,7 +49,7 @@ def find_place(client: Client, scope: str | None) -> ConfigPlace:
 
 
 def resolve_place_path(place: ConfigPlace, machine: Machine) -> Path:
-    """Where the file of a place is, or would be created."""
+    """Return the path of a place's file, or the path at which it would be created."""
     expanded = [(path, _expand(path, machine)) for path in place.paths[machine.system]]
     for path, found in expanded:
         if "*" in path:
@@ -62,7 +62,7 @@ def resolve_place_path(place: ConfigPlace, machine: Machine) -> Path:
 
 
 def is_client_installed(client: Client, machine: Machine) -> bool:
-    """Whether a client is on this machine: its program, a trace of it, or a user's file."""
+    """Whether a client is on this machine: its program, a trace of it, or a file of its user scope."""
     paths = [_expand(path, machine) for path in client.install_traces.get(machine.system, ())]
     if any(_match_star(path) is not None if "*" in path else os.path.lexists(path) for path in paths):
         return True
@@ -72,12 +72,10 @@ def is_client_installed(client: Client, machine: Machine) -> bool:
 
 
 def find_program(name: str, machine: Machine) -> str | None:
-    """The path of a program on the user's PATH."""
     return shutil.which(name, path=machine.environ.get("PATH", ""))
 
 
 def resolve_server_keys(place: ConfigPlace, machine: Machine) -> Sequence[str]:
-    """The keys that lead to a place's servers."""
     return tuple(key.replace("{folder}", str(find_project_folder(machine))) for key in place.within)
 
 
@@ -90,7 +88,6 @@ def find_project_folder(machine: Machine) -> Path:
 
 
 def _expand(path: str, machine: Machine) -> str:
-    """Fill in variables, the home folder and the project."""
     path = _VARIABLE.sub(lambda match: machine.environ.get(match["name"]) or match["default"], path)
     if path == "~" or path.startswith(("~/", "~\\")):
         return str(machine.home / path[2:])

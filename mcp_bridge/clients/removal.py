@@ -27,7 +27,7 @@ from mcp_bridge.documents.edit import UnsafeEdit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalPlan:
-    """The plan to remove a server: the text that remains, or the command that does it."""
+    """The plan to remove a server: by a new text of the file, or by the client's command."""
 
     client: Client
     server: InstalledServer
@@ -106,7 +106,7 @@ def remove_record(record: InstallationRecord, journal: InstallationJournal, *, f
 def prepare_removal(
     client: Client, server: InstalledServer, machine: Machine, journal: InstallationJournal, *, edit_file: bool = False
 ) -> RemovalPlan:
-    """Plan the removal of a server; nothing is changed. Raises Unsafe for a file that cannot be edited."""
+    """Plan the removal of a server; nothing is changed. Raises UnsafeEdit for a file that cannot be edited."""
     file, servers = read_editable_file(server.place, server.path, machine)
     record = _find_record(journal, client, server, machine)
     program = None
@@ -124,7 +124,7 @@ def prepare_removal(
 def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJournal) -> RemovalResult:
     """Carry out the removal and check the result. An edit follows where the client's command did not remove the server.
 
-    Raises Unsafe when the result is wrong; the file is then restored.
+    Raises UnsafeEdit when the result is wrong; the file is then restored.
     """
     file, note = removal.file, None
     if removal.command is not None:
@@ -141,9 +141,9 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
 
 
 def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
-    """Run the client's command. Where it does something else, restore the file and return what it did.
+    """Run the client's command. If it does something else, restore the file and return what it did.
 
-    Gemini CLI's, for one, finds no server in a folder that is not trusted.
+    Gemini CLI, for example, finds no server in a folder that is not trusted.
     """
     path = removal.file.path
     expected = {name: value for name, value in removal.servers.items() if name != removal.server.name}
@@ -162,7 +162,7 @@ def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine)
 def _make_absence_error(
     client: Client, place: ConfigPlace, machine: Machine, journal: InstallationJournal, name: str | None
 ) -> ConfigError:
-    """The error for a scope without the server: it names the scopes that have it, or the files that were searched."""
+    """Make the error for a scope without the server; it names the scopes that have it, or the searched files."""
     others = [other for other in client.places if other is not place]
     scopes = [other.scope for other in others if _is_in(client, other, machine, journal, name)]
     what = f"no server '{name}'" if name is not None else "no bridge"
@@ -199,11 +199,10 @@ def _find_record(
 def _remove_entry(
     server: InstalledServer, file: FileSnapshot, keys: Sequence[str], record: InstallationRecord | None
 ) -> str | None:
-    """The text without the server; None for a file that was made for it and has nothing else."""
+    """Return the text without the server; None for a file that was created for it and has nothing else."""
     place = server.place
-    undo = record.undo.get("edit") if record is not None else None
-    known = undo if isinstance(undo, Mapping) and undo else None
+    undo = record.edit_undo if record is not None else None
     with raise_as_unsafe(file.path):
-        text = editor.remove_entry(place.format, file.content, keys, server.name, listed=place.listed, undo=known)
+        text = editor.remove_entry(place.format, file.content, keys, server.name, listed=place.listed, undo=undo)
     made = record is not None and record.undo.get("made") is True
     return None if made and text in {"", place.opening} else text

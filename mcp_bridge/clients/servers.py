@@ -24,7 +24,7 @@ _OPTIONS_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-
 
 
 def read_servers(client: Client, place: ConfigPlace, machine: Machine) -> Sequence[InstalledServer]:
-    """The servers of one file; none where there is no file. Raises ConfigError for one that cannot be read."""
+    """Return the servers of one file; none if there is no file. Raises ConfigError if it cannot be read."""
     path = resolve_place_path(place, machine)
     servers = parse_servers(place, config_file.load_file(path).content, path, machine)
     return tuple(
@@ -40,12 +40,17 @@ def parse_servers(place: ConfigPlace, text: str, path: Path, machine: Machine) -
 
 
 def parse_entries(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
-    """Everything in the container of servers, by name, also what is not a server. Raises as `servers_in` does."""
+    """Return all entries in the container of servers, by name, even if not servers. Raises as `parse_servers`."""
     try:
         data = editor.read_data(place.format, text)
     except ConfigError as error:
         raise ConfigError(error.problem, path=str(path), line=error.line, where=error.where, hint=error.hint) from None
-    for key in resolve_server_keys(place, machine):
+    return select_entries(place, data, resolve_server_keys(place, machine))
+
+
+def select_entries(place: ConfigPlace, data: Any, keys: Sequence[str]) -> Mapping[str, Any]:
+    """Return the entries in the container that the keys lead to, by name."""
+    for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     if place.listed and isinstance(data, Sequence) and not isinstance(data, str):
         named = (item for item in data if isinstance(item, Mapping))
@@ -56,7 +61,7 @@ def parse_entries(place: ConfigPlace, text: str, path: Path, machine: Machine) -
 def read_editable_file(
     place: ConfigPlace, path: Path, machine: Machine
 ) -> tuple[FileSnapshot, Mapping[str, Mapping[str, Any]]]:
-    """Return a file that is to be edited, and the servers in it. Raises Unsafe for one that cannot be read."""
+    """Return a file that is to be edited, and its servers. Raises UnsafeEdit if it cannot be read."""
     with raise_as_unsafe(path):
         file = config_file.load_file(path)
         return file, parse_servers(place, file.content, path, machine)
@@ -64,7 +69,7 @@ def read_editable_file(
 
 @contextlib.contextmanager
 def raise_as_unsafe(path: Path) -> Iterator[None]:
-    """Raise every problem of a file as Unsafe with its path: the file is left alone."""
+    """Raise every problem of a file as UnsafeEdit with its path, because the file is not changed."""
     try:
         yield
     except FileChanged:
@@ -86,12 +91,12 @@ def is_bridge_entry(client: Client, value: Mapping[str, Any]) -> bool:
 
 
 def get_served_settings(client: Client, value: Mapping[str, Any]) -> str | None:
-    """The settings that the bridge of an entry serves, as the entry spells them."""
+    """Return the settings that an entry's bridge serves, as the entry spells them."""
     return find_settings_argument(parse_entry_command(client, value).argv)
 
 
 def find_settings_argument(argv: Sequence[str]) -> str | None:
-    """The settings that a bridge's command serves, as the command spells them; None where it names none."""
+    """Return the settings that a bridge's command serves, as the command spells them; None if it names none."""
     words = iter(argv[argv.index("serve") + 1 :] if "serve" in argv else ())
     for word in words:
         if word in _OPTIONS_WITH_VALUE:

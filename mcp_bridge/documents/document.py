@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.documents.edit import Format
+from mcp_bridge.documents.editor import parse_source
 from mcp_bridge.documents.positions import (
     MAX_DEPTH,
     TOO_DEEP,
@@ -25,11 +27,12 @@ from mcp_bridge.documents.positions import (
     format_key_path,
     walk_values,
 )
-from mcp_bridge.documents.syntax import SourceText, index_lines
+from mcp_bridge.documents.syntax import index_lines
 from mcp_bridge.documents.value_text import SHORTEST_SECRET, describe_kind, is_encodable, redact_values
 
 MAX_BYTES = 1024 * 1024
-SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+_FORMATS: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
+SUFFIXES = tuple(_FORMATS)
 
 _LARGEST = 2**64
 _SEPARATORS = re.compile(r"[:.]")  # in a plugin's name, whose parts messages show alone
@@ -39,8 +42,8 @@ _SEPARATORS = re.compile(r"[:.]")  # in a plugin's name, whose parts messages sh
 class Document:
     """Plain data with the file it came from (`path`, empty when there is none).
 
-    `hidden` has the places whose text came from the environment, `secrets` the values: no message shows either.
-    `told` has the secrets that clients may see nevertheless.
+    `hidden_places` are the key paths whose text came from the environment, `secrets` the values: no message shows
+    either. `visible_secrets` are those of the secrets that clients may see.
     """
 
     path: str
@@ -77,7 +80,7 @@ def read_document(path: Path) -> Document:
         raise ConfigError(problem, path=str(path), hint="Rename the file after its format.")
     text = _read_text(path)
     try:
-        source = _parse_document(text, suffix) if text.strip() else None
+        source = parse_source(_FORMATS[suffix], text, strict=True) if text.strip() else None
         lines = index_lines(text, source.root) if source is not None else {}
     except ConfigError as error:
         error.path = str(path)
@@ -98,28 +101,13 @@ def read_document(path: Path) -> Document:
 
 
 def join_errors(errors: Sequence[ConfigError]) -> ConfigError:
-    """Join errors into one that has the place of the first and lists the others, a line each."""
+    """Join errors into one that has the location of the first and lists the others, one per line."""
     first, *others = errors
     if not others:
         return first
     lead = f"{first.problem}. {first.hint}" if first.hint else first.problem
     problem = "\n".join([lead, *(str(error) for error in others)])
     return ConfigError(problem, path=first.path, line=first.line, where=first.where)
-
-
-def _parse_document(text: str, suffix: str) -> SourceText:
-    # Late, so that a file pays only for its own format: ruamel.yaml takes 20 ms of the start.
-    if suffix == ".json":
-        from mcp_bridge.documents.json_syntax import JsonText
-
-        return JsonText(text)
-    if suffix == ".toml":
-        from mcp_bridge.documents.toml_syntax import TomlText
-
-        return TomlText(text)
-    from mcp_bridge.documents.yaml_syntax import YamlText
-
-    return YamlText(text, strict=True)
 
 
 def _read_text(path: Path) -> str:
@@ -148,7 +136,7 @@ def _read_text(path: Path) -> str:
 
 
 def _check_values(document: Document) -> None:
-    """Raise for what the formats do not have in common."""
+    """Raise for values that not all formats can represent."""
     for place, value in walk_values(document.data):
         if len(place) > MAX_DEPTH:
             raise document.make_error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")
@@ -158,7 +146,7 @@ def _check_values(document: Document) -> None:
 
 
 def _find_fault(value: Any) -> tuple[str, str] | None:
-    """What is wrong with one value, and what to do."""
+    """Return what is wrong with one value, and what to do."""
     if isinstance(value, str) and not is_encodable(value):
         return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
     if isinstance(value, dict) and not all(map(is_encodable, value)):

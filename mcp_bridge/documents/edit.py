@@ -10,22 +10,22 @@ from mcp_bridge.contracts.errors import ConfigError
 
 Format: TypeAlias = Literal["json", "jsonc", "yaml", "toml"]
 Undo = Mapping[str, Any]
-"""Small JSON data that restores a text when the entry is removed; white space and empty brackets are all it quotes."""
+"""Small JSON data that restores a text when the entry is removed. It quotes only white space and empty brackets."""
 
 BY_HAND = "Nothing was written. Make the change by hand."
 
 
 class UnsafeEdit(ConfigError):
-    """A text that cannot be edited without risk to its other content; nothing was changed."""
+    """The text cannot be edited without risk to its other content; nothing was changed."""
 
 
 class FileChanged(UnsafeEdit):
-    """Another program wrote the file in the meantime: plan the edit again."""
+    """Another program wrote the file in the meantime. Plan the edit again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A text with the entry in it, and the data that removes the entry without a trace."""
+    """An edited text, and the data that is needed to remove the entry without a trace."""
 
     text: str
     undo: Undo = field(default_factory=dict)
@@ -41,11 +41,10 @@ class EditTarget:
 
     @property
     def where(self) -> str:
-        """The key path for messages."""
         return ".".join([*self.within, self.name])
 
     def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any, int]:
-        """The member to add `depth` keys down the path: its key (None: an item), its value, the containers it adds."""
+        """Return what to add `depth` keys down: its key (None: an item), its value, the number of new containers."""
         missing = self.within[depth:]
         nested: Any = [value] if self.listed else {self.name: value}
         for key in reversed(missing[1:]):
@@ -56,12 +55,11 @@ class EditTarget:
 
 
 def make_unsafe_error(problem: str, *, line: int | None = None, where: str = "", hint: str = BY_HAND) -> UnsafeEdit:
-    """The error for a text that is left alone."""
     return UnsafeEdit(problem, line=line, where=where, hint=hint)
 
 
 def detect_newline(text: str) -> str:
-    """The line end that most lines have."""
+    """Return the line end of most lines."""
     pairs = text.count("\r\n")
     singles = text.count("\n") - pairs
     if pairs > singles:

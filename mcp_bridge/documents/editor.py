@@ -47,10 +47,10 @@ def put_entry(
     """Add or replace the entry `name` in the container that the keys `within` lead to.
 
     A missing container is added; `listed` says that it is a list whose items have a `name`. An existing entry gets
-    the new value in its place, and keeps `undo`, which the put that added it returned (without: `{}`, with which
-    `drop` removes the entry alone). An equal entry leaves the text as it is.
+    the new value in its place, and keeps `undo`, which was returned when it was added (by default `{}`, with which
+    `remove_entry` removes the entry alone). An equal entry leaves the text as it is.
 
-    Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
+    Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
     """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     wanted = _check_value(value, target)
@@ -76,19 +76,13 @@ def put_entry(
 
 
 def remove_entry(
-    format: Format,
-    text: str,
-    within: Sequence[str],
-    name: str,
-    *,
-    listed: bool = False,
-    undo: Undo | None = None,
+    format: Format, text: str, within: Sequence[str], name: str, *, listed: bool = False, undo: Undo | None = None
 ) -> str:
-    """Return the text without the entry and, with the `undo` of its put, without the empty containers made for it.
+    """Return the text without the entry and, with the `undo` of its edit, without the empty containers made for it.
 
     A text without such an entry stays as it is. Without `undo`, containers stay.
 
-    Raises Unsafe where the text cannot be edited without risk. The error has no path: set it.
+    Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
     """
     target = EditTarget(within=tuple(within), name=name, listed=listed)
     with _convert_errors():
@@ -107,7 +101,6 @@ def remove_entry(
 def _parse_text(
     format: Format, text: str, limits: Mapping[Format, int], target: EditTarget | None = None
 ) -> SourceText:
-    """Parse the text. The parsers are imported late, because each file needs only one."""
     if len(text) > limits[format]:
         raise make_unsafe_error(f"larger than {limits[format] >> 10} KiB")
     if "\0" in text:
@@ -116,21 +109,29 @@ def _parse_text(
         text.encode()
     except UnicodeEncodeError as error:
         raise make_unsafe_error("half of a surrogate pair", line=get_line_number(text, error.start)) from None
-    if format in {"json", "jsonc"}:
-        from mcp_bridge.documents.json_syntax import JsonText
-
-        depth = len(target.within) + 2 if target else None  # down to what is inside the entry
-        return JsonText(text, allow_comments=format == "jsonc", depth=depth)
-    if lone := re.search(r"\r(?!\n)", text):  # YAML and TOML disagree whether it ends a line
+    lone = re.search(r"\r(?!\n)", text)
+    if lone and format in {"yaml", "toml"}:  # these disagree whether it ends a line
         raise make_unsafe_error("a carriage return without a line feed", line=get_line_number(text, lone.start()))
+    if format == "yaml":
+        from mcp_bridge.documents.yaml_syntax import check_editable
+
+        check_editable(text)
+    return parse_source(format, text, depth=len(target.within) + 2 if target else None)  # down to the entry's members
+
+
+def parse_source(format: Format, text: str, *, depth: int | None = None, strict: bool = False) -> SourceText:
+    """Parse a text. Its parser is imported late, so that a file pays only for its own: ruamel.yaml takes 20 ms."""
     if format == "toml":
         from mcp_bridge.documents.toml_syntax import TomlText
 
         return TomlText(text)
-    from mcp_bridge.documents.yaml_syntax import YamlText, check_editable
+    if format == "yaml":
+        from mcp_bridge.documents.yaml_syntax import YamlText
 
-    check_editable(text)
-    return YamlText(text)
+        return YamlText(text, strict=strict)
+    from mcp_bridge.documents.json_syntax import JsonText
+
+    return JsonText(text, allow_comments=format == "jsonc", depth=depth)
 
 
 def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
@@ -146,7 +147,7 @@ def _parse_again(format: Format, text: str, target: EditTarget) -> SourceText:
 
 @contextlib.contextmanager
 def _convert_errors() -> Iterator[None]:
-    """Raise everything that a parser rejects as Unsafe."""
+    """Raise every error of a parser as UnsafeEdit."""
     try:
         yield
     except UnsafeEdit:
@@ -158,7 +159,7 @@ def _convert_errors() -> Iterator[None]:
 
 
 def _find_entry(source: SourceText, target: EditTarget) -> EntryPath:
-    """The way to the entry. Raises Unsafe where it is ambiguous or leads through something else than containers."""
+    """Find the path to the entry. Raises UnsafeEdit if it is ambiguous or leads through a scalar."""
     node, data = source.root, source.data
     if node is None:
         return EntryPath(containers=[], members=[])
@@ -193,7 +194,7 @@ def _get_only_member(source: SourceText, members: Sequence[Member], name: str) -
 
 
 def _remove_with_containers(source: SourceText, found: EntryPath, undo: Undo) -> str:
-    """Remove the outermost container that was made for the entry and holds nothing else; else the entry."""
+    """Remove the outermost container that was made for the entry and holds nothing else; otherwise the entry."""
     undo = _check_undo(undo)
     depth = len(found.members)
     outermost = max(depth - int(undo.get("created", 0)), 0)
@@ -205,7 +206,7 @@ def _remove_with_containers(source: SourceText, found: EntryPath, undo: Undo) ->
 
 
 def _is_alone(source: SourceText, found: EntryPath, depth: int) -> bool:
-    """Whether a container has nothing, comments included, but what leads to the entry."""
+    """Whether a container has nothing, not even comments, besides the member that leads to the entry."""
     container, entry = found.containers[depth], found.entry
     start = found.members[depth - 1].key_end if depth else container.start
     if entry is None or len(container.members) != 1:
@@ -214,7 +215,7 @@ def _is_alone(source: SourceText, found: EntryPath, depth: int) -> bool:
 
 
 def _check_undo(undo: Undo) -> dict[str, Any]:
-    """The undo without anything that no put returns: it comes from a file, and parts of it go into another."""
+    """Drop what no put returns: the undo comes from a file, and parts of it are written into another."""
     checked = {key: undo[key] for key in ("inside", "held", "before") if _is_blank(undo.get(key))}
     created, root = undo.get("created"), undo.get("root")
     if isinstance(created, int) and created >= 0:
@@ -230,7 +231,7 @@ def _is_blank(text: Any) -> bool:
 
 
 def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]:
-    """The entry as JSON data, with its name in it where it is an item of a list."""
+    """Return the entry as JSON data, with its name in it if it is an item of a list."""
     named = {"name": target.name, **value} if target.listed else value
     try:
         text = json.dumps(named, allow_nan=False, ensure_ascii=False)
@@ -244,7 +245,7 @@ def _check_value(value: Mapping[str, Any], target: EditTarget) -> dict[str, Any]
 def _check_rest(
     before: SourceText, old: Member | None, after: SourceText, new: Member | None, target: EditTarget
 ) -> None:
-    """Raise Unsafe unless both texts have the same data and comments but for the entry and its empty containers."""
+    """Raise UnsafeEdit unless both texts have the same data and comments, except the entry and its empty containers."""
     texts = [json.dumps(_prune(source.data, target), default=repr) for source in (before, after)]
     if texts[0] != texts[1] or _list_other_comments(before, old) != _list_other_comments(after, new):
         raise make_unsafe_error("the edit would change something else", where=target.where)
@@ -256,7 +257,7 @@ def _list_other_comments(source: SourceText, entry: Member | None) -> Sequence[s
 
 
 def _prune(data: Any, target: EditTarget, depth: int = 0) -> Any:
-    """The data without the entry, and without the containers on the way to it that are empty then."""
+    """Return the data without the entry, and without the containers on the path to it that are then empty."""
     if depth == len(target.within):
         if target.listed:
             return [item for item in data if not _is_named(item, target)] or None if isinstance(data, list) else data
@@ -276,5 +277,5 @@ def _is_named(item: Any, target: EditTarget) -> bool:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether values are equal as JSON: `1`, `1.0` and `true` are three things, the order of keys is none."""
+    """Whether values are equal as JSON: `1`, `1.0` and `true` differ, the order of keys does not matter."""
     return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True)

@@ -52,12 +52,10 @@ class JsonText:
         return None if self._is_empty else _build_tree(self.text, self._depth)
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
-        """Raise for a value of another kind."""
         if node.kind != kind:
             raise make_unsafe_error(f"not {_NAMES[kind]}", line=get_line_number(self.text, node.start), where=where)
 
     def has_comment(self, start: int, end: int) -> bool:
-        """Whether a comment begins between these positions."""
         return any(start <= at < end for at, _ in self.comments)
 
     def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
@@ -98,14 +96,12 @@ class JsonText:
         member = found.entry if depth == len(found.members) else found.members[depth]
         is_first_made = depth == len(found.members) - int(undo.get("created", 0))
         inside = undo.get("inside") if is_first_made else None
-        return (
-            ""
-            if member is None
-            else splice(self.text, _remove_member(self.text, found.containers[depth], member, inside))
-        )
+        if member is None:
+            return ""
+        return splice(self.text, _remove_member(self.text, found.containers[depth], member, inside))
 
     def _insert_root(self, data: dict[str, Any], created: int) -> Edit:
-        """A text without a value gets one, after its comments."""
+        """Add a value after the comments of a text without one."""
         newline = detect_newline(self.text)
         whole = _Layout(indent="", unit=INDENT, newline=newline).format_value(data)
         at = max([end for _, end in self.comments], default=0)
@@ -139,7 +135,7 @@ class _Layout:
 
 
 def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
-    """Put spaces in the place of comments and trailing commas; the length and the lines stay."""
+    """Replace comments and trailing commas by spaces; the length and the lines stay."""
     comments, blanks = [], list[tuple[int, int]]()
     before, comma = "", -1
     for match in _TOKEN.finditer(text):
@@ -159,7 +155,7 @@ def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
 
 
 def _load_json(bare: str, text: str) -> Any:
-    """Parse strict JSON. Raises ConfigError, which names comments where they are all that is wrong."""
+    """Parse strict JSON. Raises ConfigError, which names comments if only these are wrong."""
     hint = "JSON takes no comments, no single quotes and no comma after the last entry."
     line: int | None = None
     try:
@@ -197,7 +193,7 @@ def _reject_constant(name: str) -> NoReturn:
 
 
 def _build_tree(text: str, depth: int | None) -> Node:
-    """The tree of a text that is known to be valid. Raises ConfigError for too many levels."""
+    """Build the tree of a valid text. Raises ConfigError for too many levels."""
     node = top = Node(kind="list", start=0, end=len(text))  # its only item is the root
     skipped = 0
     commas, comments = list[int](), list[tuple[int, int]]()
@@ -236,7 +232,7 @@ def _build_tree(text: str, depth: int | None) -> Node:
 
 
 def _insert_member(text: str, container: Node, layout: _Layout, member: str) -> Iterator[Piece]:
-    """A comma after the last member, the new member after the last comment."""
+    """Insert a comma after the last member, and the new member after the last comment."""
     start, end = _find_rest(container)
     last = container.members[-1].end if container.members else None
     has_comma = last is not None and any(comma >= last for comma in container.commas)
@@ -253,7 +249,7 @@ def _insert_member(text: str, container: Node, layout: _Layout, member: str) -> 
 
 
 def _remove_member(text: str, container: Node, member: Member, inside: str | None) -> Sequence[Piece]:
-    """A member's removal; `inside` is what an emptied container had between its brackets."""
+    """Remove a member; `inside` is the former text between the brackets of a container that is empty then."""
     first, last = container.start + 1, container.end - 1
     others = [*container.comments, *((comma, comma + 1) for comma in container.commas)]
     others += [(other.start, other.end) for other in container.members]
@@ -278,7 +274,7 @@ def _remove_member(text: str, container: Node, member: Member, inside: str | Non
 
 
 def _find_rest(container: Node) -> tuple[int, int]:
-    """The white space between a container's last member, comma or comment and its closing bracket."""
+    """Find the white space between a container's last member, comma or comment and its closing bracket."""
     ends = [end for _, end in container.comments] + [member.end for member in container.members]
     return max([container.start + 1, *ends, *(comma + 1 for comma in container.commas)]), container.end - 1
 
@@ -292,14 +288,13 @@ def _has_break(text: str) -> bool:
 
 
 def _get_indent(text: str, position: int) -> str:
-    """The indentation of the line of a position."""
     start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
     line = text[start:position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
-    """The layout that the container's members have or, where there are none, would have."""
+    """Return the layout of the container's members, or the one that they would have."""
     unit, colon = _detect_unit(text, root, container), _detect_colon(text, root, container)
     indents = _list_indents(text, container)
     is_minified = root is not None and bool(root.members) and not _has_break(text[root.start : root.end])
@@ -311,7 +306,6 @@ def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
 
 
 def _list_indents(text: str, container: Node) -> Sequence[str]:
-    """The indentation of each member that begins a line."""
     found = []
     for member in container.members:
         indent = re.search(r"(?:[\r\n])([ \t]*)\Z", text[max(member.start - 1000, 0) : member.start])
@@ -320,7 +314,6 @@ def _list_indents(text: str, container: Node) -> Sequence[str]:
 
 
 def _detect_unit(text: str, root: Node | None, container: Node) -> str:
-    """What one level is indented by: in the container, else in the whole text, else two spaces."""
     for node in (container, root):
         indents = [] if node is None else _list_indents(text, node)
         outer = "" if node is None else _get_indent(text, node.start)
@@ -330,14 +323,12 @@ def _detect_unit(text: str, root: Node | None, container: Node) -> str:
 
 
 def _detect_colon(text: str, root: Node | None, container: Node) -> str:
-    """What neighbours have between key and value."""
     neighbours = [*container.members, *(root.members if root else ())]
     colons = (text[member.key_end : member.value.start] for member in neighbours)
     return next((colon for colon in colons if re.fullmatch(r" ?: ?", colon)), ": ")
 
 
 def _detect_comma(text: str, root: Node | None, container: Node, default: str) -> str:
-    """What neighbours in one line have between them."""
     for node in (container, root):
         for comma in node.commas if node else ():
             space = re.compile(r"[ \t\r\n]*").match(text, comma + 1)

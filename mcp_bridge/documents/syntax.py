@@ -31,7 +31,7 @@ class Node:
     comments: Sequence[tuple[int, int]] = ()
     """JSON: the comments between members."""
     text: str = ""
-    """YAML: what a scalar says, or the anchor of an alias."""
+    """YAML: the text of a scalar, or the anchor of an alias."""
     tag: str | None = None
     anchor: str | None = None
     is_flow: bool = False
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def is_marked(self) -> bool:
-        """Whether YAML elsewhere may refer to this value, or it has a meaning of its own."""
+        """Whether other YAML may refer to this value, or its tag changes its meaning."""
         return self.anchor is not None or self.tag is not None or self.kind == "alias"
 
 
@@ -60,13 +60,12 @@ class Member:
 
     @property
     def end(self) -> int:
-        """Where the value ends."""
         return self.value.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryPath:
-    """The way to an entry, as far as the text has it."""
+    """The path to an entry, as far as it exists in the text."""
 
     containers: Sequence[Node]
     """The root and the containers below it; empty in a text without a value."""
@@ -92,7 +91,7 @@ class SourceText(Protocol):
         """The positions of all comments, where the syntax lets an edit move them."""
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
-        """Raise where an entry cannot be added to this value, nor be removed from it."""
+        """Raise if entries cannot be added to this value or removed from it."""
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether a comment begins between these positions, neither of which is inside a value."""
@@ -104,7 +103,7 @@ class SourceText(Protocol):
         """Return the text with a new value of the entry."""
 
     def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
-        """Return the text without the member at this depth of `found`; -1: without what was made of the root."""
+        """Return the text without the member at this depth of `found`; -1 restores what the root was before."""
 
 
 def splice(text: str, pieces: Iterable[Piece]) -> str:
@@ -117,17 +116,16 @@ def splice(text: str, pieces: Iterable[Piece]) -> str:
 
 
 def get_line_number(text: str, position: int) -> int:
-    """The line, from 1, of a position."""
+    """Return the line of a position, from 1."""
     return text.count("\n", 0, position) + 1
 
 
 def find_line_start(text: str, position: int) -> int:
-    """The position where the line of a position begins."""
     return text.rfind("\n", 0, position) + 1
 
 
 def index_lines(text: str, root: Node | None) -> Lines:
-    """The line of each place. Raises ConfigError for a key that occurs twice and for too many levels."""
+    """Return the line of each key path. Raises ConfigError for a key that occurs twice and for too many levels."""
     if root is None:
         return {}
     breaks = [found.start() for found in re.finditer("\n", text)]

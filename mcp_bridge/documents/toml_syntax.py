@@ -1,7 +1,7 @@
 """TOML: where its tables and keys are, and how an entry is written as a table at the end.
 
-Python's parser decides what is valid but keeps no positions, so a tokenizer finds headers and keys once more. What is
-inside an inline table or an array has the position of its key.
+Python's parser decides what is valid but keeps no positions, so a tokenizer finds headers and keys again. Values
+inside an inline table or an array have the position of its key.
 """
 
 from __future__ import annotations
@@ -54,18 +54,16 @@ class TomlText:
         self.root: Node | None = _build_tree(statements, self.data)
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
-        """Raise for what is not a table."""
         if kind == "list":
             raise make_unsafe_error("TOML has no form for a list of servers that is supported", where=where)
         if node.kind != "mapping":
             raise make_unsafe_error("not a table", line=get_line_number(self.text, node.start), where=where)
 
     def has_comment(self, start: int, end: int) -> bool:
-        """Whether there is a comment; comments outside of an entry's tables never go."""
+        """Always true: edits never remove comments outside of an entry's tables."""
         return True
 
     def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
-        """Write the entry as a table at the end."""
         text, newline = self.text, detect_newline(self.text)
         ends_line = not text or text.endswith("\n")
         gap = newline if text.strip() and not re.search(r"\n[ \t]*\r?\n\Z", text) else ""
@@ -74,7 +72,7 @@ class TomlText:
         return Edit(text=f"{text}{gap}{block}{newline if ends_line else ''}", undo={"before": gap})
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
-        """Write the table in the place of the first of the old ones."""
+        """Write the new table at the place of the first old one."""
         (start, end), *others = self._get_tables(entry, target.where)
         block = _format_table(target, value, detect_newline(self.text))
         return splice(self.text, [(start, end, block), *map(self._remove_lines, others)])
@@ -126,7 +124,7 @@ def _load_toml(text: str) -> dict[str, Any]:
 
 
 def _split_statements(text: str) -> Iterator[_Statement]:
-    """The headers and keys of a text. Raises ConfigError for a key with too many parts."""
+    """Yield the headers and keys of a text. Raises ConfigError for a key with too many parts."""
     start = end = depth = dots = 0
     tokens: list[str] = []
     for match in _TOKEN.finditer(text + "\n"):
@@ -148,7 +146,7 @@ def _split_statements(text: str) -> Iterator[_Statement]:
 
 
 def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
-    """The tree of a text that is known to be valid."""
+    """Build the tree of a valid text."""
     root = Node(kind="mapping", start=0, end=0)
     nodes: dict[KeyPath, Node] = {(): root}
 
@@ -159,7 +157,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
         return nodes.setdefault(place, node)
 
     def enter(place: KeyPath, key: str, statement: _Statement) -> KeyPath:
-        """The place of a table, with the newest item for an array of tables."""
+        """Return the key path of a table; for an array of tables, that of its newest item."""
         inner = (*place, key)
         node = nodes.get(inner) or add(inner, _to_node({}, statement), statement)
         return (*inner, len(node.members) - 1) if node.kind == "list" else inner
@@ -200,7 +198,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
 
 
 def _to_node(data: Any, statement: _Statement, depth: int = 0) -> Node:
-    """A value in one statement; what is inside an array is not looked at."""
+    """Make the node of a value in one statement; arrays are not searched."""
     if depth > MAX_DEPTH:
         raise ConfigError(TOO_DEEP, hint="Flatten it.")
     kind: Kind = "mapping" if isinstance(data, dict) else "list" if isinstance(data, list) else "scalar"
@@ -216,7 +214,7 @@ def _decode_key(piece: str) -> str:
 
 
 def _measure_gap(head: str, undo: Undo) -> int:
-    """How much white space before the entry was added with it; without that knowledge, an empty line."""
+    """Return how much white space was added before the entry; if that is unknown, one empty line."""
     if "before" in undo:
         gap = str(undo["before"])
         return len(gap) if gap and head.endswith(gap) else 0

@@ -44,7 +44,7 @@ def quote_text(text: str) -> str:
 
 
 def redact_values(text: str, values: Iterable[str]) -> str:
-    """Replace each of the values in a text by three stars, as they are or as `repr` has them, the longest first."""
+    """Replace the values in a text by three stars, as they are and as `repr` writes them, the longest first."""
     for value in sorted(filter(None, values), key=len, reverse=True):
         text = text.replace(value, "***").replace(repr(value)[1:-1], "***")
     return text

@@ -38,7 +38,7 @@ class YamlText:
         self.data: Any = None if self.root is None else YamlReader(text, strict=strict).read_node(self.root)[0]
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
-        """Raise for what is not in block style or has more meaning than its lines; empty containers pass."""
+        """Raise for a value that is not in block style, or is marked; empty containers pass."""
         line = get_line_number(self.text, node.start)
         if is_null(node) and not node.is_marked and (node is not self.root or not node.text):
             return
@@ -54,11 +54,10 @@ class YamlText:
             raise make_unsafe_error("written in brackets, not in lines", line=line, where=where)
 
     def has_comment(self, start: int, end: int) -> bool:
-        """Whether there is a comment between these positions."""
         return "#" in self.text[start:end]
 
     def insert(self, found: EntryPath, target: EditTarget, value: dict[str, Any]) -> Edit:
-        """Write the entry, and the containers that it lacks, on lines after the last entry."""
+        """Write the entry, and its missing containers, on lines after the last entry."""
         text, newline = self.text, detect_newline(self.text)
         key, inner, created = target.build_missing_member(value, len(found.members))
         payload = [inner] if key is None else {key: inner}
@@ -79,7 +78,6 @@ class YamlText:
         return Edit(text=_add_lines(text, at, block, newline), undo=undo)
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
-        """Write the value on the lines of the old one."""
         start, end = self._find_lines(entry)
         newline = detect_newline(self.text)
         if target.listed:
@@ -90,7 +88,7 @@ class YamlText:
         return self.text[:start] + block + self.text[end:]
 
     def remove(self, found: EntryPath, depth: int, undo: Undo) -> str:
-        """Remove a member's lines; a container that they leave empty gets what it held before."""
+        """Remove a member's lines; a container that becomes empty gets its former text."""
         text = self.text
         member = found.members[max(depth, 0)] if depth < len(found.members) else found.entry
         if member is None:
@@ -119,7 +117,7 @@ class YamlText:
         return opened, held.group(1), _find_end_of_entries(opened, held.start(1), column), column
 
     def _find_lines(self, member: Member) -> tuple[int, int]:
-        """The lines of a member, without the last line end."""
+        """Return start and end of a member's lines, without the last line end."""
         text, first = self.text, find_line_start(self.text, member.start)
         if re.fullmatch(r" *(?:- +)?", text[first : member.start]) is None:
             raise make_unsafe_error("an entry that does not begin its line", line=get_line_number(text, member.start))
@@ -128,7 +126,6 @@ class YamlText:
         return first, stop - 1 if text[stop - 1 : stop] == "\r" and stop > member.end else stop
 
     def _find_column(self, container: Node) -> int:
-        """How deep the entries of a container are indented."""
         first = container.members[0].start
         before = self.text[find_line_start(self.text, first) : first]
         if container.kind == "mapping" and not before.strip(" "):
@@ -138,7 +135,7 @@ class YamlText:
         raise make_unsafe_error("entries that do not begin their lines", line=get_line_number(self.text, first))
 
     def _detect_step(self) -> int:
-        """How much deeper than the root the first mapping inside it is."""
+        """Return how much deeper than the root its first mapping is indented."""
         for member in self.root.members if self.root and self.root.kind == "mapping" else ():
             value = member.value
             if value.kind == "mapping" and not value.is_flow and value.members:
@@ -148,7 +145,7 @@ class YamlText:
         return STEP
 
     def _detect_entry_step(self, entry: Member) -> int:
-        """How much deeper than its name an entry's values are."""
+        """Return how much deeper than its name an entry's values are indented."""
         value = entry.value
         inner = value.members[0].start if value.members and not value.is_flow else entry.start
         outer = entry.start - find_line_start(self.text, entry.start)
@@ -156,7 +153,7 @@ class YamlText:
 
 
 def check_editable(text: str) -> None:
-    """Raise Unsafe where readers of YAML disagree about lines, or a directive changes what follows."""
+    """Raise UnsafeEdit where readers of YAML disagree about lines, or a directive changes what follows."""
     if found := _ODD_BREAK.search(text):
         raise make_unsafe_error(
             "a character that some readers of YAML take for a line end", line=get_line_number(text, found.start())
@@ -214,7 +211,7 @@ def _remove_lines(text: str, start: int, end: int) -> str:
 
 
 def _find_end_of_entries(text: str, at: int, column: int) -> int:
-    """The start of the next line, after the comments below this one that are indented as entries are."""
+    """Find the start of the next line, after the comments below that are indented like entries."""
     found = _LINE.match(text, at)
     end = len(text) if found is None else found.end()
     comment = re.compile(rf" {{{column},}}#[^\n]*(?:\n|\Z)")

@@ -52,7 +52,7 @@ _AFTER_DASH = re.compile(_SPACE + "-")
 
 
 def build_tree(text: str) -> Node | None:
-    """The tree of the only document, None where there is none."""
+    """Build the tree of the only document; None if there is none."""
     stack: list[Node] = []
     keys: list[Node | None] = []  # for each open mapping, the key whose value comes next
     root: Node | None = None
@@ -123,7 +123,7 @@ def _to_node(event: NodeEvent, text: str) -> Node:
 
 
 def _set_missing_position(node: Node, parent: Node, key: Node | None, text: str) -> None:
-    """Give a value that is not written its position: after its colon or dash, not where the parser noticed."""
+    """Set the position of a value that is not written: after its colon or dash, not where the parser noticed."""
     if node.start == node.end and node.is_plain and not parent.is_flow:
         before = key.end if key else parent.members[-1].end if parent.members else parent.start
         sign = (_AFTER_KEY if parent.kind == "mapping" else _AFTER_DASH).match(text, before)
@@ -152,7 +152,7 @@ class YamlReader:
         self._copied = 0
 
     def read_node(self, node: Node) -> tuple[Any, int]:
-        """The data of a node, and its weight: its values and pieces of text."""
+        """Return the data of a node, and its weight: its values and pieces of text."""
         if node.kind == "alias":
             return self._resolve_alias(node)
         self._check_tag(node)
@@ -216,7 +216,7 @@ class YamlReader:
         return value, weight
 
     def _read_plain(self, node: Node) -> Any:
-        """What text without quotes means in the core schema."""
+        """Convert text without quotes according to the core schema."""
         text = node.text
         if text in _WORDS:
             return _WORDS[text]

@@ -26,22 +26,8 @@ _MODULES = {
 }
 
 __all__ = [
-    "Document",
-    "Duration",
-    "HttpSettings",
-    "LimitSettings",
-    "Settings",
-    "SettingsModel",
-    "Size",
-    "SourceSettings",
-    "StateSettings",
-    "Whole",
-    "build_json_schema",
-    "expand",
-    "load",
-    "parse",
-    "parse_options",
-    "read_document",
-]
+    "Document", "Duration", "HttpSettings", "LimitSettings", "Settings", "SettingsModel", "Size", "SourceSettings",
+    "StateSettings", "Whole", "build_json_schema", "expand", "load", "parse", "parse_options", "read_document",
+]  # fmt: skip
 
 __getattr__ = make_lazy_getattr(__name__, _MODULES)

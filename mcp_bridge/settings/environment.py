@@ -31,9 +31,9 @@ _MAX_WORD, _MAX_NUMBER = 7, 5
 def expand(document: Document, environ: Mapping[str, str]) -> Document:
     """Replace the references of a document.
 
-    The new document's `secrets` are the values from `environ`, and `hidden` their places. `told` are those of the
-    secrets that clients may see, because the name of their variable is not that of a secret, and the value is an
-    ordinary word or appears only in settings that clients see.
+    The new document's `secrets` are the values from `environ`, and `hidden_places` their key paths. `visible_secrets`
+    are those of the secrets that clients may see, because the name of their variable is not that of a secret, and the
+    value is an ordinary word or appears only in settings that clients see.
 
     Raises ConfigError that names every variable that is not set, without values.
     """
@@ -103,7 +103,6 @@ class EnvironmentVariable:
 
     @property
     def is_secret(self) -> bool:
-        """Whether its name is that of a secret."""
         return _is_secret_name(self.name)
 
 

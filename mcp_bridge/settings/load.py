@@ -85,7 +85,6 @@ def _split_source(source: Any, document: Document, index: int) -> Any:
 
 
 def _list_common_keys() -> set[str]:
-    """List the keys that a source of any type may have."""
     from mcp_bridge.settings.model import SourceSettings
 
     return set(SourceSettings.model_fields) - {"options", "origin"}

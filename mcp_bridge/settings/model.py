@@ -255,7 +255,6 @@ def _get_directory(document: Document) -> Path:
 
 
 def _resolve_path(directory: Path, path: str) -> Path:
-    """Return a path of the settings, in which `~` is the home directory."""
     return directory / os.path.expanduser(path)
 
 

@@ -25,26 +25,15 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-_MAPPING, _LIST, _NUMBER = "a mapping of keys to values", "a list", "a number"
 _EXPECTED = {
     "string_type": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "list_type": _LIST,
-    "tuple_type": _LIST,
-    "set_type": _LIST,
-    "frozen_set_type": _LIST,
-    "dict_type": _MAPPING,
-    "model_type": _MAPPING,
-    "dataclass_type": _MAPPING,
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
     "none_required": "nothing (null)",
-    "literal_error": "one of {expected}",
-    "enum": "one of {expected}",
+    **dict.fromkeys(("literal_error", "enum"), "one of {expected}"),
     "greater_than": "more than {gt}",
     "greater_than_equal": "{ge} or more",
     "less_than": "less than {lt}",
@@ -111,7 +100,6 @@ class ErrorReport:
 
 
 def list_known_keys(model: type[BaseModel], inside: Sequence[PathStep]) -> set[str]:
-    """Return the valid keys at a place of the model's data."""
     models = [model]
     for step in inside:
         annotations = [

@@ -32,14 +32,12 @@ def build_json_schema(option_models: Mapping[str, type[BaseModel]]) -> dict[str,
 
 
 def _build_definitions(models: Sequence[type[BaseModel]]) -> tuple[list[str], dict[str, Any]]:
-    """Return the name of each model's definition, and all definitions by name."""
     mapping, shared = models_json_schema([(model, "validation") for model in models])
     names = [mapping[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
     return names, shared["$defs"]
 
 
 def _build_source(types: list[str]) -> dict[str, Any]:
-    """Build the schema of a source, whose type selects a definition."""
     type_schema = {"anyOf": [{"enum": types}, {"type": "string", "pattern": ".:."}]}
     rules = [
         {

@@ -155,12 +155,7 @@ class ApprovalSettings(SettingsModel):
     """How users approve calls for which a hook asks."""
 
     options: tuple[str, ...] = Field(
-        default=(
-            "Allow once",
-            "Allow for this session (same arguments)",
-            "Allow always (same arguments)",
-            "Deny",
-        ),
+        default=("Allow once", "Allow for this session (same arguments)", "Allow always (same arguments)", "Deny"),
         min_length=1,
         description="The options that the user can choose from, unless a hook defines its own.",
     )

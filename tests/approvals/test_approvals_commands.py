@@ -447,7 +447,6 @@ class Answers:
         self.given: list[tuple[int, str]] = []
 
     async def answer_question(self, number: int, choice: str) -> bool:
-        """It is heard, but for question 9."""
         self.given.append((number, choice))
         return number != 9
 

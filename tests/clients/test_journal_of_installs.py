@@ -32,10 +32,10 @@ import sys
 from pathlib import Path
 from dataclasses import replace
 from tests.clients.test_journal_of_installs import RECORD
-from mcp_bridge.clients.journal import Journal
+from mcp_bridge.clients.journal import InstallationJournal
 for number in range(50):
-    Journal(Path(sys.argv[1])).remember(replace(RECORD, name=f"{sys.argv[2]} {number}"))
-    Journal(Path(sys.argv[1])).remember(replace(RECORD, name="shared", settings=sys.argv[2]))
+    InstallationJournal(Path(sys.argv[1])).store_record(replace(RECORD, name=f"{sys.argv[2]} {number}"))
+    InstallationJournal(Path(sys.argv[1])).store_record(replace(RECORD, name="shared", settings=sys.argv[2]))
 """
 
 

@@ -6,7 +6,7 @@ single tools of other frameworks. Resources and prompts are entries, functions m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -96,10 +96,16 @@ def _iter_candidates(value: Any) -> Iterator[Any]:
 
 
 def _find_tools(name: str, value: Any) -> Iterator[ToolEntry]:
-    for matches, make in _SHAPES:
-        if matches(value):
-            yield from make(name, value)
-            return
+    if callable(value) and _has(value, "tool_entry") and _is_entry(value.tool_entry):
+        yield _convert_entry(value.tool_entry)
+    elif callable(value) and _has(value, "_mcp_tool_meta") and isinstance(value._mcp_tool_meta, Mapping):
+        yield _convert_codomyrmex(name, value)
+    elif _is_entry(value):
+        yield _convert_entry(value)
+    elif _is_registry(value):
+        yield from map(_convert_entry, value.list())
+    elif _has(value, "steps", "execute", "add_step") and callable(value.execute):
+        yield _convert_chain(name, value)
 
 
 def _has(value: Any, *names: str) -> bool:
@@ -118,23 +124,10 @@ def _is_registry(value: Any) -> bool:
     return _has(value, "list", "list_names", "register", "get") and callable(value.list)
 
 
-def _is_chain(value: Any) -> bool:
-    return _has(value, "steps", "execute", "add_step") and callable(value.execute)
-
-
-def _is_marked(value: Any) -> bool:
-    return callable(value) and _has(value, "tool_entry") and _is_entry(value.tool_entry)
-
-
-def _is_codomyrmex(value: Any) -> bool:
-    return callable(value) and _has(value, "_mcp_tool_meta") and isinstance(value._mcp_tool_meta, Mapping)
-
-
-def _from_entry(_: str, value: Any) -> Iterator[ToolEntry]:
+def _convert_entry(value: Any) -> ToolEntry:
     if isinstance(value, ToolEntry):
-        yield value
-        return
-    yield ToolEntry(
+        return value
+    return ToolEntry(
         str(value.name),
         str(value.description or ""),
         value.handler,
@@ -144,17 +137,12 @@ def _from_entry(_: str, value: Any) -> Iterator[ToolEntry]:
     )
 
 
-def _from_registry(name: str, value: Any) -> Iterator[ToolEntry]:
-    for entry in value.list():
-        yield from _from_entry(name, entry)
-
-
-def _from_chain(name: str, value: Any) -> Iterator[ToolEntry]:
+def _convert_chain(name: str, value: Any) -> ToolEntry:
     if hasattr(value, "as_tool"):
-        yield value.as_tool(name)
-    else:
-        steps = ", ".join(str(getattr(step, "tool_name", step)) for step in value.steps)
-        yield ToolEntry(name, f"Runs in order: {steps}.", partial(_run_chain, value))
+        entry: ToolEntry = value.as_tool(name)
+        return entry
+    steps = ", ".join(str(getattr(step, "tool_name", step)) for step in value.steps)
+    return ToolEntry(name, f"Runs in order: {steps}.", partial(_run_chain, value))
 
 
 def _run_chain(chain: Any, data: Any) -> Any:
@@ -165,25 +153,17 @@ def _run_chain(chain: Any, data: Any) -> Any:
     return result.context
 
 
-def _from_marked(name: str, value: Any) -> Iterator[ToolEntry]:
-    yield from _from_entry(name, value.tool_entry)
-
-
-def _from_codomyrmex(name: str, value: Any) -> Iterator[ToolEntry]:
+def _convert_codomyrmex(name: str, value: Any) -> ToolEntry:
     meta = value._mcp_tool_meta
     schema = meta.get("schema") or {}
-    yield ToolEntry(
+    return ToolEntry(
         str(meta.get("name") or name),
         str(meta.get("description") or value.__doc__ or ""),
-        _call_with_keywords(value),
+        lambda data: value(**(data or {})),
         schema.get("inputSchema", schema) if isinstance(schema, dict) else {},
         {},
         [str(tag) for tag in meta.get("tags") or ()],
     )
-
-
-def _call_with_keywords(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    return lambda data: function(**(data or {}))
 
 
 def _infer_tool(module: ModuleType, name: str) -> ToolEntry:
@@ -199,12 +179,3 @@ def _infer_tool(module: ModuleType, name: str) -> ToolEntry:
         raise SourceError(f"{module.__file__}: '{name}' cannot be a tool: {error}") from error
     inferred: ToolEntry = marked.tool_entry
     return replace(inferred, name=name)
-
-
-_SHAPES: tuple[tuple[Callable[[Any], bool], Callable[[str, Any], Iterator[ToolEntry]]], ...] = (
-    (_is_marked, _from_marked),
-    (_is_codomyrmex, _from_codomyrmex),
-    (_is_entry, _from_entry),
-    (_is_registry, _from_registry),
-    (_is_chain, _from_chain),
-)

@@ -35,10 +35,8 @@ class PythonOptions(SettingsModel):
         return self
 
     def build(self, name: str, directory: Path, *, watch: bool) -> PythonSource:
-        """Build the source. Relative paths start at `directory`."""
         path = directory / self.path if self.path is not None else None
         return PythonSource(name, path=path, module=self.module, directory=directory, tools=self.tools, watch=watch)
 
     def default_name(self) -> str:
-        """Return the name of a source that has none in the settings."""
         return Path(self.path).stem if self.path is not None else str(self.module)

@@ -16,13 +16,7 @@ from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
-from mcp_bridge.frameworks.toolboxes import (
-    OPEN_TIMEOUT,
-    OpenToolboxes,
-    Toolbox,
-    open_toolboxes,
-    publish_toolboxes,
-)
+from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, Toolbox, open_toolboxes, publish_toolboxes
 from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
 from mcp_bridge.sources.python.discovery import discover_foreign_tools, find_offer, merge_offers
 
@@ -205,7 +199,7 @@ async def _watch_edits(root: Path) -> AsyncIterator[bool]:
 
 
 def _list_files(target: Path) -> list[Path]:
-    """Return the files that a path stands for: itself, or a folder's Python files that do not begin with `_`."""
+    """Return the path if it is a file, or a folder's Python files that do not begin with `_`."""
     if target.is_file():
         return [target]
     return sorted(path for path in target.glob("*.py") if not path.name.startswith("_"))
