@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import queue
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any
 
 from mcp_bridge.amplifier.validation.checklist import ItemFindings
 from mcp_bridge.amplifier.validation.structure import ExaminedModule
+from mcp_bridge.cli.child_process import ChildProcess
 from mcp_bridge.contracts.errors import BridgeError
 from mcp_bridge.isolation import worker_system
 
@@ -25,12 +22,10 @@ SLACK = 2.0
 GRACE = 2.0
 """Seconds that a process has to exit by itself, and then after it is signalled."""
 KILL_TIMEOUT = 25.0
-"""Seconds that the keeper of the process has to end everything."""
+"""Seconds that the supervisor of the process has to end everything."""
 MAX_PROCESSES = 50
-MAX_LINE = 65_536
-"""Characters of a line that are read at once."""
 STDERR_TAIL = 300
-"""Characters of stderr that are kept."""
+"""Characters of stderr that are shown."""
 MESSAGES = frozenset({"step", "alive", "found", "kind", "over"})
 GARBLED = "the module wrote to the channel of the check"
 COMMAND = [sys.executable, "-P", "-m", "mcp_bridge.amplifier.validation.worker"]
@@ -41,61 +36,32 @@ _ADVICE = {
 }
 
 
-class Probe:
-    """A process that examines a module, and the messages it sends."""
+class Probe(ChildProcess):
+    """A process that examines a module, and the messages it sends. Raises OSError."""
+
+    max_line = 65_536
+    max_pending = 0  # a full queue would keep the reader from ending
 
     def __init__(self, order: Json, folder: str) -> None:
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._stderr_tail = ""
         self._is_garbled = False
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            worker_system.wrap_command(COMMAND),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
-        assert self._process.stdin is not None
-        self._stdin = self._process.stdin
-        self._readers = [
-            threading.Thread(target=target, args=(stream,), daemon=True)
-            for target, stream in ((self._read_stdout, self._process.stdout), (self._read_stderr, self._process.stderr))
-        ]
-        for reader in self._readers:
-            reader.start()
-        with contextlib.suppress(OSError):
-            self._stdin.write(json.dumps(order) + "\n")
-            self._stdin.flush()
+        super().__init__(worker_system.wrap_command(COMMAND), folder)
+        self.send(order)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End the process and everything it has started."""
         if kind is None:
-            self._wait_for_exit(GRACE)
+            self.wait_for_exit(GRACE)
         self.end()
-        for reader, stream in zip(self._readers, (self._process.stdout, self._process.stderr), strict=True):
-            reader.join(GRACE)
-            if stream is not None and not reader.is_alive():
-                stream.close()
-        with contextlib.suppress(OSError):
-            self._stdin.close()
+        self.close_streams()
 
     def receive_report(self, timeout: float) -> Json | None:
         """Return the next message, or None if the process has ended or the module has written to its channel.
 
         Raises queue.Empty after `timeout` seconds.
         """
-        line = self._lines.get(timeout=timeout)
+        line = self.lines.get(timeout=timeout)
         if line is None:
-            self._wait_for_exit(GRACE)
+            self.wait_for_exit(GRACE)
             return None
         try:
             message: Json = json.loads(line)
@@ -107,38 +73,20 @@ class Probe:
         return None
 
     def end(self) -> None:
-        """End the process now: its keeper does that, or if that takes too long the whole group is killed."""
-        if self._process.poll() is None:
-            worker_system.terminate_worker(self._process.pid)
+        """End the process now: its supervisor does that, or if that takes too long the whole group is killed."""
+        if self.process.poll() is None:
+            worker_system.terminate_worker(self.process.pid)
             if sys.platform != "win32":
-                self._process.send_signal(signal.SIGCONT)  # the module may have stopped the keeper
-            self._wait_for_exit(KILL_TIMEOUT)
-        worker_system.kill_group(self._process.pid)
-        self._process.wait()
+                self.process.send_signal(signal.SIGCONT)  # the module may have stopped the supervisor
+            self.wait_for_exit(KILL_TIMEOUT)
+        worker_system.kill_group(self.process.pid)
+        self.process.wait()
 
     def describe_end(self) -> str:
-        """Describe how the process ended, with the end of its stderr."""
-        self._readers[1].join(GRACE)
-        stderr = self._stderr_tail.strip()
-        end = (
-            GARBLED
-            if self._is_garbled
-            else f"it {worker_system.describe_status(self._process.poll(), sandboxed=False)}"
-        )
+        status = f"it {worker_system.describe_status(self.process.poll(), sandboxed=False)}"
+        end = GARBLED if self._is_garbled else status
+        stderr = self.read_stderr_tail(STDERR_TAIL, GRACE)
         return f"{end}. Its stderr: {stderr}" if stderr else end
-
-    def _wait_for_exit(self, timeout: float) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout)
-
-    def _read_stdout(self, stream: IO[str]) -> None:
-        while line := stream.readline(MAX_LINE):
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def _read_stderr(self, stream: IO[str]) -> None:
-        while text := stream.readline(MAX_LINE):
-            self._stderr_tail = (self._stderr_tail + text)[-STDERR_TAIL:]
 
 
 class ProbedModule:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.doctor import conversation as conversation_room
+from mcp_bridge.cli.child_process import MAX_STDERR
 from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
 from tests.kits.cli.cli_running import TOOLS, Inside
 
@@ -210,11 +210,11 @@ def test_of_what_a_server_says_on_stderr_the_end_is_kept(tmp_path: Path) -> None
         conversation.request("initialize", {})
     assert found.value.kind == "ended"
     lines = conversation.stderr.splitlines()
-    assert (len(lines), lines[-1]) == (conversation_room.MAX_STDERR, "8999")
+    assert (len(lines), lines[-1]) == (MAX_STDERR, "8999")
 
 
 def test_a_line_without_an_end_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation_room, "MAX_LINE", 1_000)
+    monkeypatch.setattr(Conversation, "max_line", 1_000)
     source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
     command = [sys.executable, "-c", source]
     with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
