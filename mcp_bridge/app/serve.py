@@ -25,11 +25,7 @@ AnnounceUrl = Callable[[str], None]
 
 
 def serve(
-    tools: ToolRegistry | Bridge,
-    *,
-    http: str | int | None = None,
-    token: str | None = None,
-    state: State | None = None,
+    tools: ToolRegistry | Bridge, *, http: str | int | None = None, token: str | None = None, state: State | None = None
 ) -> None:
     """Serve a registry or a bridge over stdio, or over HTTP, until the client leaves or a signal arrives.
 
@@ -57,11 +53,7 @@ def serve(
 
 
 def asgi_app(
-    tools: ToolRegistry | Bridge,
-    *,
-    token: str | None = None,
-    host: str = "127.0.0.1",
-    state: State | None = None,
+    tools: ToolRegistry | Bridge, *, token: str | None = None, host: str = "127.0.0.1", state: State | None = None
 ) -> BridgeApp:
     """Return an ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
 

@@ -21,7 +21,7 @@ from mcp_bridge.approvals.decisions import MIN_READING_TIME, Scope
 from mcp_bridge.approvals.grants import Grant, GrantStore
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.group_options import AnswerOptions, GrantListOptions, RevokeOptions
+from mcp_bridge.cli.options import AnswerOptions, GrantListOptions, RevokeOptions
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError

@@ -78,12 +78,7 @@ class Installation:
     @property
     def json_base(self) -> dict[str, Any]:
         """What every JSON result begins with."""
-        return {
-            "client": self.client.name,
-            "scope": self.place.scope,
-            "path": str(self.path),
-            "name": self.entry.name,
-        }
+        return {"client": self.client.name, "scope": self.place.scope, "path": str(self.path), "name": self.entry.name}
 
     def format_snippet(self) -> str:
         """Format the entry as the user would paste it into the file."""

@@ -12,8 +12,8 @@ from mcp_bridge.amplifier.errors import ModuleNotFoundError
 from mcp_bridge.amplifier.validation.checklist import ItemFindings, list_ids
 from mcp_bridge.amplifier.validation.structure import check_structure, find_module
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.group_options import ModuleOptions
 from mcp_bridge.cli.module_probe import ProbedModule
+from mcp_bridge.cli.options import ModuleOptions
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.redaction import Redactor

@@ -12,7 +12,7 @@ from mcp_bridge.amplifier.source.git import is_git_source, parse_address
 from mcp_bridge.amplifier.source.lock_file import LockedModule, LockFile, LockOutcome, ModuleLocker, RequestedModule
 from mcp_bridge.amplifier.source.options import AmplifierOptions
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.group_options import LockOptions
+from mcp_bridge.cli.options import LockOptions
 from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.cli.target import SETTINGS_SUFFIXES, find_file, is_settings
 from mcp_bridge.contracts.errors import BridgeError, ConfigError

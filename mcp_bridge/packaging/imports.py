@@ -64,12 +64,7 @@ def _list_imports(path: Path) -> Sequence[str]:
     """List the top-level names that a file imports absolutely."""
     try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
         tree = ast.parse(path.read_bytes())
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         raise ConfigError("this is not valid Python", path=str(path), line=line, hint="Fix it first") from None
     except OSError as error:

@@ -51,11 +51,7 @@ CAUSES: Sequence[Cause] = (
         meaning="a tool file cannot be imported",
         fix=_FIX_BELOW,
     ),
-    Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<match>.+:\d+: .+)"),
-        meaning="the settings are invalid",
-        fix=_FIX_BELOW,
-    ),
+    Cause(pattern=re.compile(r"mcp-bridge: (?P<match>.+:\d+: .+)"), meaning="the settings are invalid", fix=_FIX_BELOW),
     Cause(
         pattern=re.compile(r"(?P<match>ImportError|SyntaxError|IndentationError): "),
         meaning="a tool file cannot be imported",
