@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge.amplifier.hook_decisions import is_grant
+from mcp_bridge.app.factory import open_store
 from mcp_bridge.approvals.audit import AuditLog
 from mcp_bridge.approvals.grants import GrantStore
-from mcp_bridge.approvals.policy import ApprovalPolicy, get_socket_folder, get_store_file
+from mcp_bridge.approvals.policy import ApprovalPolicy, get_socket_folder
 from mcp_bridge.approvals.server import ApprovalServer
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.store import Store
-from mcp_bridge.registry.plugins import FILE_STORES, make_store
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 
@@ -52,17 +51,6 @@ def open_approval_store(settings: Settings, *, patient: bool = False) -> GrantSt
     else:
         store = open_store(settings, "approvals", approvals.store or "sqlite", approvals.path)
     return GrantStore(FaultTolerantStore(store) if patient else store, bridge=settings.name, expires=approvals.expires)
-
-
-def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
-    """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
-    file = None
-    if name in FILE_STORES:
-        file = _resolve_path(settings, path) if path is not None else get_store_file(settings.path)
-    try:
-        return make_store(name, file, where=f"{section}.store")
-    except ConfigError as error:
-        raise settings.add_location(error, section, "store") from None
 
 
 def find_sockets_folder(settings: Settings) -> Path:

@@ -62,7 +62,6 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
 
 
 def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pipeline:
-    """Build the pipeline with the limits in the settings and the policies of the sources, in their order."""
     limits = settings.limits
     tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
@@ -115,18 +114,21 @@ def build_dialect(settings: Settings) -> SchemaDialect:
 def _build_state(settings: Settings) -> State:
     state = settings.state
     keys = tuple(key.get_secret_value() for key in state.keys)
-    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=_open_store(settings))
+    store = open_store(settings, "state", state.store, state.path)
+    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=store)
 
 
-def _open_store(settings: Settings) -> Store:
-    if settings.state.store in FILE_STORES:
-        from mcp_bridge.app.approval_policy import open_store
+def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
+    """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
+    file = None
+    if name in FILE_STORES:
+        from mcp_bridge.approvals.policy import get_store_file
 
-        return open_store(settings, "state", settings.state.store, settings.state.path)
+        file = settings.directory / Path(path).expanduser() if path is not None else get_store_file(settings.path)
     try:
-        return make_store(settings.state.store)
+        return make_store(name, file, where=f"{section}.store")
     except ConfigError as error:
-        raise settings.add_location(error, "state", "store") from None
+        raise settings.add_location(error, section, "store") from None
 
 
 def _connect_approvals(

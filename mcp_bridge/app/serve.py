@@ -108,16 +108,6 @@ async def _run_cancellable(
     bridge: Bridge, ending: ShutdownSignals | None, ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[None]:
     """Run the sources and call `ready` once they have started; a failed start cancels the block and is raised."""
-    with (
-        anyio.CancelScope() as scope,
-        ending.handle_while_starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
-    ):
-        async with _run_bridge(bridge, ready):
-            yield
-
-
-@contextlib.asynccontextmanager
-async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[None]:
     errors: list[BridgeError] = []
 
     async def wait_for_start(scope: anyio.CancelScope) -> None:
@@ -128,12 +118,16 @@ async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterato
             errors.append(error)
             scope.cancel()
 
-    async with bridge.run_sources(), anyio.create_task_group() as tasks:
-        tasks.start_soon(wait_for_start, tasks.cancel_scope)
-        yield
-        tasks.cancel_scope.cancel()
-    if errors:
-        raise errors[0]
+    with (
+        anyio.CancelScope() as scope,
+        ending.handle_while_starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
+    ):
+        async with bridge.run_sources(), anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for_start, tasks.cancel_scope)
+            yield
+            tasks.cancel_scope.cancel()
+        if errors:
+            raise errors[0]
 
 
 def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:

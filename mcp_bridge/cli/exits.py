@@ -45,7 +45,6 @@ def report_errors() -> Iterator[None]:
 
 
 def get_exit_code(error: BridgeError) -> ExitCode:
-    """Return the exit code of an error."""
     if isinstance(error, ConfigError):
         return ExitCode.USAGE
     return ExitCode.NOT_FOUND if isinstance(error, ToolNotFound) else ExitCode.FAILED
@@ -69,7 +68,9 @@ class LastExitHandler:
 
 def exit_process(code: int, last_handler: LastExitHandler) -> None:
     """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
-    _close_log()
+    import logging
+
+    logging.shutdown()
     _flush_streams()
     if has_running_threads():
         os._exit(code)
@@ -101,9 +102,3 @@ def has_running_threads() -> bool:
             if thread.is_alive():
                 return True
     return False
-
-
-def _close_log() -> None:
-    import logging
-
-    logging.shutdown()

@@ -67,12 +67,10 @@ class Installation:
 
     @property
     def path(self) -> Path:
-        """The client's file."""
         return resolve_place_path(self.place, self.machine)
 
     @property
     def location(self) -> str:
-        """The client and its file, for the user."""
         return f"{self.client.title} ({self.place.scope}), {self.path}"
 
     @property
@@ -81,7 +79,6 @@ class Installation:
         return {"client": self.client.name, "scope": self.place.scope, "path": str(self.path), "name": self.entry.name}
 
     def format_snippet(self) -> str:
-        """Format the entry as the user would paste it into the file."""
         value = build_entry_value(self.client, self.place, self.entry)
         from mcp_bridge.clients.exports import format_snippet
 
@@ -142,7 +139,6 @@ def _check_combination(options: InstallOptions) -> None:
 
 
 def open_journal() -> InstallationJournal:
-    """Return this user's journal of installations."""
     from platformdirs import user_state_path
 
     return InstallationJournal(user_state_path("mcp-bridge", appauthor=False))
@@ -172,8 +168,7 @@ def _install(task: Installation) -> None:
         write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
-    for note in notes:
-        report(f"  {note}")
+    report(*(f"  {note}" for note in notes))
 
 
 def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:
@@ -222,8 +217,7 @@ def _show_link(task: Installation) -> None:
         write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
         return
     print(url)
-    for note in notes:
-        report(note)
+    report(*notes)
 
 
 def _show_snippet(task: Installation) -> None:
@@ -234,8 +228,7 @@ def _show_snippet(task: Installation) -> None:
         return
     report(f"for {task.location}:")
     print(snippet, end="")
-    for note in notes:
-        report(note)
+    report(*notes)
 
 
 def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:

@@ -30,11 +30,9 @@ class OneLineFormatter(logging.Formatter):
         self._redactor = Redactor()
 
     def hide_secrets(self, secrets: Iterable[str]) -> None:
-        """Redact these values from now on."""
         self._redactor.add_secrets(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record, with its exception below."""
         record.asctime = self.formatTime(record, self.datefmt)
         try:
             record.message = record.getMessage()
@@ -55,7 +53,6 @@ class OneLineFormatter(logging.Formatter):
         return "\n".join(parts)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Format the line of a record."""
         return escape(self._redactor.redact_text(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:
@@ -67,7 +64,6 @@ class OneLineFormatter(logging.Formatter):
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
-    """Redact these values in the log from now on."""
     secrets = list(secrets)
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, OneLineFormatter):

@@ -13,12 +13,11 @@ from mcp_bridge.amplifier.validation.checklist import ItemFindings, list_ids
 from mcp_bridge.amplifier.validation.structure import check_structure, find_module
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.module_probe import ProbedModule
-from mcp_bridge.cli.options import ModuleOptions
+from mcp_bridge.cli.options import ModuleOptions, check_timeout
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.runtime.redaction import Redactor
 
-MAX_TIMEOUT = 3600
 _SECRET_KEY = re.compile("key|token|secret|passw|credential|auth", re.IGNORECASE)
 _LABELS = {"passed": "ok  ", "failed": "FAIL", "warned": "warn", "skipped": "-   "}
 _COLOURS = {"passed": "green", "failed": "red", "warned": "yellow", "skipped": "dim"}
@@ -29,9 +28,7 @@ def check_module(options: ModuleOptions) -> None:
 
     Raises ConfigError for invalid options, and for a module that does not exist.
     """
-    if not MAX_TIMEOUT >= options.timeout > 0:  # also rejects nan
-        hint = f"Use a number of seconds greater than 0 and at most {MAX_TIMEOUT}"
-        raise ConfigError(f"found {options.timeout:g}", where="--timeout", hint=hint)
+    check_timeout(options.timeout)
     config = _parse_config(options.config)
     try:
         subject = find_module(options.module, Path.cwd())

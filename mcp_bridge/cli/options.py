@@ -9,6 +9,9 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from mcp_bridge.contracts.errors import ConfigError
+
+MAX_TIMEOUT = 3600
 FILE_HELP = (
     "A Python file, a folder of Python files, or a settings file (YAML, JSON, TOML). "
     "Default: mcp-bridge.yaml or tools.py in the current folder."
@@ -349,3 +352,10 @@ class RevokeOptions:
     id: Annotated[str | None, Argument(help="The id of an approval, or the start of it.")] = None
     file: SettingsArgument = None
     revoke_all: Annotated[bool, Option("--all", help="Revoke every approval.")] = False
+
+
+def check_timeout(seconds: float) -> None:
+    """Check the value of --timeout. Raises ConfigError."""
+    if not MAX_TIMEOUT >= seconds > 0:  # also rejects nan
+        hint = f"Use a number of seconds greater than 0 and at most {MAX_TIMEOUT}"
+        raise ConfigError(f"found {seconds:g}", where="--timeout", hint=hint)

@@ -54,7 +54,6 @@ def find_file(path: Path | None) -> Path:
 
 
 def is_settings(path: Path) -> bool:
-    """Whether a path names a settings file."""
     return path.suffix.lower() in SETTINGS_SUFFIXES
 
 

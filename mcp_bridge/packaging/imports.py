@@ -56,12 +56,10 @@ def find_local_files(name: str, folders: Iterable[Path]) -> Sequence[Path]:
 
 
 def find_distributions(name: str) -> Sequence[str]:
-    """Find the installed distributions that provide a top-level name."""
     return _map_distributions().get(name, ())
 
 
 def _list_imports(path: Path) -> Sequence[str]:
-    """List the top-level names that a file imports absolutely."""
     try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -108,7 +108,6 @@ def _check_call(conversation: Conversation, call: TrialCall, params: dict[str, A
 
 
 def _format_text(result: dict[str, Any]) -> str:
-    """Format the start of a result's first text in one line."""
     content = result.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     text = next((str(block["text"]) for block in blocks if "text" in block), None)
@@ -171,7 +170,6 @@ def _check_status(result: dict[str, Any]) -> Iterator[CheckResult]:
 
 
 def find_ended_sources(log: str) -> Iterator[CheckResult]:
-    """Find the sources that have ended, according to the log of a bridge."""
     for line in log.splitlines():
         if (match := _ENDED_SOURCE.search(line)) is not None:
             advice = "Its tools are missing, and calls governed by its hooks are denied. See `mcp-bridge validate`."

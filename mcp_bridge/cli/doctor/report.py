@@ -44,11 +44,9 @@ class ServerReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every check succeeded."""
         return all(result.ok for result in self.results)
 
     def redact(self, secrets: Iterable[str]) -> ServerReport:
-        """Return the report without the secrets."""
         redactor = Redactor(secrets)
         results = [
             replace(result, detail=redactor.redact_text(result.detail), advice=redactor.redact_text(result.advice))
@@ -57,7 +55,6 @@ class ServerReport:
         return replace(self, results=results, argv=[redactor.redact_text(word) for word in self.argv])
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the report to JSON."""
         return {
             "client": self.client.name,
             "scope": self.scope or None,
@@ -72,7 +69,6 @@ class ServerReport:
         }
 
     def show(self) -> None:
-        """Write the report for the user."""
         name, scope = f" '{self.name}'" if self.name else "", f" ({self.scope})" if self.scope else ""
         report(f"{self.client.title}{name}{scope}")
         if self.path is not None:
@@ -85,12 +81,10 @@ class ServerReport:
 
 
 def report_results(results: Iterable[CheckResult]) -> None:
-    """Write one line for each result, and its advice below."""
     for result in results:
         label = "FAIL" if not result.ok else "warn" if result.advice else "ok  "
         report(f"{label} {result.check}: {result.detail}")
-        for line in result.advice.splitlines():
-            report(f"     {line}")
+        report(*(f"     {line}" for line in result.advice.splitlines()))
 
 
 def find_secret_values(environ: Mapping[str, str], entry_variables: Iterable[str]) -> Sequence[str]:
