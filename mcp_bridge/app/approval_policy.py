@@ -27,21 +27,21 @@ def build_approval_policy(settings: Settings) -> ApprovalPolicy:
         hint = "Include one of: Allow once, Allow for this session, Allow always"
         raise settings.add_location(ConfigError(problem, hint=hint), "approvals", "options")
     redactor = Redactor(settings.secrets)
-    desk = ApprovalServer(
+    server = ApprovalServer(
         find_sockets_folder(settings), name=settings.name, wait=approvals.wait or 0.0, redactor=redactor
     )
     return ApprovalPolicy(
         options=approvals.options,
-        grants=open_approval_store(settings, patient=True),
-        server=desk if approvals.local else None,
+        grants=open_approval_store(settings, log_failures=True),
+        server=server if approvals.local else None,
         audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
     )
 
 
-def open_approval_store(settings: Settings, *, patient: bool = False) -> GrantStore | None:
+def open_approval_store(settings: Settings, *, log_failures: bool = False) -> GrantStore | None:
     """Open the store of lasting approvals, or return None if the settings remember none.
 
-    With `patient`, failures of the store are logged, not raised. Raises ConfigError for a store that is unavailable.
+    With `log_failures`, its failures are logged, not raised. Raises ConfigError for a store that is unavailable.
     """
     approvals, state = settings.approvals, settings.state
     if not approvals.remember:
@@ -50,7 +50,9 @@ def open_approval_store(settings: Settings, *, patient: bool = False) -> GrantSt
         store = open_store(settings, "state", state.store, approvals.path or state.path)
     else:
         store = open_store(settings, "approvals", approvals.store or "sqlite", approvals.path)
-    return GrantStore(FaultTolerantStore(store) if patient else store, bridge=settings.name, expires=approvals.expires)
+    return GrantStore(
+        FaultTolerantStore(store) if log_failures else store, bridge=settings.name, expires=approvals.expires
+    )
 
 
 def find_sockets_folder(settings: Settings) -> Path:

@@ -66,13 +66,9 @@ def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pi
     tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
+    governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
     return Pipeline(
-        [
-            policy
-            for attached in sources
-            if isinstance(attached.source, GoverningSource)
-            for policy in attached.source.middleware
-        ],
+        [middleware for source in governing for middleware in source.middleware],
         timeout=limits.timeout,
         threads=limits.threads,
         concurrency=limits.concurrency,
@@ -138,15 +134,15 @@ def _connect_approvals(
 
     Raises ConfigError for a store that is unavailable.
     """
-    askers = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
-    if not any(asker is not None for asker in askers):
+    asking = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
+    askers = [asker for asker in asking if asker is not None]
+    if not askers:
         return []
     from mcp_bridge.app.approval_policy import build_approval_policy
 
     policy = build_approval_policy(settings)
     for asker in askers:
-        if asker is not None:
-            asker.policy = policy
+        asker.policy = policy
     return [policy.server.run] if policy.server is not None else []
 
 

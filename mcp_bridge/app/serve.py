@@ -33,7 +33,7 @@ def serve(
         tools: The registry or bridge to serve.
         http: A port on 127.0.0.1, or `HOST:PORT`. Without it, the bridge serves over stdio.
         token: The bearer token that clients must send. Addresses other than localhost require one.
-        state: How calls that wait for answers of the user are stored.
+        state: How calls that wait for the user are stored.
 
     Raises:
         ConfigError: The address is not available.
@@ -63,7 +63,7 @@ def asgi_app(
         tools: The registry or bridge to serve.
         token: The bearer token that clients must send.
         host: The host name that clients use; other values of the Host header are rejected.
-        state: How calls that wait for answers of the user are stored.
+        state: How calls that wait for the user are stored.
     """
     from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions

@@ -99,8 +99,8 @@ def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -
 class ApprovalTerminal:
     """Shows the pending requests one after the other; what the user types answers the one on the screen.
 
-    An answer may name its request, as in `y 3`. One that does not counts only after the request has been on the screen
-    for `HURRIED` seconds, because it may have been typed for the request before.
+    An answer may name its request, as in `y 3`. Without a number it counts only after the request has been on the
+    screen for `MIN_READING_TIME` seconds, because it may have been typed for the previous request.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:

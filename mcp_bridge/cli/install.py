@@ -145,7 +145,7 @@ def open_journal() -> InstallationJournal:
 
 
 def retry_if_changed(attempt: Callable[[], T]) -> T:
-    """Retry an edit while other programs write the same file. Raises Changed after the last attempt."""
+    """Retry an edit while other programs write the same file. Raises FileChanged after the last attempt."""
     for _ in range(ATTEMPTS - 1):
         try:
             return attempt()
@@ -209,10 +209,8 @@ def _show_plan(task: Installation, plan: InstallationPlan) -> None:
 def _show_link(task: Installation) -> None:
     from mcp_bridge.clients.exports import build_install_link
 
-    url, notes = (
-        build_install_link(task.client.name, task.entry),
-        [*_list_secret_notes(task.client, task.entry.secrets)],
-    )
+    url = build_install_link(task.client.name, task.entry)
+    notes = [*_list_secret_notes(task.client, task.entry.secrets)]
     if task.options.as_json:
         write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
         return

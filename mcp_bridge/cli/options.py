@@ -82,9 +82,7 @@ class ServeOptions:
         str | None,
         Option(metavar="NAME", help="Require HTTP clients to send the bearer token in this environment variable."),
     ] = None
-    reload: Annotated[bool, Option("--reload", help="Reload Python files when they change, and notify clients.")] = (
-        False
-    )
+    reload: Annotated[bool, Option("--reload", help="Reload changed Python files, and notify clients.")] = False
     guard: Annotated[
         bool | None,
         Option(
@@ -116,9 +114,7 @@ class CallOptions:
         list[str] | None, Argument(metavar="[KEY=VALUE]...", help="The arguments, or one JSON object.")
     ] = None
     file: Annotated[Path | None, Option("--file", "-f", help=FILE_HELP)] = None
-    arguments: Annotated[str | None, Option(metavar="JSON", help="The arguments as JSON; - reads them from stdin.")] = (
-        None
-    )
+    arguments: Annotated[str | None, Option(metavar="JSON", help="The arguments as JSON; - reads stdin.")] = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 
@@ -167,9 +163,7 @@ class DoctorOptions:
         str | None, Option(metavar="SCOPE", help="Check only this file of the client: user, project or local.")
     ] = None
     name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
-    call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool, even if it is not read-only.")] = (
-        None
-    )
+    call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
     command: Annotated[str | None, Option(metavar="COMMAND", help="Check the server that this command starts.")] = None
     as_json: JsonOption = False
     timeout: Annotated[
@@ -263,9 +257,7 @@ class RegistryEntryOptions:
     output: OutputOption = None
     package: Annotated[str | None, Option(metavar="NAME", help="Your package on PyPI that runs the server.")] = None
     package_version: VersionOption = None
-    bundle: Annotated[Path | None, Option(metavar="FILE", help="Use this bundle, made by `export mcpb`, instead.")] = (
-        None
-    )
+    bundle: Annotated[Path | None, Option(metavar="FILE", help="Use this bundle from `export mcpb` instead.")] = None
     bundle_url: Annotated[str | None, Option(metavar="URL", help="The URL that the bundle will have.")] = None
     env: EnvOption = None
     description: DescriptionOption = None
@@ -277,7 +269,7 @@ class ClientFileOptions:
 
     file: FileArgument = None
     output: OutputOption = None
-    client: Annotated[str, Option(metavar="CLIENT", help="A client that `mcp-bridge clients` lists, or inspector.")] = (
+    client: Annotated[str, Option(metavar="CLIENT", help="A client of `mcp-bridge clients`, or inspector.")] = (
         "claude-code"
     )
     name: ServerNameOption = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
@@ -16,18 +15,10 @@ from mcp_bridge.contracts.errors import ConfigError
 _OWN_PACKAGE = __name__.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imports:
-    """What some files import: the files of the project, and the top-level names of packages."""
+def follow_imports(start: Iterable[Path], root: Path) -> tuple[Sequence[Path], Sequence[str]]:
+    """Return the given files with those that they import from below `root`, and the other packages that they import.
 
-    files: Sequence[Path]
-    packages: Sequence[str]
-
-
-def follow_imports(start: Iterable[Path], root: Path) -> Imports:
-    """Collect the given files, what they import from below `root`, and the packages that they import from elsewhere.
-
-    Of a package of the project, all files are collected. Raises ConfigError for a file that is not Python.
+    All files of a package below `root` are included. Raises ConfigError for a file that is not Python.
     """
     files: dict[Path, None] = {}
     packages: dict[str, None] = {}
@@ -42,7 +33,7 @@ def follow_imports(start: Iterable[Path], root: Path) -> Imports:
             pending += local_files
             if not local_files and not _is_installed_with_us(name):
                 packages[name] = None
-    return Imports(files=tuple(files), packages=tuple(packages))
+    return tuple(files), tuple(packages)
 
 
 def find_local_files(name: str, folders: Iterable[Path]) -> Sequence[Path]:

@@ -30,7 +30,7 @@ NEVER_PACKED = (
     *(".hypothesis", "*.log", "*.mcpb", "*.whl", "*.sqlite-wal", "*.sqlite-shm"),
 )
 """Patterns of secrets, histories and caches; a file is never packed if any part of its path matches one."""
-KEYS: Mapping[str, Sequence[str]] = {
+_REFERENCE_KEYS: Mapping[str, Sequence[str]] = {
     "python": ("path", "module"),
     "xaibo": ("provider", "agent"),
     "framework": ("objects", "utcp"),
@@ -42,7 +42,7 @@ _PARTIAL_KEYS: Mapping[str, str] = {
     "utcp": "what its manuals refer to is not detected",
 }
 """Options whose files may refer to more than is detected."""
-_ADD = "add it with --include and --needs"
+_ADD_HINT = "add it with --include and --needs"
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -101,8 +101,8 @@ def collect_project(path: Path, additions: Additions) -> Project:
     root = path.parent.resolve()
     references = _find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
     start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
-    imports = follow_imports(sorted(start), root)
-    included = [file for file in imports.files if not _is_excluded(file, root)]
+    imported, packages = follow_imports(sorted(start), root)
+    included = [file for file in imported if not _is_excluded(file, root)]
     files = {file.relative_to(root).as_posix(): file.resolve() for file in included}
     if not path.is_dir():
         files[path.name] = path
@@ -110,7 +110,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
     needed = _collect_variables(document, references, additions.variables)
     own = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
     requirements = read_requirements(own, additions.requirements)
-    packages = [*imports.packages, *_list_third_party(references, root)]
+    packages = [*packages, *_list_third_party(references, root)]
     event_loop = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
     return Project(
         name=_choose_name(document.data.get("name"), path),
@@ -151,7 +151,7 @@ def _find_references(document: Document) -> ProjectReferences:
     references = ProjectReferences()
     sources = document.data.get("sources")
     if not isinstance(sources, list):
-        references.warnings.append(f"the files and packages that this kind of file needs are not detected: {_ADD}")
+        references.warnings.append(f"the files and packages that this kind of file needs are not detected: {_ADD_HINT}")
         return references
     for index, source in enumerate(sources):
         if isinstance(source, dict):
@@ -168,9 +168,9 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
     label = f"source '{source.get('name') or kind}'"
     if ":" in kind:
         references.modules.append(kind.partition(":")[0])
-    if kind not in KEYS:
-        references.warnings.append(f"{label}: the files and packages that it needs are not detected: {_ADD}")
-    for key, text in _list_texts(source, KEYS.get(kind, ())):
+    if kind not in _REFERENCE_KEYS:
+        references.warnings.append(f"{label}: the files and packages that it needs are not detected: {_ADD_HINT}")
+    for key, text in _list_texts(source, _REFERENCE_KEYS.get(kind, ())):
         if "${" in text:
             references.warnings.append(f"{label}: {key} depends on a variable: add the files with --include")
             continue
@@ -180,7 +180,7 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
         else:
             references.modules.append(name)
         if key in _PARTIAL_KEYS:
-            references.warnings.append(f"{label}: {_PARTIAL_KEYS[key]}: {_ADD}")
+            references.warnings.append(f"{label}: {_PARTIAL_KEYS[key]}: {_ADD_HINT}")
     isolation = source.get("isolation")
     if isinstance(isolation, dict):
         references.variables += [

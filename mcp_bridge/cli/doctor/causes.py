@@ -55,7 +55,7 @@ _BY_KIND: dict[FaultKind, tuple[str, str]] = {
         "{title} cannot parse that. The bridge redirects what tools print, so look for a script or shell profile that "
         "prints before the bridge starts, and make it print to stderr.",
     ),
-    "silent": ("it does not respond; {title} times out after {patience:g} s", "{slow}"),
+    "silent": ("it does not respond; {title} times out after {timeout:g} s", "{slow}"),
     "not started": ("{title} cannot start it", "Install the server again: {install}"),
 }
 _SLOW_START = (
@@ -92,7 +92,7 @@ def _find_cause(fault: ServerFault, server: ExaminedServer) -> tuple[str, str]:
         "title": server.client.title,
         "secrets": server.client.secrets_advice,
         "python": find_python(server.launch.argv[0]),
-        "patience": server.launch.timeout,
+        "timeout": server.launch.timeout,
         "slow": _advise_slow_start(server),
     }
     if fault.kind in ("ended", "silent"):

@@ -20,7 +20,6 @@ from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcp_bridge.dialects.dialect import SchemaDialect
-    from mcp_bridge.dialects.linting import LintFinding
 
 MAX_PAGES = 1_000
 MAX_TEXT = 200
@@ -204,7 +203,12 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
         return []
     findings = lint(valid, profile, server_name=name, dialect=_read_dialect(server.launch))
     results = [
-        CheckResult(_format_subject(finding), False, f"{finding.path}: {finding.text}", finding.cure)
+        CheckResult(
+            f"tool '{finding.tool}'" if finding.tool else "tools",
+            False,
+            f"{finding.path}: {finding.text}",
+            finding.cure,
+        )
         for finding in findings
         if finding.level == "error"
     ]
@@ -213,10 +217,6 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
         detail = f"{client.title} degrades {format_count(len(warnings), 'thing')}, such as: {warnings[0].text}"
         results.append(CheckResult("tools", True, detail, f"See `mcp-bridge lint --client {profile.name}`."))
     return results
-
-
-def _format_subject(finding: LintFinding) -> str:
-    return f"tool '{finding.tool}'" if finding.tool else "tools"
 
 
 def _read_dialect(launch: ServerLaunch) -> SchemaDialect:

@@ -20,7 +20,7 @@ _SHORTEST_SECRET = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check, and what to do about it. One that is ok and has advice is a warning."""
+    """The result of one check, and what to do about it. A result that is ok and has advice is a warning."""
 
     check: str
     ok: bool
@@ -71,12 +71,9 @@ class ServerReport:
     def show(self) -> None:
         name, scope = f" '{self.name}'" if self.name else "", f" ({self.scope})" if self.scope else ""
         report(f"{self.client.title}{name}{scope}")
-        if self.path is not None:
-            report(f"file: {self.path}")
-        if self.argv:
-            report(f"command: {shlex.join(self.argv)}")
-        if self.folder is not None:
-            report(f"folder: {self.folder}")
+        for label, value in (("file", self.path), ("command", shlex.join(self.argv)), ("folder", self.folder)):
+            if value:
+                report(f"{label}: {value}")
         report_results(self.results)
 
 
