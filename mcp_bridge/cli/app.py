@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from io import TextIOWrapper
@@ -140,28 +140,21 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_export = typer.Typer(
-    name="export",
-    cls=FormatGroup,
-    help="Export tools or the whole server. Tools for language model APIs; the server as a bundle, image, "
-    "registry entry, client file or links.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
-_module = typer.Typer(
-    name="module",
-    help="Check Amplifier modules, and lock the ones that come from git.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
-_approvals = typer.Typer(
-    name="approvals",
-    cls=DefaultAnswerGroup,
-    help="Approve or deny tool calls of running bridges. Also lists and revokes lasting approvals.",
-    rich_markup_mode=None,
-)
+_GROUPS: Sequence[tuple[str, Mapping[str, Command], type[TyperGroup], str]] = (
+    (
+        "export", EXPORT_COMMANDS, FormatGroup,
+        "Export tools or the whole server. Tools for language model APIs; the server as a bundle, image, "
+        "registry entry, client file or links.",
+    ),
+    ("module", MODULE_COMMANDS, TyperGroup, "Check Amplifier modules, and lock the ones that come from git."),
+    (
+        "approvals", APPROVAL_COMMANDS, DefaultAnswerGroup,
+        "Approve or deny tool calls of running bridges. Also lists and revokes lasting approvals.",
+    ),
+)  # fmt: skip
 _add_commands(app, COMMANDS)
-for _group, _commands in ((_export, EXPORT_COMMANDS), (_module, MODULE_COMMANDS), (_approvals, APPROVAL_COMMANDS)):
+for _name, _commands, _class, _help in _GROUPS:
+    _group = typer.Typer(name=_name, cls=_class, help=_help, rich_markup_mode=None, no_args_is_help=True)
     _add_commands(_group, _commands)
     app.add_typer(_group)
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
+from mcp_bridge.isolation import worker_system
+
 GRACE = 1.0
 """Seconds that a process has to exit by itself, and its pipes to end."""
 MAX_STDERR = 4_000
@@ -68,6 +70,11 @@ class ChildProcess:
     def wait_for_exit(self, timeout: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout)
+
+    def kill(self) -> None:
+        """Kill the process and its children."""
+        worker_system.kill_group(self.process.pid)
+        self.process.wait()
 
     def read_stderr_tail(self, length: int, timeout: float) -> str:
         """Return the last characters of stderr, once it has ended or after `timeout` seconds."""

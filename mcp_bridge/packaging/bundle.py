@@ -90,8 +90,9 @@ def build_bundle(
 
     Raises ConfigError if a file contains one of the `secrets`, or cannot be read.
     """
+    manifest = json.dumps(build_manifest(project, entries, description), indent=2, ensure_ascii=False) + "\n"
     files: dict[str, bytes] = {
-        "manifest.json": _to_json(build_manifest(project, entries, description)),
+        "manifest.json": manifest.encode("utf-8", errors="replace"),
         "pyproject.toml": _build_pyproject(project, wheel).encode(),
         START: _START_SCRIPT.format(folder=FOLDER, entry=ascii(project.entry)).encode(),
     }
@@ -100,10 +101,6 @@ def build_bundle(
     if wheel is not None:
         files[f"{WHEELS}/{wheel.name}"] = wheel.content
     return Bundle(content=_zip_files(files), files={name: len(content) for name, content in sorted(files.items())})
-
-
-def _to_json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", errors="replace")
 
 
 def _build_pyproject(project: Project, wheel: Wheel | None) -> str:

@@ -78,7 +78,6 @@ def _install(project: Project, wheel: Wheel | None, wheel_path: str) -> Iterable
 
 
 def _copy(files: Iterable[str]) -> Iterable[str]:
-    """Yield one line for each folder."""
     folders: dict[str, list[str]] = {}
     for name in files:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(_escape_source(name))

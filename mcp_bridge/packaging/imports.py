@@ -12,6 +12,7 @@ from pathlib import Path
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
 
+_map_distributions = cache(packages_distributions)
 _OWN_PACKAGE = __name__.partition(".")[0]
 
 
@@ -47,7 +48,7 @@ def find_local_files(name: str, folders: Iterable[Path]) -> Sequence[Path]:
 
 
 def find_distributions(name: str) -> Sequence[str]:
-    return _map_distributions().get(name, ())
+    return tuple(dict.fromkeys(_map_distributions().get(name, ())))
 
 
 def _list_imports(path: Path) -> Sequence[str]:
@@ -68,7 +69,6 @@ def _list_imports(path: Path) -> Sequence[str]:
 
 
 def _is_installed_with_us(name: str) -> bool:
-    """Whether a module is available wherever mcp-bridge is installed."""
     from packaging.utils import canonicalize_name
 
     return (
@@ -76,11 +76,6 @@ def _is_installed_with_us(name: str) -> bool:
         or name == _OWN_PACKAGE
         or not _list_own_dependencies().isdisjoint(map(canonicalize_name, find_distributions(name)))
     )
-
-
-@cache
-def _map_distributions() -> dict[str, list[str]]:
-    return {name: list(dict.fromkeys(names)) for name, names in packages_distributions().items()}
 
 
 @cache

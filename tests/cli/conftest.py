@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ def inside(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)  # nor is its process to be forked
     monkeypatch.setattr(exits, "has_running_threads", lambda: False)  # the test runner's own threads are none of ours
-    monkeypatch.setattr(exits, "_close_log", lambda: None)
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
     monkeypatch.setattr(
         exits, "CRASHING_PACKAGE", ""
     )  # another test may have imported it: that is no reason to end the runner

@@ -76,7 +76,6 @@ def explain(outcome: EraOutcome, server: ExaminedServer) -> CheckResult:
 
 
 def check_start_time(first_response: float, server: ExaminedServer) -> CheckResult:
-    """Compare the seconds until the first response with the timeout of the client."""
     limit = server.launch.timeout
     detail = f"first response after {first_response:.2f} s; {server.client.title} waits {limit:g} s"
     if first_response > limit:

@@ -65,7 +65,6 @@ class CallCheck:
         self._is_done = False
 
     def __call__(self, conversation: Conversation, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
-        """Return the result of the call, or the reason why nothing was called."""
         if self._is_done:
             return []
         self._is_done = True

@@ -71,7 +71,6 @@ class _Examiner:
     journal: InstallationJournal
 
     def examine(self, client: Client, *, report_absence: bool) -> Iterator[ServerReport]:
-        """Report on each server, each unreadable file and each server that has vanished from its file."""
         places = [place for place in client.places if self.scope in (None, place.scope)]
         files = [read_client_file(client, place, self.machine) for place in places]
         has_reports, unreadable = False, set[Path]()

@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import queue
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,15 +70,8 @@ class Conversation(ChildProcess):
         try:
             self.wait_for_exit(self._timeout if kind is None else min(self._timeout, GRACE))
         finally:
-            self._kill()
+            self.kill()
         self.close_streams()
-
-    def _kill(self) -> None:
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.kill()
-        self.process.wait()
 
     def notify(self, method: str) -> None:
         self.send({"jsonrpc": "2.0", "method": method})
