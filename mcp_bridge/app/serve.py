@@ -21,13 +21,11 @@ from mcp_bridge.transports.shutdown import ShutdownSignals
 if TYPE_CHECKING:
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
 
-AnnounceUrl = Callable[[str], None]
-
 
 def serve(
     tools: ToolRegistry | Bridge, *, http: str | int | None = None, token: str | None = None, state: State | None = None
 ) -> None:
-    """Serve a registry or a bridge over stdio, or over HTTP, until the client leaves or a signal arrives.
+    """Serve a registry or a bridge over stdio, or over HTTP, until the client disconnects or a signal arrives.
 
     Args:
         tools: The registry or bridge to serve.
@@ -88,7 +86,7 @@ async def serve_http(
     host: str,
     port: int,
     options: HttpOptions,
-    announce: AnnounceUrl,
+    announce: Callable[[str], None],
     ending: ShutdownSignals | None = None,
 ) -> None:
     """Serve over HTTP; `announce` receives the base URL once the server accepts connections.
@@ -131,7 +129,7 @@ async def _run_cancellable(
 
 
 def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
-    """Run on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another one."""
+    """Run a function on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another."""
     return anyio.run(
         main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or make_loop_factory()}
     )

@@ -18,12 +18,9 @@ class ExitCode(IntEnum):
     """The exit codes of the command."""
 
     OK = 0
-    FAILED = 1
-    """A tool call failed, a check found a problem, or no source could be loaded."""
-    USAGE = 2
-    """Invalid options or settings."""
-    NOT_FOUND = 3
-    """No tool has that name."""
+    FAILED = 1  # A tool call failed, a check found a problem, or no source could be loaded.
+    USAGE = 2  # Invalid options or settings.
+    NOT_FOUND = 3  # No tool has that name.
 
 
 THREAD_GRACE = 0.25

@@ -73,13 +73,13 @@ def export_bundle(options: BundleOptions) -> None:
     choose_version(project, description)  # fails before anything is started
     report(*project.warnings)
     entries = _collect_entries(file)
-    bundle = build_bundle(project, entries, description, wheel=wheel, secrets=_find_secret_values(project))
+    content, files = build_bundle(project, entries, description, wheel=wheel, secrets=_find_secret_values(project))
     output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
-    _write_file(bundle.content, output, sources=project.files.values())
-    report(*(f"  {size:>9,}  {name}" for name, size in bundle.files.items()))
+    _write_file(content, output, sources=project.files.values())
+    report(*(f"  {size:>9,}  {name}" for name, size in files.items()))
     if description.author is None:
         report("author: unknown; set it with --author")
-    report(f"{output}: {format_count(len(bundle.files), 'file')}, {format_count(len(entries.tools), 'tool')}")
+    report(f"{output}: {format_count(len(files), 'file')}, {format_count(len(entries.tools), 'tool')}")
 
 
 def export_registry_entry(options: RegistryEntryOptions) -> None:

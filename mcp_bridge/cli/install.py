@@ -48,7 +48,7 @@ _ACTIONS = {
     "replace": ("replaced", "would replace"),
     "none": ("already installed", "already installed"),
 }
-"""What is reported of each action, and of each in a dry run."""
+"""What is reported for each action, and in a dry run."""
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"))
 """Pairs of adjacent path components by which the temporary environments of uvx are recognized."""

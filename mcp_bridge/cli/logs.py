@@ -36,21 +36,18 @@ class OneLineFormatter(logging.Formatter):
         record.asctime = self.formatTime(record, self.datefmt)
         try:
             record.message = record.getMessage()
-            return self._format_parts(record)
+            parts = [self.formatMessage(record)]
+            if record.exc_info:
+                parts.append(self.formatException(record.exc_info))
+            elif record.exc_text:
+                parts.append(self._indent(record.exc_text))
+            if record.stack_info:
+                parts.append(self._indent(record.stack_info))
+            return "\n".join(parts)
         except Exception as error:  # from the `__str__` of an argument, or because the arguments do not fit the message
             kind = type(error).__name__
             record.message = f"a record from {record.pathname}:{record.lineno} cannot be formatted ({kind})"
             return self.formatMessage(record)
-
-    def _format_parts(self, record: logging.LogRecord) -> str:
-        parts = [self.formatMessage(record)]
-        if record.exc_info:
-            parts.append(self.formatException(record.exc_info))
-        elif record.exc_text:
-            parts.append(self._indent(record.exc_text))
-        if record.stack_info:
-            parts.append(self._indent(record.stack_info))
-        return "\n".join(parts)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return escape(self._redactor.redact_text(super().formatMessage(record)))

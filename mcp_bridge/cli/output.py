@@ -1,4 +1,4 @@
-"""Output of every command: data goes to stdout, everything for the user to stderr, control characters escaped."""
+"""Output of the commands: data goes to stdout, text for the user to stderr with control characters escaped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show_table(
 
 
 def escape(line: str) -> str:
-    """Spell out the control characters of a line, line breaks included."""
+    """Escape the control characters of a line, including line breaks."""
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line
     )

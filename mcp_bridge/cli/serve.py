@@ -1,4 +1,4 @@
-"""`serve`: over stdio or HTTP, until the client leaves or a signal arrives."""
+"""`serve`: over stdio or HTTP, until the client disconnects or a signal arrives."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ FOLDER = "project"
 """The folder of the project's files, separate from those of the bundle itself."""
 WHEELS = "wheels"
 SHORTEST_SECRET = 8
-"""Characters. Shorter values are not searched for, because they occur in ordinary text."""
+"""Characters. Shorter values are not looked for, because they also occur in ordinary text."""
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
-"""Of every file in a bundle, so that the same project gives the same bytes."""
+"""The time of every file in a bundle, so that the same project gives the same bytes."""
 _START_SCRIPT = '''"""Serve the tools of this bundle over stdio."""
 
 import os
@@ -70,14 +70,6 @@ class PublishedEntries:
     has_prompts: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
-    """The bytes of a bundle, and its files: their names and sizes in bytes."""
-
-    content: bytes
-    files: Mapping[str, int]
-
-
 def build_bundle(
     project: Project,
     entries: PublishedEntries,
@@ -85,9 +77,10 @@ def build_bundle(
     *,
     wheel: Wheel | None = None,
     secrets: Iterable[str] = (),
-) -> Bundle:
-    """Build the bundle of a project, which installs mcp-bridge from a package index or from a wheel in the bundle.
+) -> tuple[bytes, Mapping[str, int]]:
+    """Return the bytes of a bundle, and its files with their sizes in bytes.
 
+    It installs mcp-bridge from a package index, or from a wheel in the bundle.
     Raises ConfigError if a file contains one of the `secrets`, or cannot be read.
     """
     manifest = json.dumps(build_manifest(project, entries, description), indent=2, ensure_ascii=False) + "\n"
@@ -100,7 +93,7 @@ def build_bundle(
     _check_secrets(files, secrets)
     if wheel is not None:
         files[f"{WHEELS}/{wheel.name}"] = wheel.content
-    return Bundle(content=_zip_files(files), files={name: len(content) for name, content in sorted(files.items())})
+    return _zip_files(files), {name: len(content) for name, content in sorted(files.items())}
 
 
 def _build_pyproject(project: Project, wheel: Wheel | None) -> str:

@@ -1,4 +1,4 @@
-"""Dockerfiles, which copy the files of a project by name and nothing else of its folder."""
+"""Dockerfiles, which copy only the listed files of a project."""
 
 from __future__ import annotations
 

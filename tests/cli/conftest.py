@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import logging
 import sys
 import threading
 from collections.abc import Iterator

@@ -36,7 +36,7 @@ class StartCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraOutcome:
-    """The outcome of the conversation in one era: the result for the era, and those of the checks within it.
+    """The outcome of the conversation in one era: the result for the era, and the results of the checks within it.
 
     `stderr` is that of a conversation without a fault, `first_response` the seconds until the first response, if any.
     """

@@ -15,7 +15,7 @@ from mcp_bridge.runtime.redaction import Redactor
 
 _PUBLIC_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER"})
 _SHORTEST_SECRET = 8
-"""Characters: a shorter value is not taken for a secret because of its variable's name."""
+"""Characters. Shorter values are not redacted only because the name of their variable looks like a secret."""
 
 
 @dataclass(frozen=True, slots=True)
