@@ -446,7 +446,7 @@ class Answers:
     def __init__(self) -> None:
         self.given: list[tuple[int, str]] = []
 
-    async def answer(self, number: int, choice: str) -> bool:
+    async def answer_question(self, number: int, choice: str) -> bool:
         """It is heard, but for question 9."""
         self.given.append((number, choice))
         return number != 9
