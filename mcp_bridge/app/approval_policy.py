@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge.amplifier.hook_decisions import is_grant
+from mcp_bridge.app.factory import open_store
 from mcp_bridge.approvals.audit import AuditLog
 from mcp_bridge.approvals.grants import GrantStore
-from mcp_bridge.approvals.policy import ApprovalPolicy, get_socket_folder, get_store_file
+from mcp_bridge.approvals.policy import ApprovalPolicy, get_socket_folder
 from mcp_bridge.approvals.server import ApprovalServer
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.contracts.store import Store
-from mcp_bridge.registry.plugins import FILE_STORES, make_store
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 
@@ -28,21 +27,21 @@ def build_approval_policy(settings: Settings) -> ApprovalPolicy:
         hint = "Include one of: Allow once, Allow for this session, Allow always"
         raise settings.add_location(ConfigError(problem, hint=hint), "approvals", "options")
     redactor = Redactor(settings.secrets)
-    desk = ApprovalServer(
+    server = ApprovalServer(
         find_sockets_folder(settings), name=settings.name, wait=approvals.wait or 0.0, redactor=redactor
     )
     return ApprovalPolicy(
         options=approvals.options,
-        grants=open_approval_store(settings, patient=True),
-        server=desk if approvals.local else None,
+        grants=open_approval_store(settings, log_failures=True),
+        server=server if approvals.local else None,
         audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
     )
 
 
-def open_approval_store(settings: Settings, *, patient: bool = False) -> GrantStore | None:
+def open_approval_store(settings: Settings, *, log_failures: bool = False) -> GrantStore | None:
     """Open the store of lasting approvals, or return None if the settings remember none.
 
-    With `patient`, failures of the store are logged, not raised. Raises ConfigError for a store that is unavailable.
+    With `log_failures`, its failures are logged, not raised. Raises ConfigError for a store that is unavailable.
     """
     approvals, state = settings.approvals, settings.state
     if not approvals.remember:
@@ -51,18 +50,9 @@ def open_approval_store(settings: Settings, *, patient: bool = False) -> GrantSt
         store = open_store(settings, "state", state.store, approvals.path or state.path)
     else:
         store = open_store(settings, "approvals", approvals.store or "sqlite", approvals.path)
-    return GrantStore(FaultTolerantStore(store) if patient else store, bridge=settings.name, expires=approvals.expires)
-
-
-def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
-    """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
-    file = None
-    if name in FILE_STORES:
-        file = _resolve_path(settings, path) if path is not None else get_store_file(settings.path)
-    try:
-        return make_store(name, file, where=f"{section}.store")
-    except ConfigError as error:
-        raise settings.add_location(error, section, "store") from None
+    return GrantStore(
+        FaultTolerantStore(store) if log_failures else store, bridge=settings.name, expires=approvals.expires
+    )
 
 
 def find_sockets_folder(settings: Settings) -> Path:

@@ -196,15 +196,15 @@ def _select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problem
 def _check_schemas(entry: ToolEntry) -> list[str]:
     # A schema that cannot be enforced is rejected: the author would believe that arguments are checked.
     sides = (("input", entry.input_schema), ("output", entry.output_schema))
-    problems = [f"{side} schema {complaint}" for side, schema in sides for complaint in check_schema(schema)]
-    problems = problems or [f"input schema {complaint}" for complaint in check_headers(entry.input_schema)]
+    problems = [f"{side} schema {problem}" for side, schema in sides for problem in check_schema(schema)]
+    problems = problems or [f"input schema {problem}" for problem in check_headers(entry.input_schema)]
     return [f"tool '{entry.name}' is not published: {problem}" for problem in problems]
 
 
 def _check_uri(entry: ResourceEntry) -> list[str]:
-    return [f"resource '{entry.uri}' is not published: {complaint}" for complaint in check_uri(entry.uri)]
+    return [f"resource '{entry.uri}' is not published: {problem}" for problem in check_uri(entry.uri)]
 
 
 def _check_template(entry: ResourceTemplate) -> list[str]:
     head = f"resource template '{entry.uri_template}' is not published"
-    return [f"{head}: {complaint}" for complaint in check_template(entry.uri_template)]
+    return [f"{head}: {problem}" for problem in check_template(entry.uri_template)]

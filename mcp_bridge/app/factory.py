@@ -62,18 +62,13 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
 
 
 def _build_pipeline(settings: Settings, sources: Iterable[AttachedSource]) -> Pipeline:
-    """Build the pipeline with the limits in the settings and the policies of the sources, in their order."""
     limits = settings.limits
     tool_limits = {
         name: ToolLimits(timeout=limit.timeout, concurrency=limit.concurrency) for name, limit in limits.tools.items()
     }
+    governing = [attached.source for attached in sources if isinstance(attached.source, GoverningSource)]
     return Pipeline(
-        [
-            policy
-            for attached in sources
-            if isinstance(attached.source, GoverningSource)
-            for policy in attached.source.middleware
-        ],
+        [middleware for source in governing for middleware in source.middleware],
         timeout=limits.timeout,
         threads=limits.threads,
         concurrency=limits.concurrency,
@@ -115,18 +110,21 @@ def build_dialect(settings: Settings) -> SchemaDialect:
 def _build_state(settings: Settings) -> State:
     state = settings.state
     keys = tuple(key.get_secret_value() for key in state.keys)
-    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=_open_store(settings))
+    store = open_store(settings, "state", state.store, state.path)
+    return State(keys=keys, ttl=state.ttl, parked=state.parked, store=store)
 
 
-def _open_store(settings: Settings) -> Store:
-    if settings.state.store in FILE_STORES:
-        from mcp_bridge.app.approval_policy import open_store
+def open_store(settings: Settings, section: str, name: str, path: str | None) -> Store:
+    """Open the store that a section of the settings names. Raises ConfigError with the line of the section."""
+    file = None
+    if name in FILE_STORES:
+        from mcp_bridge.approvals.policy import get_store_file
 
-        return open_store(settings, "state", settings.state.store, settings.state.path)
+        file = settings.directory / Path(path).expanduser() if path is not None else get_store_file(settings.path)
     try:
-        return make_store(settings.state.store)
+        return make_store(name, file, where=f"{section}.store")
     except ConfigError as error:
-        raise settings.add_location(error, "state", "store") from None
+        raise settings.add_location(error, section, "store") from None
 
 
 def _connect_approvals(
@@ -136,15 +134,15 @@ def _connect_approvals(
 
     Raises ConfigError for a store that is unavailable.
     """
-    askers = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
-    if not any(asker is not None for asker in askers):
+    asking = [attached.source.asking for attached in sources if isinstance(attached.source, ApprovalSource)]
+    askers = [asker for asker in asking if asker is not None]
+    if not askers:
         return []
     from mcp_bridge.app.approval_policy import build_approval_policy
 
     policy = build_approval_policy(settings)
     for asker in askers:
-        if asker is not None:
-            asker.policy = policy
+        asker.policy = policy
     return [policy.server.run] if policy.server is not None else []
 
 

@@ -21,23 +21,17 @@ from mcp_bridge.transports.shutdown import ShutdownSignals
 if TYPE_CHECKING:
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
 
-AnnounceUrl = Callable[[str], None]
-
 
 def serve(
-    tools: ToolRegistry | Bridge,
-    *,
-    http: str | int | None = None,
-    token: str | None = None,
-    state: State | None = None,
+    tools: ToolRegistry | Bridge, *, http: str | int | None = None, token: str | None = None, state: State | None = None
 ) -> None:
-    """Serve a registry or a bridge over stdio, or over HTTP, until the client leaves or a signal arrives.
+    """Serve a registry or a bridge over stdio, or over HTTP, until the client disconnects or a signal arrives.
 
     Args:
         tools: The registry or bridge to serve.
         http: A port on 127.0.0.1, or `HOST:PORT`. Without it, the bridge serves over stdio.
         token: The bearer token that clients must send. Addresses other than localhost require one.
-        state: How calls that wait for answers of the user are stored.
+        state: How calls that wait for the user are stored.
 
     Raises:
         ConfigError: The address is not available.
@@ -57,11 +51,7 @@ def serve(
 
 
 def asgi_app(
-    tools: ToolRegistry | Bridge,
-    *,
-    token: str | None = None,
-    host: str = "127.0.0.1",
-    state: State | None = None,
+    tools: ToolRegistry | Bridge, *, token: str | None = None, host: str = "127.0.0.1", state: State | None = None
 ) -> BridgeApp:
     """Return an ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
 
@@ -71,7 +61,7 @@ def asgi_app(
         tools: The registry or bridge to serve.
         token: The bearer token that clients must send.
         host: The host name that clients use; other values of the Host header are rejected.
-        state: How calls that wait for answers of the user are stored.
+        state: How calls that wait for the user are stored.
     """
     from mcp_bridge.transports.http.access import Access
     from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
@@ -96,7 +86,7 @@ async def serve_http(
     host: str,
     port: int,
     options: HttpOptions,
-    announce: AnnounceUrl,
+    announce: Callable[[str], None],
     ending: ShutdownSignals | None = None,
 ) -> None:
     """Serve over HTTP; `announce` receives the base URL once the server accepts connections.
@@ -116,16 +106,6 @@ async def _run_cancellable(
     bridge: Bridge, ending: ShutdownSignals | None, ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[None]:
     """Run the sources and call `ready` once they have started; a failed start cancels the block and is raised."""
-    with (
-        anyio.CancelScope() as scope,
-        ending.handle_while_starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
-    ):
-        async with _run_bridge(bridge, ready):
-            yield
-
-
-@contextlib.asynccontextmanager
-async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterator[None]:
     errors: list[BridgeError] = []
 
     async def wait_for_start(scope: anyio.CancelScope) -> None:
@@ -136,16 +116,20 @@ async def _run_bridge(bridge: Bridge, ready: Callable[[], None]) -> AsyncIterato
             errors.append(error)
             scope.cancel()
 
-    async with bridge.run_sources(), anyio.create_task_group() as tasks:
-        tasks.start_soon(wait_for_start, tasks.cancel_scope)
-        yield
-        tasks.cancel_scope.cancel()
-    if errors:
-        raise errors[0]
+    with (
+        anyio.CancelScope() as scope,
+        ending.handle_while_starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
+    ):
+        async with bridge.run_sources(), anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for_start, tasks.cancel_scope)
+            yield
+            tasks.cancel_scope.cancel()
+        if errors:
+            raise errors[0]
 
 
 def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
-    """Run on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another one."""
+    """Run a function on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another."""
     return anyio.run(
         main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or make_loop_factory()}
     )

@@ -10,7 +10,7 @@ def main() -> None:
     from mcp_bridge.runtime.supervisor import start_supervisor
 
     try:
-        guard = start_supervisor(sys.argv[1:])  # before anything heavy is imported: the guard has none of it
+        guard = start_supervisor(sys.argv[1:])  # before other imports, which would enlarge that process
         from mcp_bridge.cli.app import run_command_line
 
         run_command_line(guard)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from io import TextIOWrapper
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from mcp_bridge._version import __version__
-from mcp_bridge.cli import group_options, options
+from mcp_bridge.cli import options
 from mcp_bridge.cli.exits import ExitCode, LastExitHandler, exit_process, report_errors
 from mcp_bridge.contracts.errors import ConfigError
 
@@ -48,23 +48,23 @@ COMMANDS: Mapping[str, Command] = {
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
 """The commands in the order of `--help`."""
-_EXPORT_TOOLS = Command(group_options.ToolExportOptions, "export:export_tools", takes_context=True)
+_EXPORT_TOOLS = Command(options.ToolExportOptions, "export:export_tools", takes_context=True)
 EXPORT_COMMANDS: Mapping[str, Command] = {
-    **dict.fromkeys(group_options.MODEL_FORMATS, _EXPORT_TOOLS),
-    "mcpb": Command(group_options.BundleOptions, "export:export_bundle"),
-    "server-json": Command(group_options.RegistryEntryOptions, "export:export_registry_entry"),
-    "mcp-json": Command(group_options.ClientFileOptions, "export:export_client_file"),
-    "links": Command(group_options.LinkOptions, "export:export_links"),
-    "dockerfile": Command(group_options.DockerfileOptions, "export:export_dockerfile"),
+    **dict.fromkeys(options.MODEL_FORMATS, _EXPORT_TOOLS),
+    "mcpb": Command(options.BundleOptions, "export:export_bundle"),
+    "server-json": Command(options.RegistryEntryOptions, "export:export_registry_entry"),
+    "mcp-json": Command(options.ClientFileOptions, "export:export_client_file"),
+    "links": Command(options.LinkOptions, "export:export_links"),
+    "dockerfile": Command(options.DockerfileOptions, "export:export_dockerfile"),
 }
 MODULE_COMMANDS: Mapping[str, Command] = {
-    "validate": Command(group_options.ModuleOptions, "module:check_module"),
-    "lock": Command(group_options.LockOptions, "module_lock:lock_modules"),
+    "validate": Command(options.ModuleOptions, "module:check_module"),
+    "lock": Command(options.LockOptions, "module_lock:lock_modules"),
 }
 APPROVAL_COMMANDS: Mapping[str, Command] = {
-    "answer": Command(group_options.AnswerOptions, "approvals:answer_bridges"),
-    "list": Command(group_options.GrantListOptions, "approvals:show_grants"),
-    "revoke": Command(group_options.RevokeOptions, "approvals:revoke_grants"),
+    "answer": Command(options.AnswerOptions, "approvals:answer_bridges"),
+    "list": Command(options.GrantListOptions, "approvals:show_grants"),
+    "revoke": Command(options.RevokeOptions, "approvals:revoke_grants"),
 }
 
 
@@ -109,7 +109,7 @@ def _has(command: Any, option: str) -> bool:
 
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
     for name, command in commands.items():
-        text = (command.options.__doc__ or "").format(api=group_options.MODEL_FORMATS.get(name))
+        text = (command.options.__doc__ or "").format(api=options.MODEL_FORMATS.get(name))
         group.command(name, help=text)(_make_callback(command))
 
 
@@ -140,28 +140,21 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_export = typer.Typer(
-    name="export",
-    cls=FormatGroup,
-    help="Export the tools or the whole server. Tools are exported for the API of a language model, the server as a "
-    "bundle, Dockerfile, registry entry, client file or links.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
-_module = typer.Typer(
-    name="module",
-    help="Check Amplifier modules, and lock those that come from git.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
-_approvals = typer.Typer(
-    name="approvals",
-    cls=DefaultAnswerGroup,
-    help="Approve or deny tool calls of running bridges. Also lists and revokes remembered approvals.",
-    rich_markup_mode=None,
-)
+_GROUPS: Sequence[tuple[str, Mapping[str, Command], type[TyperGroup], str]] = (
+    (
+        "export", EXPORT_COMMANDS, FormatGroup,
+        "Export the tools or the whole server. Tools are exported for the API of a language model, the server as a "
+        "bundle, Dockerfile, registry entry, client file or links.",
+    ),
+    ("module", MODULE_COMMANDS, TyperGroup, "Check Amplifier modules, and lock those that come from git."),
+    (
+        "approvals", APPROVAL_COMMANDS, DefaultAnswerGroup,
+        "Approve or deny tool calls of running bridges. Also lists and revokes remembered approvals.",
+    ),
+)  # fmt: skip
 _add_commands(app, COMMANDS)
-for _group, _commands in ((_export, EXPORT_COMMANDS), (_module, MODULE_COMMANDS), (_approvals, APPROVAL_COMMANDS)):
+for _name, _commands, _class, _help in _GROUPS:
+    _group = typer.Typer(name=_name, cls=_class, help=_help, rich_markup_mode=None, no_args_is_help=True)
     _add_commands(_group, _commands)
     app.add_typer(_group)
 

@@ -21,7 +21,7 @@ from mcp_bridge.approvals.decisions import MIN_READING_TIME, Scope
 from mcp_bridge.approvals.grants import Grant, GrantStore
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.group_options import AnswerOptions, GrantListOptions, RevokeOptions
+from mcp_bridge.cli.options import AnswerOptions, GrantListOptions, RevokeOptions
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
 from mcp_bridge.cli.target import find_file, is_settings
 from mcp_bridge.contracts.errors import ConfigError
@@ -99,8 +99,8 @@ def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -
 class ApprovalTerminal:
     """Shows the pending requests one after the other; what the user types answers the one on the screen.
 
-    An answer may name its request, as in `y 3`. One that does not counts only after the request has been on the screen
-    for `HURRIED` seconds, because it may have been typed for the request before.
+    An answer may name its request, as in `y 3`. Without a number it counts only after the request has been on the
+    screen for `MIN_READING_TIME` seconds, because it may have been typed for the previous request.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -110,7 +110,6 @@ class ApprovalTerminal:
         self._shown: tuple[int, float] | None = None
 
     def handle_message(self, event: TerminalQuestion | QuestionUpdate) -> None:
-        """Handle a new request, or the outcome of one."""
         if isinstance(event, TerminalQuestion):
             self._pending[event.number] = event
         elif event.how == "unfit":
@@ -122,7 +121,6 @@ class ApprovalTerminal:
         self._show_next()
 
     async def read(self, line: str) -> None:
-        """Handle a line that the user has typed."""
         word, _, given_number = line.strip().lower().partition(" ")
         scope = ANSWERS.get(word)
         number = self._find_number(given_number)
@@ -138,7 +136,6 @@ class ApprovalTerminal:
             self.handle_message(QuestionUpdate(number, "lost"))
 
     def _find_number(self, given: str) -> int | None:
-        """Return the request that an answer is for, or None if there is none."""
         if given:
             return int(given) if given.isdecimal() and int(given) in self._pending else None
         if self._shown is None or self._clock() - self._shown[1] < MIN_READING_TIME:
@@ -161,9 +158,8 @@ class ApprovalTerminal:
             return
         self._shown = first.number, self._clock()
         report(f"[{first.number}] {first.bridge} requests approval for tool '{first.tool}'")
-        for line in first.prompt.split("\n"):
-            report(f"  | {line}")
-        report(f"  arguments: {first.arguments}\n  {_list_choices(first)}")
+        report(*(f"  | {line}" for line in first.prompt.split("\n")))
+        report(f"  arguments: {first.arguments}", f"  {_list_choices(first)}")
 
 
 def _list_choices(request: TerminalQuestion) -> str:

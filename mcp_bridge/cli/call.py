@@ -45,7 +45,6 @@ class TerminalContext(CallContext):
         self._last_line = ""
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Update the bar, or report the progress if it has changed."""
         if not sys.stderr.isatty():
             line = f"{message or 'progress'} ({progress:g}{'' if total is None else f'/{total:g}'})"
             if line != self._last_line:
@@ -63,7 +62,6 @@ class TerminalContext(CallContext):
         report(escape(f"{level}: {to_text(to_plain(data))}"))
 
     def close(self) -> None:
-        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -99,18 +97,14 @@ async def _dispatch_call(bridge: Bridge, name: str, pairs: Sequence[str], argume
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), CallContext())
         properties = entry.input_schema.get("properties", {})
         data = arguments if arguments is not None else dict(_parse_pair(pair, properties) for pair in pairs)
-        return await _dispatch_interruptibly(bridge, ToolCall(id="cli", name=name, arguments=data))
-
-
-async def _dispatch_interruptibly(bridge: Bridge, call: ToolCall) -> ToolResult | None:
-    # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
-    result: ToolResult | None = None
-    with contextlib.closing(TerminalContext()) as ctx:
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(handle_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
-            result = await bridge.registry.dispatch(call, ctx)
-            tasks.cancel_scope.cancel()
-    return result
+        call, result = ToolCall(id="cli", name=name, arguments=data), None
+        # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
+        with contextlib.closing(TerminalContext()) as ctx:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(handle_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
+                result = await bridge.registry.dispatch(call, ctx)
+                tasks.cancel_scope.cancel()
+        return result
 
 
 def _start_bar() -> Any:

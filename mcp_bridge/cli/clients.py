@@ -78,14 +78,12 @@ def list_clients(options: ClientsOptions) -> None:
             missing.append(client.name)
             continue
         report(f"{client.title} ({client.name}){'' if is_installed else ', not installed, but it has a file'}")
-        for line in _describe_files(client, files):
-            report(f"  {line}")
+        report(*(f"  {line}" for line in _describe_files(client, files)))
     if missing:
         report(f"not found: {', '.join(missing)}")
 
 
 def read_client_file(client: Client, place: ConfigPlace, machine: Machine) -> ClientFile:
-    """Read the servers in one of a client's files."""
     path = resolve_place_path(place, machine)
     exists = os.path.isfile(path) or os.path.islink(path)
     try:

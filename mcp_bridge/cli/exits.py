@@ -18,12 +18,9 @@ class ExitCode(IntEnum):
     """The exit codes of the command."""
 
     OK = 0
-    FAILED = 1
-    """A tool call failed, a check found a problem, or no source could be loaded."""
-    USAGE = 2
-    """Invalid options or settings."""
-    NOT_FOUND = 3
-    """No tool has that name."""
+    FAILED = 1  # A tool call failed, a check found a problem, or no source could be loaded.
+    USAGE = 2  # Invalid options or settings.
+    NOT_FOUND = 3  # No tool has that name.
 
 
 THREAD_GRACE = 0.25
@@ -45,7 +42,6 @@ def report_errors() -> Iterator[None]:
 
 
 def get_exit_code(error: BridgeError) -> ExitCode:
-    """Return the exit code of an error."""
     if isinstance(error, ConfigError):
         return ExitCode.USAGE
     return ExitCode.NOT_FOUND if isinstance(error, ToolNotFound) else ExitCode.FAILED
@@ -69,7 +65,9 @@ class LastExitHandler:
 
 def exit_process(code: int, last_handler: LastExitHandler) -> None:
     """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
-    _close_log()
+    import logging
+
+    logging.shutdown()
     _flush_streams()
     if has_running_threads():
         os._exit(code)
@@ -101,9 +99,3 @@ def has_running_threads() -> bool:
             if thread.is_alive():
                 return True
     return False
-
-
-def _close_log() -> None:
-    import logging
-
-    logging.shutdown()

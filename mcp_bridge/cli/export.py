@@ -14,7 +14,8 @@ import anyio
 
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.group_options import (
+from mcp_bridge.cli.install import build_entry
+from mcp_bridge.cli.options import (
     BundleOptions,
     ClientFileOptions,
     DockerfileOptions,
@@ -22,7 +23,6 @@ from mcp_bridge.cli.group_options import (
     RegistryEntryOptions,
     ToolExportOptions,
 )
-from mcp_bridge.cli.install import build_entry
 from mcp_bridge.cli.output import format_count, report, report_problems
 from mcp_bridge.cli.target import ServedFile, find_file, load_target, run_until_started
 from mcp_bridge.clients.client import ServerEntry
@@ -30,9 +30,8 @@ from mcp_bridge.clients.exports import INSPECTOR, build_client_file, build_insta
 from mcp_bridge.clients.locations import detect_machine
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.export import Export
-from mcp_bridge.packaging.bundle import build_bundle
+from mcp_bridge.packaging.bundle import Description, PublishedEntries, build_bundle, choose_version
 from mcp_bridge.packaging.dockerfile import build_dockerfile, find_in_context
-from mcp_bridge.packaging.manifest import Description, PublishedEntries, choose_version
 from mcp_bridge.packaging.project import Additions, Project, collect_project
 from mcp_bridge.packaging.release import read_wheel
 from mcp_bridge.packaging.server_json import build_server_json, choose_publication
@@ -57,7 +56,7 @@ def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
         bridge = load_target(file).bridge
         anyio.run(run_until_started, bridge)
         export = Export(bridge.registry, str(context.info_name), strict=options.strict, only=options.only or ())
-        _report_all(map(str, export.problems))
+        report(*map(str, export.problems))
         report_problems(bridge.problems)
     _deliver(_format_json(export.tools), options.output, sources=[file])
 
@@ -72,16 +71,15 @@ def export_bundle(options: BundleOptions) -> None:
     )
     wheel = read_wheel(options.wheel) if options.wheel is not None else None
     choose_version(project, description)  # fails before anything is started
-    _report_all(project.warnings)
+    report(*project.warnings)
     entries = _collect_entries(file)
-    bundle = build_bundle(project, entries, description, wheel=wheel, secrets=_find_secret_values(project))
+    content, files = build_bundle(project, entries, description, wheel=wheel, secrets=_find_secret_values(project))
     output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
-    _write_file(bundle.content, output, sources=project.files.values())
-    for name, size in bundle.files.items():
-        report(f"  {size:>9,}  {name}")
+    _write_file(content, output, sources=project.files.values())
+    report(*(f"  {size:>9,}  {name}" for name, size in files.items()))
     if description.author is None:
         report("author: unknown; set it with --author")
-    report(f"{output}: {format_count(len(bundle.files), 'file')}, {format_count(len(entries.tools), 'tool')}")
+    report(f"{output}: {format_count(len(files), 'file')}, {format_count(len(entries.tools), 'tool')}")
 
 
 def export_registry_entry(options: RegistryEntryOptions) -> None:
@@ -127,7 +125,7 @@ def export_dockerfile(options: DockerfileOptions) -> None:
     """Write a Dockerfile, to be built in the folder of the settings. Raises ConfigError."""
     file, wheel, wheel_path = find_file(options.file), None, ""
     project = collect_project(file, _to_additions(options))
-    _report_all(project.warnings)
+    report(*project.warnings)
     if options.wheel is not None:
         wheel, wheel_path = read_wheel(options.wheel), find_in_context(options.wheel, file.parent)
     text = build_dockerfile(project, wheel=wheel, wheel_path=wheel_path, http=options.http)
@@ -164,12 +162,7 @@ def _find_secret_values(project: Project) -> Sequence[str]:
 def _report_entry_notes(entry: ServerEntry, served: ServedFile) -> None:
     if entry.secrets:
         report(f"Set these variables where the client starts the server: {', '.join(entry.secrets)}")
-    _report_all(served.notes)
-
-
-def _report_all(lines: Iterable[str]) -> None:
-    for line in lines:
-        report(line)
+    report(*served.notes)
 
 
 def _format_json(value: Any) -> str:

@@ -17,16 +17,8 @@ from mcp_bridge.cli.output import format_count, report
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.packaging.release import find_install_source, format_requirement
 
-TEMPLATES: Mapping[str, str] = {
-    "mcp-bridge.yaml": "mcp-bridge.yaml.in",
-    "tools.py": "tools.py.in",
-    "test_tools.py": "tools_test.py.in",
-    "requirements.txt": "requirements.txt.in",
-    "Makefile": "Makefile.in",
-    "AGENTS.md": "AGENTS.md.in",
-    "README.md": "README.md.in",
-    ".gitignore": "gitignore.in",
-}
+_FILES = "mcp-bridge.yaml tools.py test_tools.py requirements.txt Makefile AGENTS.md README.md .gitignore"
+TEMPLATES: Mapping[str, str] = {name: f"{name.removeprefix('.')}.in" for name in _FILES.split()}
 """The files of a project and their templates."""
 LOCAL_MAKEFILE = "local.mk"
 """Settings of this machine: where to install mcp-bridge from if that is not a package index."""
@@ -60,7 +52,6 @@ def to_project_name(folder: Path) -> str:
 
 
 def _render_templates(folder: Path) -> dict[str, str]:
-    """Return the text of each file by its name."""
     values = {
         "@@NAME@@": to_project_name(folder),
         "@@REQUIREMENT@@": format_requirement(),
@@ -100,9 +91,7 @@ def _write_all(folder: Path, contents: Mapping[str, str]) -> None:
 
 
 def _report_next_steps(folder: Path, contents: Mapping[str, str]) -> None:
-    report(f"Created {format_count(len(contents), 'file')} in {folder}: {', '.join(contents)}")
-    report("Next:")
+    report(f"Created {format_count(len(contents), 'file')} in {folder}: {', '.join(contents)}", "Next:")
     make = "make" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && make"
     call = "mcp-bridge call days_between start=2026-01-01 end=2026-12-31"
-    for command in (make, call, "make install CLIENT=claude-code"):
-        report(f"  {command}")
+    report(f"  {make}", f"  {call}", "  make install CLIENT=claude-code")

@@ -48,7 +48,7 @@ _ACTIONS = {
     "replace": ("replaced", "would replace"),
     "none": ("already installed", "already installed"),
 }
-"""What is reported of each action, and of each in a dry run."""
+"""What is reported for each action, and in a dry run."""
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"))
 """Pairs of adjacent path components by which the temporary environments of uvx are recognized."""
@@ -67,26 +67,18 @@ class Installation:
 
     @property
     def path(self) -> Path:
-        """The client's file."""
         return resolve_place_path(self.place, self.machine)
 
     @property
     def location(self) -> str:
-        """The client and its file, for the user."""
         return f"{self.client.title} ({self.place.scope}), {self.path}"
 
     @property
     def json_base(self) -> dict[str, Any]:
         """What every JSON result begins with."""
-        return {
-            "client": self.client.name,
-            "scope": self.place.scope,
-            "path": str(self.path),
-            "name": self.entry.name,
-        }
+        return {"client": self.client.name, "scope": self.place.scope, "path": str(self.path), "name": self.entry.name}
 
     def format_snippet(self) -> str:
-        """Format the entry as the user would paste it into the file."""
         value = build_entry_value(self.client, self.place, self.entry)
         from mcp_bridge.clients.exports import format_snippet
 
@@ -147,14 +139,13 @@ def _check_combination(options: InstallOptions) -> None:
 
 
 def open_journal() -> InstallationJournal:
-    """Return this user's journal of installations."""
     from platformdirs import user_state_path
 
     return InstallationJournal(user_state_path("mcp-bridge", appauthor=False))
 
 
 def retry_if_changed(attempt: Callable[[], T]) -> T:
-    """Retry an edit while other programs write the same file. Raises Changed after the last attempt."""
+    """Retry an edit while other programs write the same file. Raises FileChanged after the last attempt."""
     for _ in range(ATTEMPTS - 1):
         try:
             return attempt()
@@ -177,8 +168,7 @@ def _install(task: Installation) -> None:
         write_json(_describe_plan(task, plan, action) | {"backup": done.backup, "notes": notes})
         return
     report(f"{action}: '{plan.entry.name}' in {task.location}")
-    for note in notes:
-        report(f"  {note}")
+    report(*(f"  {note}" for note in notes))
 
 
 def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:
@@ -219,16 +209,13 @@ def _show_plan(task: Installation, plan: InstallationPlan) -> None:
 def _show_link(task: Installation) -> None:
     from mcp_bridge.clients.exports import build_install_link
 
-    url, notes = (
-        build_install_link(task.client.name, task.entry),
-        [*_list_secret_notes(task.client, task.entry.secrets)],
-    )
+    url = build_install_link(task.client.name, task.entry)
+    notes = [*_list_secret_notes(task.client, task.entry.secrets)]
     if task.options.as_json:
         write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
         return
     print(url)
-    for note in notes:
-        report(note)
+    report(*notes)
 
 
 def _show_snippet(task: Installation) -> None:
@@ -239,8 +226,7 @@ def _show_snippet(task: Installation) -> None:
         return
     report(f"for {task.location}:")
     print(snippet, end="")
-    for note in notes:
-        report(note)
+    report(*notes)
 
 
 def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:

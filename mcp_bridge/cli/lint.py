@@ -60,7 +60,6 @@ def lint_tools(options: LintOptions) -> None:
 
 
 def _list_wire_tools(bridge: Bridge) -> list[dict[str, Any]]:
-    """List the tools as clients of the handshake versions get them."""
     wire = [to_wire(entry.to_tool_definition()) for entry in bridge.registry.list()]
     return [
         (rewrite_tool(tool, bridge.dialect) if bridge.dialect.is_active else tool).render_listing(HANDSHAKE)

@@ -48,7 +48,6 @@ def _describe_tool(entry: ToolEntry) -> dict[str, Any]:
 
 
 def _describe_others(registry: ToolRegistry) -> list[dict[str, Any]]:
-    """Describe resources, templates and prompts as one JSON object each."""
     rows: list[dict[str, Any]] = []
     for kind, key, catalog in (
         ("resource", "uri", registry.resources),
@@ -93,7 +92,6 @@ def validate_target(options: ValidateOptions) -> None:
 
 
 def print_settings_schema(options: SchemaOptions) -> None:
-    """Print the JSON Schema of the settings file."""
     from mcp_bridge.registry.plugins import SOURCES, load_source_type
     from mcp_bridge.settings import build_json_schema
 

@@ -30,32 +30,26 @@ class OneLineFormatter(logging.Formatter):
         self._redactor = Redactor()
 
     def hide_secrets(self, secrets: Iterable[str]) -> None:
-        """Redact these values from now on."""
         self._redactor.add_secrets(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record, with its exception below."""
         record.asctime = self.formatTime(record, self.datefmt)
         try:
             record.message = record.getMessage()
-            return self._format_parts(record)
+            parts = [self.formatMessage(record)]
+            if record.exc_info:
+                parts.append(self.formatException(record.exc_info))
+            elif record.exc_text:
+                parts.append(self._indent(record.exc_text))
+            if record.stack_info:
+                parts.append(self._indent(record.stack_info))
+            return "\n".join(parts)
         except Exception as error:  # from the `__str__` of an argument, or because the arguments do not fit the message
             kind = type(error).__name__
             record.message = f"a record from {record.pathname}:{record.lineno} cannot be formatted ({kind})"
             return self.formatMessage(record)
 
-    def _format_parts(self, record: logging.LogRecord) -> str:
-        parts = [self.formatMessage(record)]
-        if record.exc_info:
-            parts.append(self.formatException(record.exc_info))
-        elif record.exc_text:
-            parts.append(self._indent(record.exc_text))
-        if record.stack_info:
-            parts.append(self._indent(record.stack_info))
-        return "\n".join(parts)
-
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Format the line of a record."""
         return escape(self._redactor.redact_text(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:
@@ -67,7 +61,6 @@ class OneLineFormatter(logging.Formatter):
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
-    """Redact these values in the log from now on."""
     secrets = list(secrets)
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, OneLineFormatter):

@@ -1,24 +1,49 @@
-"""`module validate`: checks a module against the contract of its type."""
+"""`module validate`: checks a module against the contract of its type.
+
+The module is examined in separate processes: a new one is started whenever the module ends one.
+"""
 
 from __future__ import annotations
 
 import json
+import queue
 import re
+import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge.amplifier.errors import ModuleNotFoundError
 from mcp_bridge.amplifier.validation.checklist import ItemFindings, list_ids
-from mcp_bridge.amplifier.validation.structure import check_structure, find_module
+from mcp_bridge.amplifier.validation.structure import ExaminedModule, check_structure, find_module
+from mcp_bridge.cli.child_process import ChildProcess
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.group_options import ModuleOptions
-from mcp_bridge.cli.module_probe import ProbedModule
+from mcp_bridge.cli.options import ModuleOptions, check_timeout
 from mcp_bridge.cli.output import escape, format_count, report, show_table, write_json
-from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.errors import BridgeError, ConfigError
+from mcp_bridge.isolation import worker_system
 from mcp_bridge.runtime.redaction import Redactor
 
-MAX_TIMEOUT = 3600
+START_TIMEOUT = 60.0
+"""Seconds until a process must have started."""
+SLACK = 2.0
+"""Seconds added to the timeout of a step: the process enforces that one itself unless the module blocks it."""
+GRACE = 2.0
+"""Seconds that a process has to exit by itself, and then after it is signalled."""
+KILL_TIMEOUT = 25.0
+"""Seconds that the supervisor of the process has to end everything."""
+MAX_PROCESSES = 50
+STDERR_TAIL = 300
+"""Characters of stderr that are shown."""
+MESSAGES = frozenset({"step", "alive", "found", "kind", "over"})
+GARBLED = "the module wrote to the channel of the check"
+COMMAND = [sys.executable, "-P", "-m", "mcp_bridge.amplifier.validation.worker"]
+Json = dict[str, Any]
+_ADVICE = {
+    "slow": "Wait without blocking (await), or raise --timeout",
+    "item": "A module must not end the process it runs in",
+}
 _SECRET_KEY = re.compile("key|token|secret|passw|credential|auth", re.IGNORECASE)
 _LABELS = {"passed": "ok  ", "failed": "FAIL", "warned": "warn", "skipped": "-   "}
 _COLOURS = {"passed": "green", "failed": "red", "warned": "yellow", "skipped": "dim"}
@@ -29,9 +54,7 @@ def check_module(options: ModuleOptions) -> None:
 
     Raises ConfigError for invalid options, and for a module that does not exist.
     """
-    if not MAX_TIMEOUT >= options.timeout > 0:  # also rejects nan
-        hint = f"Use a number of seconds greater than 0 and at most {MAX_TIMEOUT}"
-        raise ConfigError(f"found {options.timeout:g}", where="--timeout", hint=hint)
+    check_timeout(options.timeout)
     config = _parse_config(options.config)
     try:
         subject = find_module(options.module, Path.cwd())
@@ -115,3 +138,139 @@ def _summarize(result: dict[str, Any]) -> str:
     parts = [f"{format_count(len(failed), 'requirement')} not met: {', '.join(failed)}"] if failed else []
     parts += [f"{format_count(len(warned), 'warning')}: {', '.join(warned)}"] if warned else []
     return "; ".join([kind, *(parts or ["all checks passed"])])
+
+
+class Probe(ChildProcess):
+    """A process that examines a module, and the messages it sends. Raises OSError."""
+
+    max_line = 65_536
+    max_pending = 0  # a full queue would keep the reader from ending
+
+    def __init__(self, order: Json, folder: str) -> None:
+        self._is_garbled = False
+        super().__init__(worker_system.wrap_command(COMMAND), folder)
+        self.send(order)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.wait_for_exit(GRACE)
+        self.end()
+        self.close_streams()
+
+    def receive_report(self, timeout: float) -> Json | None:
+        """Return the next message, or None if the process has ended or the module has written to its channel.
+
+        Raises queue.Empty after `timeout` seconds.
+        """
+        line = self.lines.get(timeout=timeout)
+        if line is None:
+            self.wait_for_exit(GRACE)
+            return None
+        try:
+            message: Json = json.loads(line)
+            if message["say"] in MESSAGES:
+                return message
+        except (ValueError, TypeError, KeyError):
+            pass
+        self._is_garbled = True
+        return None
+
+    def end(self) -> None:
+        """End the process now: its supervisor does that, or if that takes too long the whole group is killed."""
+        if self.process.poll() is None:
+            worker_system.terminate_worker(self.process.pid)
+            if sys.platform != "win32":
+                self.process.send_signal(signal.SIGCONT)  # the module may have stopped the supervisor
+            self.wait_for_exit(KILL_TIMEOUT)
+        self.kill()
+
+    def describe_end(self) -> str:
+        status = f"it {worker_system.describe_status(self.process.poll(), sandboxed=False)}"
+        end = GARBLED if self._is_garbled else status
+        stderr = self.read_stderr_tail(STDERR_TAIL, GRACE)
+        return f"{end}. Its stderr: {stderr}" if stderr else end
+
+
+class ProbedModule:
+    """Examines a module until every step was tried once; `timeout` is in seconds for each step.
+
+    `kind` is the type of the module once it is known, and `kind_source` where that is declared.
+    """
+
+    def __init__(
+        self, subject: ExaminedModule, kind: str | None, config: Json, timeout: float, findings: ItemFindings
+    ) -> None:
+        self._subject = subject
+        self._config = config
+        self._timeout = timeout
+        self._findings = findings
+        self._tried: set[str] = set()
+        self._step: Json | None = None
+        self._given_kind = kind
+        self.kind = kind
+        self.kind_source = "--type" if kind else ""
+
+    def run(self) -> None:
+        """Examine the module. Raises BridgeError if no process can be started."""
+        for _ in range(MAX_PROCESSES):
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+                if self._run_process(folder):
+                    break
+        if not self._findings.has_failed("stdout"):
+            self._findings.add("stdout", "passed")
+
+    def _run_process(self, folder: str) -> bool:
+        """Run one process for the steps not tried yet; return whether none is left."""
+        self._step = None
+        try:
+            probe = Probe(self._to_order(), folder)
+        except OSError as error:
+            raise BridgeError(f"cannot start a process: {error}") from error
+        with probe:
+            while True:
+                try:
+                    message = probe.receive_report(self._timeout + SLACK if self._step else START_TIMEOUT)
+                except queue.Empty:
+                    probe.end()
+                    return self._fail_step("slow", f"it blocked the process for {self._timeout:g} s")
+                if message is None:
+                    return self._fail_step("item", probe.describe_end())
+                if message["say"] == "over":
+                    return True
+                try:
+                    self._handle(message)
+                except (LookupError, TypeError, ValueError):  # the module can write to this channel, too
+                    return self._fail_step("item", GARBLED)
+
+    def _to_order(self) -> Json:
+        subject = self._subject
+        return {
+            "id": subject.id,
+            "path": str(subject.path) if subject.path is not None else None,
+            "point": subject.point.value if subject.point is not None else None,
+            "kind": self._given_kind,
+            "config": self._config,
+            "patience": self._timeout,
+            "tried": sorted(self._tried),
+        }
+
+    def _handle(self, message: Json) -> None:
+        if message["say"] == "step":
+            if self._step is not None:
+                self._tried.add(self._step["key"])
+            self._step = message
+        elif message["say"] == "found":
+            self._findings.add(message["item"], message["state"], message["found"], message["advice"])
+        elif message["say"] == "kind":
+            self.kind, self.kind_source = message["kind"], message["how"]
+
+    def _fail_step(self, blamed: str, problem: str) -> bool:
+        """Record the step that ended the process as failed; return whether no other step can run without it."""
+        step = self._step
+        if step is None:
+            raise BridgeError(f"the module could not be examined: {problem}")
+        subject = f"'{step['key'].partition(':')[2]}': " if step["key"].partition(":")[2] else ""
+        item = step[blamed] or step["item"]
+        self._findings.add(item, "failed", f"{subject}{problem}", _ADVICE[blamed])
+        self._tried |= {step["key"], step["group"] or step["key"]}
+        return bool(step["always"])

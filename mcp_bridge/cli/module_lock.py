@@ -12,7 +12,7 @@ from mcp_bridge.amplifier.source.git import is_git_source, parse_address
 from mcp_bridge.amplifier.source.lock_file import LockedModule, LockFile, LockOutcome, ModuleLocker, RequestedModule
 from mcp_bridge.amplifier.source.options import AmplifierOptions
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.group_options import LockOptions
+from mcp_bridge.cli.options import LockOptions
 from mcp_bridge.cli.output import format_count, report, write_json
 from mcp_bridge.cli.target import SETTINGS_SUFFIXES, find_file, is_settings
 from mcp_bridge.contracts.errors import BridgeError, ConfigError
@@ -33,8 +33,8 @@ def lock_modules(command: LockOptions) -> None:
     settings = load(file, os.environ)
     wanted = _find_git_modules(settings)
     lock_file = LockFile.read(settings.directory)
-    report_progress = _ignore if command.as_json else report
-    outcome = ModuleLocker(lock_file, file.name, update=command.update, report=report_progress).lock(wanted)
+    progress = (lambda _: None) if command.as_json else report
+    outcome = ModuleLocker(lock_file, file.name, update=command.update, report=progress).lock(wanted)
     if command.as_json:
         rows = [_describe_module(module) for module in outcome.locked]
         removed, failed = outcome.removed, outcome.errors
@@ -42,10 +42,6 @@ def lock_modules(command: LockOptions) -> None:
     else:
         _report_outcome(outcome, lock_file.path)
     raise SystemExit(ExitCode.FAILED if outcome.errors else ExitCode.OK)
-
-
-def _ignore(text: str) -> None:
-    pass
 
 
 def _find_git_modules(settings: Settings) -> list[RequestedModule]:
@@ -85,15 +81,13 @@ def _locate_error(source: SourceSettings, place: tuple[str | int, ...], problem:
 
 
 def _report_outcome(outcome: LockOutcome, path: Path) -> None:
-    for problem in outcome.errors:
-        report(f"mcp-bridge: {problem}")
     if outcome.errors:
+        report(*(f"mcp-bridge: {problem}" for problem in outcome.errors))
         report("Nothing was locked. Fix these problems and retry.")
         return
     for module in outcome.locked:
         report(f"{_describe_change(module):8} {module.entry.commit[:12]}  {module.uri}")
-    for uri in outcome.removed:
-        report(f"{'removed':8} {'':12}  {uri}")
+    report(*(f"{'removed':8} {'':12}  {uri}" for uri in outcome.removed))
     report(f"{path.name}: {format_count(len(outcome.locked), 'module')} from git")
 
 
@@ -105,8 +99,11 @@ def _describe_change(module: LockedModule) -> str:
 
 def _describe_module(module: LockedModule) -> dict[str, Any]:
     entry = module.entry
-    row = {"uri": module.uri, "state": _describe_change(module), "commit": entry.commit, "hash": entry.hash}
-    return row | {
+    return {
+        "uri": module.uri,
+        "state": _describe_change(module),
+        "commit": entry.commit,
+        "hash": entry.hash,
         "was": module.previous_commit or None,
         "folder": str(module.folder),
         "installed": list(entry.installed),

@@ -2,38 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
+from mcp_bridge.contracts.errors import ConfigError
+
+MAX_TIMEOUT = 3600
 FILE_HELP = (
     "A Python file, a folder of Python files, or a settings file (YAML, JSON, TOML). "
     "Default: mcp-bridge.yaml or tools.py in the current folder."
 )
 CLIENTS = (
-    "The client: claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, "
-    "copilot-cli, lm-studio, cline or continue."
+    "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
+    "lm-studio, cline or continue."
 )
 SCOPE_HELP = "Which of the client's files to use: user, project or local. Default: user."
 EDIT_FILE_HELP = "Edit the file directly, even if the client has a command for this."
 
-FileArgument = Annotated[Path | None, typer.Argument(help=FILE_HELP, show_default=False)]
-ClientArgument = Annotated[str, typer.Argument(help=CLIENTS, show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-LogLevelOption = Annotated[
-    str, typer.Option(metavar="LEVEL", help="The log level: debug, info, warning, error or critical.")
-]
-ScopeOption = Annotated[str | None, typer.Option("--scope", "-s", metavar="SCOPE", help=SCOPE_HELP)]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")]
-EditFileOption = Annotated[bool, typer.Option("--edit-file", help=EDIT_FILE_HELP)]
+FileArgument = Annotated[Path | None, Argument(help=FILE_HELP)]
+ClientArgument = Annotated[str, Argument(help=CLIENTS)]
+JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
+LogLevelOption = Annotated[str, Option(metavar="LEVEL", help="The log level: debug, info, warning, error or critical.")]
+ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="SCOPE", help=SCOPE_HELP)]
+DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
+EditFileOption = Annotated[bool, Option("--edit-file", help=EDIT_FILE_HELP)]
 ServerNameOption = Annotated[
     str | None,
-    typer.Option(
-        "--name", "-n", metavar="NAME", help="The server's name in the client. Default: `name` in the settings."
-    ),
+    Option("--name", "-n", metavar="NAME", help="The server's name in the client. Default: `name` in the settings."),
 ]
+
+MODEL_FORMATS: Mapping[str, str] = {
+    "openai": "OpenAI Chat Completions",
+    "openai-responses": "OpenAI Responses",
+    "anthropic": "Anthropic Messages",
+    "gemini": "Gemini",
+    "bedrock": "Amazon Bedrock Converse",
+    "ollama": "Ollama",
+}
+"""The APIs of language models by the names of their formats, which `mcp_bridge.export`, imported late, has too."""
+SETTINGS_HELP = "The settings file. Default: mcp-bridge.yaml in the current folder."
+
+SettingsArgument = Annotated[Path | None, Argument(help=SETTINGS_HELP)]
+OutputOption = Annotated[
+    Path | None, Option("--output", "-o", metavar="PATH", help="Write to this file instead of stdout.")
+]
+WheelOption = Annotated[
+    Path | None, Option(metavar="FILE", help="Install mcp-bridge from this wheel instead of a package index.")
+]
+IncludeOption = Annotated[
+    list[str] | None, Option(metavar="PATTERN", help="Also include these files, e.g. 'data/*.json'; repeatable.")
+]
+NeedsOption = Annotated[
+    list[str] | None,
+    Option(metavar="PACKAGE", help="Also install this package, besides those in requirements.txt; repeatable."),
+]
+EnvOption = Annotated[
+    list[str] | None,
+    Option(metavar="NAME", help="Also declare this variable, besides those in the settings; repeatable."),
+]
+VersionOption = Annotated[str | None, Option(metavar="VERSION", help="The version of the package.")]
+DescriptionOption = Annotated[str | None, Option(metavar="TEXT", help="A description in one line.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,33 +75,27 @@ class ServeOptions:
     file: FileArgument = None
     http: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="[HOST:]PORT",
             help="Serve over HTTP on this address instead of stdio; `settings` means the address in the settings.",
         ),
     ] = None
     token_env: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME", help="Require HTTP clients to send a bearer token: the value of this environment variable."
         ),
     ] = None
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Reload Python files when they change, and notify clients.")
-    ] = False
+    reload: Annotated[bool, Option("--reload", help="Reload changed Python files, and notify clients.")] = False
     guard: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--guard/--no-guard",
-            help="Run two supervisor processes that end all processes of the server when it ends (Linux only). "
-            "Default: on if possible.",
-            show_default=False,
+            help="Run two supervisor processes that end all processes of the server when it ends (Linux only). Default: on if possible.",
         ),
     ] = None
     log_level: LogLevelOption = "warning"
-    log_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")] = (
-        None
-    )
+    log_file: Annotated[Path | None, Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +104,8 @@ class ListOptions:
 
     file: FileArgument = None
     as_json: JsonOption = False
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = (
-        None
-    )
-    all_tags: Annotated[bool, typer.Option("--all-tags", help="List only tools that have every --tag.")] = False
+    tag: Annotated[list[str] | None, Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = None
+    all_tags: Annotated[bool, Option("--all-tags", help="List only tools that have every --tag.")] = False
     log_level: LogLevelOption = "critical"  # problems are reported at every level
 
 
@@ -89,14 +113,12 @@ class ListOptions:
 class CallOptions:
     """Call one tool and print its result."""
 
-    name: Annotated[str, typer.Argument(help="The name of the tool.")]
+    name: Annotated[str, Argument(help="The name of the tool.")]
     pairs: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="The arguments of the call, or one JSON object.")
+        list[str] | None, Argument(metavar="KEY=VALUE", help="The arguments of the call, or one JSON object.")
     ] = None
-    file: Annotated[Path | None, typer.Option("--file", "-f", help=FILE_HELP, show_default=False)] = None
-    arguments: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The arguments as a JSON object; - reads it from stdin.")
-    ] = None
+    file: Annotated[Path | None, Option("--file", "-f", help=FILE_HELP)] = None
+    arguments: Annotated[str | None, Option(metavar="JSON", help="The arguments as JSON; - reads stdin.")] = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 
@@ -105,7 +127,7 @@ class CallOptions:
 class InitOptions:
     """Create a project. Writes settings, tools, a test and a Makefile. Existing files are not overwritten."""
 
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder, created if it does not exist.")] = Path()
+    folder: Annotated[Path, Argument(metavar="DIR", help="The folder, created if it does not exist.")] = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +144,10 @@ class LintOptions:
     """Check which tools MCP clients would reject. Shows how to fix them. Exits with 1 if a tool is rejected."""
 
     file: FileArgument = None
-    client: Annotated[str, typer.Option(metavar="NAME", help="A client such as claude-code, or `all`.")] = "all"
+    client: Annotated[str, Option(metavar="NAME", help="A client such as claude-code, or `all`.")] = "all"
     server_name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The name of the server in the client. Default: as chosen by `install`."),
+        Option(metavar="NAME", help="The name of the server in the client. Default: as chosen by `install`."),
     ] = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "critical"
@@ -137,31 +159,23 @@ class DoctorOptions:
 
     target: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="CLIENT|FILE",
-            help="A client, `all` for every client, or a file to serve. Default: mcp-bridge.yaml or tools.py in "
-            "the current folder.",
+            help="A client, `all` for every client, or a file to serve. Default: mcp-bridge.yaml or tools.py in the current folder.",
         ),
     ] = None
     scope: Annotated[
-        str | None, typer.Option(metavar="SCOPE", help="Check only this file of the client: user, project or local.")
+        str | None, Option(metavar="SCOPE", help="Check only this file of the client: user, project or local.")
     ] = None
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Check the server with this name in the client.")] = (
-        None
-    )
-    call: Annotated[
-        str | None, typer.Option(metavar="TOOL[=JSON]", help="Call this tool, even if it is not read-only.")
-    ] = None
-    command: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Check the server that this command starts.")
-    ] = None
+    name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
+    call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
+    command: Annotated[str | None, Option(metavar="COMMAND", help="Check the server that this command starts.")] = None
     as_json: JsonOption = False
     timeout: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="SECONDS",
             help="How long to wait for each response. Default: 20, or for a client twice its own timeout, at most 60.",
-            show_default=False,
         ),
     ] = None
 
@@ -188,10 +202,10 @@ class InstallOptions:
     name: ServerNameOption = None
     dry_run: DryRunOption = False
     only_print: Annotated[
-        bool, typer.Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
+        bool, Option("--print", help="Print the entry and the file it belongs in, without changing anything.")
     ] = False
-    link: Annotated[bool, typer.Option("--link", help="Print a link that installs the server when opened.")] = False
-    force: Annotated[bool, typer.Option("--force", help="Replace another server that has the same name.")] = False
+    link: Annotated[bool, Option("--link", help="Print a link that installs the server when opened.")] = False
+    force: Annotated[bool, Option("--force", help="Replace another server that has the same name.")] = False
     edit_file: EditFileOption = False
     as_json: JsonOption = False
 
@@ -202,11 +216,147 @@ class UninstallOptions:
 
     client: ClientArgument
     name: Annotated[
-        str | None,
-        typer.Argument(help="The name of the server. Default: every server that `install` added.", show_default=False),
+        str | None, Argument(help="The name of the server. Default: every server that `install` added.")
     ] = None
     scope: ScopeOption = None
     dry_run: DryRunOption = False
-    force: Annotated[bool, typer.Option("--force", help="Remove the server even if it is not a bridge.")] = False
+    force: Annotated[bool, Option("--force", help="Remove the server even if it is not a bridge.")] = False
     edit_file: EditFileOption = False
     as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolExportOptions:
+    """Print the tools as JSON for the {api} API."""
+
+    file: FileArgument = None
+    strict: Annotated[bool, Option("--strict", help="Use OpenAI's strict mode for the tools that support it.")] = False
+    only: Annotated[list[str] | None, Option(metavar="NAME", help="Export only this tool; repeatable.")] = None
+    output: OutputOption = None
+    log_level: LogLevelOption = "critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleOptions:
+    """Write an MCP bundle. Claude Desktop installs it when you open it."""
+
+    file: FileArgument = None
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="PATH", help="Write to this file. Default: NAME.mcpb.")
+    ] = None
+    wheel: WheelOption = None
+    include: IncludeOption = None
+    needs: NeedsOption = None
+    env: EnvOption = None
+    package_version: VersionOption = None
+    description: DescriptionOption = None
+    author: Annotated[str | None, Option(metavar="NAME", help="The author of the bundle.")] = None
+    license: Annotated[str | None, Option(metavar="ID", help="The license, e.g. MIT.")] = None
+    log_level: LogLevelOption = "critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryEntryOptions:
+    """Print a server.json entry for the MCP registry."""
+
+    namespace: Annotated[str, Option(metavar="NAMESPACE", help="Your namespace in the registry, e.g. io.github.NAME.")]
+    file: FileArgument = None
+    output: OutputOption = None
+    package: Annotated[str | None, Option(metavar="NAME", help="Your package on PyPI that runs the server.")] = None
+    package_version: VersionOption = None
+    bundle: Annotated[Path | None, Option(metavar="FILE", help="Use this bundle from `export mcpb` instead.")] = None
+    bundle_url: Annotated[str | None, Option(metavar="URL", help="The URL at which you will publish the bundle.")] = (
+        None
+    )
+    env: EnvOption = None
+    description: DescriptionOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFileOptions:
+    """Print a client's settings file with this server."""
+
+    file: FileArgument = None
+    output: OutputOption = None
+    client: Annotated[str, Option(metavar="CLIENT", help="A client of `mcp-bridge clients`, or inspector.")] = (
+        "claude-code"
+    )
+    name: ServerNameOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkOptions:
+    """Print links that install this server in clients."""
+
+    file: FileArgument = None
+    output: OutputOption = None
+    name: ServerNameOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerfileOptions:
+    """Print a Dockerfile. Build it in the folder of the settings."""
+
+    file: FileArgument = None
+    output: OutputOption = None
+    http: Annotated[bool, Option("--http", help="Serve over HTTP on port 8808 instead of stdio.")] = False
+    wheel: WheelOption = None
+    include: IncludeOption = None
+    needs: NeedsOption = None
+    env: EnvOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleOptions:
+    """Check a module. Exits with 1 if it does not meet a requirement of its type."""
+
+    module: Annotated[str, Argument(help="A module: its folder, its file, or the name of an installed one.")]
+    type: Annotated[
+        Literal["tool", "hook", "provider", "orchestrator", "context"] | None,
+        Option(help="The type of the module. Default: the type that it declares."),
+    ] = None
+    config: Annotated[str, Option(metavar="JSON", help="The configuration to mount the module with.")] = "{}"
+    as_json: JsonOption = False
+    timeout: Annotated[float, Option(metavar="SECONDS", help="How long one call of the module's code may take.")] = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOptions:
+    """Fetch and lock the modules that come from git. Locked modules stay at their commit."""
+
+    file: Annotated[
+        Path | None, Argument(help="A settings file or a mount plan. Default: mcp-bridge.yaml in the current folder.")
+    ] = None
+    update: Annotated[bool, Option("--update", help="Also update modules that are already locked.")] = False
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOptions:
+    """Approve or deny tool calls in this terminal. This is the default command."""
+
+    file: SettingsArgument = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantListOptions:
+    """List the remembered approvals."""
+
+    file: SettingsArgument = None
+    as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokeOptions:
+    """Revoke a remembered approval. Such calls then need approval again."""
+
+    id: Annotated[str | None, Argument(help="The id of an approval, or the beginning of its id.")] = None
+    file: SettingsArgument = None
+    revoke_all: Annotated[bool, Option("--all", help="Revoke every approval.")] = False
+
+
+def check_timeout(seconds: float) -> None:
+    """Check the value of --timeout. Raises ConfigError."""
+    if not MAX_TIMEOUT >= seconds > 0:  # also rejects nan
+        hint = f"Use a number of seconds greater than 0 and at most {MAX_TIMEOUT}"
+        raise ConfigError(f"found {seconds:g}", where="--timeout", hint=hint)

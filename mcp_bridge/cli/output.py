@@ -1,4 +1,4 @@
-"""Output of every command: data goes to stdout, everything for the user to stderr, control characters escaped."""
+"""Output of the commands: data goes to stdout, text for the user to stderr with control characters escaped."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ if TYPE_CHECKING:
     from mcp_bridge.registry.registry import ToolRegistry
 
 
-def report(text: str) -> None:
+def report(*texts: str) -> None:
     """Write lines for the user to stderr; text that comes from a tool cannot control the terminal."""
-    print("\n".join(map(escape, text.split("\n"))), file=sys.stderr, flush=True)
+    for text in texts:
+        print("\n".join(map(escape, text.split("\n"))), file=sys.stderr, flush=True)
 
 
 def report_problems(problems: Mapping[str, Iterable[str]]) -> None:
-    """Report the problems of each source, one per line."""
-    for source, lines in problems.items():
-        for line in lines:
-            report(f"source '{source}': {line}")
+    report(*(f"source '{source}': {line}" for source, lines in problems.items() for line in lines))
 
 
 def write_json(value: Any) -> None:
-    """Write a value to stdout as JSON."""
     from mcp_bridge.wire.values import to_plain
 
     print(json.dumps(to_plain(value), indent=2, ensure_ascii=False))
@@ -45,7 +42,7 @@ def show_table(
 
 
 def escape(line: str) -> str:
-    """Spell out the control characters of a line, line breaks included."""
+    """Escape the control characters of a line, including line breaks."""
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line
     )

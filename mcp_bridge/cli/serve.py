@@ -1,4 +1,4 @@
-"""`serve`: over stdio or HTTP, until the client leaves or a signal arrives."""
+"""`serve`: over stdio or HTTP, until the client disconnects or a signal arrives."""
 
 from __future__ import annotations
 
@@ -41,18 +41,14 @@ def serve_target(options: ServeOptions, context: typer.Context) -> None:
     with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised:
         if options.http is None:
             with reserve_stdio() as pipes:  # before any tool is imported: what tools print must not reach the client
-                target = _load_bridge(options)
+                target = load_target(options.file, watch=options.reload, token_env=options.token_env)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
                 run_on_event_loop(serve_stdio, target.bridge, pipes, ending, loop_factory=target.loop_factory)
         else:
             with detach_stdin():
-                target = _load_bridge(options)
+                target = load_target(options.file, watch=options.reload, token_env=options.token_env)
                 _serve_http(target, options.http, options.token_env, ending)
-
-
-def _load_bridge(options: ServeOptions) -> BridgeTarget:
-    return load_target(options.file, watch=options.reload, token_env=options.token_env)
 
 
 def _serve_http(target: BridgeTarget, http: str, token_env: str | None, ending: ShutdownSignals) -> None:

@@ -54,7 +54,6 @@ def find_file(path: Path | None) -> Path:
 
 
 def is_settings(path: Path) -> bool:
-    """Whether a path names a settings file."""
     return path.suffix.lower() in SETTINGS_SUFFIXES
 
 
@@ -70,20 +69,22 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
     """Make the bridge of a file. Raises ConfigError for settings that cannot be used."""
     from mcp_bridge.app.factory import build_from_file, build_from_settings
 
-    path = find_file(path)
-    if not is_settings(path):
+    path, settings = find_file(path), None
+    if is_settings(path):
+        from mcp_bridge.settings import load
+
+        settings = load(path, os.environ)
+        logs.hide_secrets(settings.secrets)
+        token_env = token_env or settings.http.token_env
+        bridge = build_from_settings(settings, watch=watch, private=token_env is not None)
+    else:
         check_servable(path)
         bridge = build_from_file(path, watch=watch, private=token_env is not None)
-        _hide_token(bridge, token_env)
-        return BridgeTarget(path=path, bridge=bridge)
-    from mcp_bridge.settings import load
-
-    settings = load(path, os.environ)
-    logs.hide_secrets(settings.secrets)
-    token_env = token_env or settings.http.token_env
-    bridge = build_from_settings(settings, watch=watch, private=token_env is not None)
-    _hide_token(bridge, token_env)
-    return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=_choose_loop_factory(settings))
+    if token_env is not None and (token := os.environ.get(token_env)):
+        logs.hide_secrets([token])  # the token is a secret over stdio too, where no client sends it
+        bridge.hide_secrets([token])
+    loop_factory = _choose_loop_factory(settings) if settings is not None else None
+    return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=loop_factory)
 
 
 async def run_until_started(bridge: Bridge) -> None:
@@ -97,14 +98,6 @@ def _choose_loop_factory(settings: Settings) -> LoopFactory:
         return make_loop_factory(settings.event_loop)
     except ConfigError as error:
         raise settings.add_location(error, "event_loop") from error
-
-
-def _hide_token(bridge: Bridge, name: str | None) -> None:
-    # The token is a secret over stdio too, where no client sends it.
-    token = os.environ.get(name, "") if name is not None else ""
-    if token:
-        logs.hide_secrets([token])
-        bridge.hide_secrets([token])
 
 
 def check_file(path: Path) -> ServedFile:

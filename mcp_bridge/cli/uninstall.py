@@ -17,7 +17,7 @@ from mcp_bridge.clients.client import Client, InstalledServer, Machine
 from mcp_bridge.clients.entry_display import render_entry_diff
 from mcp_bridge.clients.journal import InstallationJournal, InstallationRecord
 from mcp_bridge.clients.locations import detect_machine, resolve_server_keys
-from mcp_bridge.clients.removal import RemovalPlan, RemovalResult
+from mcp_bridge.clients.removal import RemovalPlan
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.edit import UnsafeEdit
 
@@ -73,7 +73,7 @@ class _Remover:
         try:
             if self.options.dry_run:
                 return row | {"action": "would remove"} | self._show_plan(self._make_plan(server), location)
-            gone = retry_if_changed(lambda: self._carry_out(server))
+            gone = retry_if_changed(lambda: removal.apply_removal(self._make_plan(server), self.machine, self.journal))
         except UnsafeEdit as error:
             self._report(f"mcp-bridge: {error}\nRemove '{server.name}' from {server.path} yourself.")
             return row | {"action": "left alone", "problem": str(error)}
@@ -90,14 +90,11 @@ class _Remover:
         edit_file = self.options.edit_file
         return removal.prepare_removal(self.client, server, self.machine, self.journal, edit_file=edit_file)
 
-    def _carry_out(self, server: InstalledServer) -> RemovalResult:
-        return removal.apply_removal(self._make_plan(server), self.machine, self.journal)
-
-    def _show_plan(self, removal: RemovalPlan, location: str) -> dict[str, Any]:
-        server = removal.server
-        keys, texts = resolve_server_keys(server.place, self.machine), (removal.file.content, removal.text or "")
-        diff = render_entry_diff(removal.client, server.place, removal.file.path, keys, server.name, texts)
+    def _show_plan(self, plan: RemovalPlan, location: str) -> dict[str, Any]:
+        server = plan.server
+        keys, texts = resolve_server_keys(server.place, self.machine), (plan.file.content, plan.text or "")
+        diff = render_entry_diff(plan.client, server.place, plan.file.path, keys, server.name, texts)
         self._report(f"would remove: {location}")
         if not self.options.as_json:
-            print(diff if removal.command is None else f"{shlex.join(removal.command)}\n", end="")
-        return {"command": list(removal.command) if removal.command is not None else None, "difference": diff}
+            print(diff if plan.command is None else f"{shlex.join(plan.command)}\n", end="")
+        return {"command": list(plan.command) if plan.command is not None else None, "difference": diff}

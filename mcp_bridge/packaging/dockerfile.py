@@ -1,4 +1,4 @@
-"""Dockerfiles, which copy the files of a project by name and nothing else of its folder."""
+"""Dockerfiles, which copy only the listed files of a project."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ def _install(project: Project, wheel: Wheel | None, wheel_path: str) -> Iterable
 
 
 def _copy(files: Iterable[str]) -> Iterable[str]:
-    """Yield one line for each folder."""
     folders: dict[str, list[str]] = {}
     for name in files:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(_escape_source(name))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
@@ -13,21 +12,14 @@ from pathlib import Path
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.contracts.errors import ConfigError
 
+_map_distributions = cache(packages_distributions)
 _OWN_PACKAGE = __name__.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imports:
-    """What some files import: the files of the project, and the top-level names of packages."""
+def follow_imports(start: Iterable[Path], root: Path) -> tuple[Sequence[Path], Sequence[str]]:
+    """Return the given files with those that they import from below `root`, and the other packages that they import.
 
-    files: Sequence[Path]
-    packages: Sequence[str]
-
-
-def follow_imports(start: Iterable[Path], root: Path) -> Imports:
-    """Collect the given files, what they import from below `root`, and the packages that they import from elsewhere.
-
-    Of a package of the project, all files are collected. Raises ConfigError for a file that is not Python.
+    All files of a package below `root` are included. Raises ConfigError for a file that is not Python.
     """
     files: dict[Path, None] = {}
     packages: dict[str, None] = {}
@@ -42,7 +34,7 @@ def follow_imports(start: Iterable[Path], root: Path) -> Imports:
             pending += local_files
             if not local_files and not _is_installed_with_us(name):
                 packages[name] = None
-    return Imports(files=tuple(files), packages=tuple(packages))
+    return tuple(files), tuple(packages)
 
 
 def find_local_files(name: str, folders: Iterable[Path]) -> Sequence[Path]:
@@ -56,20 +48,13 @@ def find_local_files(name: str, folders: Iterable[Path]) -> Sequence[Path]:
 
 
 def find_distributions(name: str) -> Sequence[str]:
-    """Find the installed distributions that provide a top-level name."""
-    return _map_distributions().get(name, ())
+    return tuple(dict.fromkeys(_map_distributions().get(name, ())))
 
 
 def _list_imports(path: Path) -> Sequence[str]:
-    """List the top-level names that a file imports absolutely."""
     try:  # the parser raises RecursionError or MemoryError for code that is nested too deeply
         tree = ast.parse(path.read_bytes())
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         raise ConfigError("this is not valid Python", path=str(path), line=line, hint="Fix it first") from None
     except OSError as error:
@@ -84,7 +69,6 @@ def _list_imports(path: Path) -> Sequence[str]:
 
 
 def _is_installed_with_us(name: str) -> bool:
-    """Whether a module is available wherever mcp-bridge is installed."""
     from packaging.utils import canonicalize_name
 
     return (
@@ -92,11 +76,6 @@ def _is_installed_with_us(name: str) -> bool:
         or name == _OWN_PACKAGE
         or not _list_own_dependencies().isdisjoint(map(canonicalize_name, find_distributions(name)))
     )
-
-
-@cache
-def _map_distributions() -> dict[str, list[str]]:
-    return {name: list(dict.fromkeys(names)) for name, names in packages_distributions().items()}
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ from typing import Any
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.document import SUFFIXES
 from mcp_bridge.packaging.imports import find_distributions, find_local_files, follow_imports
-from mcp_bridge.packaging.references import ProjectReferences, find_references
 from mcp_bridge.packaging.requirements import parse_name, read_requirements
 from mcp_bridge.settings import Document, read_document
 from mcp_bridge.settings.environment import EnvironmentVariable, list_variables
+
+Where = tuple[str | int, ...]
 
 REQUIREMENTS_FILE = "requirements.txt"
 NEVER_PACKED = (
@@ -29,6 +30,19 @@ NEVER_PACKED = (
     *(".hypothesis", "*.log", "*.mcpb", "*.whl", "*.sqlite-wal", "*.sqlite-shm"),
 )
 """Patterns of secrets, histories and caches; a file is never packed if any part of its path matches one."""
+_REFERENCE_KEYS: Mapping[str, Sequence[str]] = {
+    "python": ("path", "module"),
+    "xaibo": ("provider", "agent"),
+    "framework": ("objects", "utcp"),
+}
+"""By type of source, the options whose values are files, modules or objects in them (`module:Name`)."""
+_FILE_KEYS = frozenset({"path", "agent", "utcp"})
+_PARTIAL_KEYS: Mapping[str, str] = {
+    "agent": "the classes named in its agent are not detected",
+    "utcp": "what its manuals refer to is not detected",
+}
+"""Options whose files may refer to more than is detected."""
+_ADD_HINT = "add it with --include and --needs"
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -39,6 +53,16 @@ class Additions:
     include: Sequence[str] = ()
     requirements: Sequence[str] = ()
     variables: Sequence[str] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectReferences:
+    """What a document refers to: files with their places, modules, variables, and warnings about the rest."""
+
+    paths: list[tuple[Where, str]] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +99,10 @@ def collect_project(path: Path, additions: Additions) -> Project:
         raise ConfigError("this file cannot be served", path=str(path), hint=hint)
     document = read_document(path) if has_settings else Document(path=str(path), data={})
     root = path.parent.resolve()
-    references = find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
+    references = _find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
     start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
-    imports = follow_imports(sorted(start), root)
-    included = [file for file in imports.files if not _is_excluded(file, root)]
+    imported, packages = follow_imports(sorted(start), root)
+    included = [file for file in imported if not _is_excluded(file, root)]
     files = {file.relative_to(root).as_posix(): file.resolve() for file in included}
     if not path.is_dir():
         files[path.name] = path
@@ -86,7 +110,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
     needed = _collect_variables(document, references, additions.variables)
     own = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
     requirements = read_requirements(own, additions.requirements)
-    packages = [*imports.packages, *_list_third_party(references, root)]
+    packages = [*packages, *_list_third_party(references, root)]
     event_loop = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
     return Project(
         name=_choose_name(document.data.get("name"), path),
@@ -123,8 +147,59 @@ def _choose_name(given: Any, path: Path) -> str:
     return re.sub(r"[^a-z0-9_.]+", "-", text.lower()).strip("-_.")[:64] or "tools"
 
 
+def _find_references(document: Document) -> ProjectReferences:
+    references = ProjectReferences()
+    sources = document.data.get("sources")
+    if not isinstance(sources, list):
+        references.warnings.append(f"the files and packages that this kind of file needs are not detected: {_ADD_HINT}")
+        return references
+    for index, source in enumerate(sources):
+        if isinstance(source, dict):
+            _add_source(source, ("sources", index), references)
+    for section in (document.data.get("state"), document.data.get("approvals")):
+        store = section.get("store") if isinstance(section, dict) else None
+        if isinstance(store, str) and ":" in store:
+            references.modules.append(store.partition(":")[0])
+    return references
+
+
+def _add_source(source: Mapping[str, Any], where: Where, references: ProjectReferences) -> None:
+    kind = str(source.get("type", ""))
+    label = f"source '{source.get('name') or kind}'"
+    if ":" in kind:
+        references.modules.append(kind.partition(":")[0])
+    if kind not in _REFERENCE_KEYS:
+        references.warnings.append(f"{label}: the files and packages that it needs are not detected: {_ADD_HINT}")
+    for key, text in _list_texts(source, _REFERENCE_KEYS.get(kind, ())):
+        if "${" in text:
+            references.warnings.append(f"{label}: {key} depends on a variable: add the files with --include")
+            continue
+        name = text.partition(":")[0] if key not in _FILE_KEYS else text
+        if key in _FILE_KEYS or name.endswith(".py"):
+            references.paths.append(((*where, key), name))
+        else:
+            references.modules.append(name)
+        if key in _PARTIAL_KEYS:
+            references.warnings.append(f"{label}: {_PARTIAL_KEYS[key]}: {_ADD_HINT}")
+    isolation = source.get("isolation")
+    if isinstance(isolation, dict):
+        references.variables += [
+            name for name in _to_list(isolation.get("env")) if isinstance(name, str) and name.isidentifier()
+        ]
+
+
+def _list_texts(source: Mapping[str, Any], keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for key in keys:
+        for value in _to_list(source.get(key)):
+            if isinstance(value, str) and value:
+                yield key, value
+
+
+def _to_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _find_referenced(references: ProjectReferences, document: Document, root: Path) -> Iterable[Path]:
-    """Yield the files that the settings refer to, and those of modules of the project."""
     for where, text in references.paths:
         path = Path(os.path.normpath(root / os.path.expanduser(text)))
         is_inside = path.is_relative_to(root)
@@ -143,7 +218,6 @@ def _find_referenced(references: ProjectReferences, document: Document, root: Pa
 
 
 def _list_third_party(references: ProjectReferences, root: Path) -> Iterable[str]:
-    """List the top-level names of modules that the settings refer to and that are not part of the project."""
     names = dict.fromkeys(module.partition(".")[0] for module in references.modules)
     return [name for name in names if not find_local_files(name, (root,)) and name != "mcp_bridge"]
 
@@ -187,7 +261,6 @@ def _check_encoding(names: Iterable[str]) -> None:
 
 
 def _warn_of_missing(packages: Iterable[str], requirements: Iterable[str]) -> Sequence[str]:
-    """Warn of each package that none of the requirements seems to install."""
     names = {parse_name(text) for text in requirements}
     warnings = []
     for name in dict.fromkeys(packages):

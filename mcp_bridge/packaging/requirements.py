@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _USER_INFO = re.compile(r"://[^/@\s]+@")
+"""The user part of a URL, which may be a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +33,16 @@ def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
 
     Raises ConfigError for an added requirement that is invalid, or not portable.
     """
-    _check_portable(added)
+    for text in added:
+        if not _is_portable(text):
+            problem = f"'{_USER_INFO.sub('://***@', text)}' is not a portable requirement"
+            raise ConfigError(problem, where="--needs", hint="Use 'name' or 'name>=1.2'")
     packages, warnings = list(added), []
     replaced = {parse_name(text) for text in added}
     for line in _read_lines(file):
         if not _is_portable(line):
-            warnings.append(f"{file.name}: '{_mask(line)}' is left out, as it is not portable: use --needs instead")
+            masked = _USER_INFO.sub("://***@", line)
+            warnings.append(f"{file.name}: '{masked}' is left out, as it is not portable: use --needs instead")
         elif parse_name(line) not in replaced or parse_name(line) == DISTRIBUTION:
             packages.append(line)
     ours = [text for text in packages if parse_name(text) == DISTRIBUTION]
@@ -75,18 +80,6 @@ def _is_portable(text: str) -> bool:
         return bool(url.hostname) and url.password is None and url.username in (None, "git")
     except ValueError:
         return False
-
-
-def _mask(text: str) -> str:
-    """Mask the user part of URLs, which may be a token."""
-    return _USER_INFO.sub("://***@", text)
-
-
-def _check_portable(added: Sequence[str]) -> None:
-    for text in added:
-        if not _is_portable(text):
-            hint = "Use 'name' or 'name>=1.2'"
-            raise ConfigError(f"'{_mask(text)}' is not a portable requirement", where="--needs", hint=hint)
 
 
 def _read_lines(file: Path) -> Sequence[str]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from mcp_bridge._version import DISTRIBUTION, __version__
 from mcp_bridge.contracts.errors import ConfigError
-from mcp_bridge.packaging.manifest import Description, choose_description
+from mcp_bridge.packaging.bundle import Description, choose_description
 from mcp_bridge.packaging.project import Project
 from mcp_bridge.settings.environment import EnvironmentVariable
 

@@ -1,4 +1,4 @@
-"""The command line in this process, for what needs no process of its own."""
+"""The command line in this process, for tests that need no process of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kits.cli.cli_running import Done, Inside
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The command runs in a process with a loop of its own; ours need not vary."""
+    """The command runs in a process with its own event loop, so the loop of the tests does not matter."""
     return "asyncio"
 
 
@@ -27,12 +27,10 @@ def inside(
 ) -> Inside:
     """Run `main` here, in `tmp_path`: its exit code and its two streams."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)  # nor is its process to be forked
-    monkeypatch.setattr(exits, "has_running_threads", lambda: False)  # the test runner's own threads are none of ours
-    monkeypatch.setattr(exits, "_close_log", lambda: None)
-    monkeypatch.setattr(
-        exits, "CRASHING_PACKAGE", ""
-    )  # another test may have imported it: that is no reason to end the runner
+    monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)  # the test forks no supervisor
+    monkeypatch.setattr(exits, "has_running_threads", lambda: False)  # ignore the threads of the test runner
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    monkeypatch.setattr(exits, "CRASHING_PACKAGE", "")  # another test may have imported the package
 
     def run(*args: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["mcp-bridge", *map(str, args)])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge.cli.doctor import conversation as conversation_room
+from mcp_bridge.cli.child_process import MAX_STDERR
 from mcp_bridge.cli.doctor.conversation import Conversation, ServerFault
 from tests.kits.cli.cli_running import TOOLS, Inside
 
@@ -107,12 +107,12 @@ def test_a_print_on_stdout_is_shown(inside: Inside, tmp_path: Path) -> None:
     assert "print to stderr" in found["advice"]
 
 
-def test_json_that_is_no_message_is_shown(inside: Inside, tmp_path: Path) -> None:
+def test_json_that_is_not_a_message_is_shown(inside: Inside, tmp_path: Path) -> None:
     _, found, _ = check(inside, command(tmp_path, "print('\\n[1]')"))
     assert found["detail"] == "a line on stdout is not a message: '[1]'"
 
 
-def test_a_server_that_hangs_is_given_up_with_what_it_said(inside: Inside, tmp_path: Path) -> None:
+def test_a_server_that_hangs_times_out_and_its_stderr_is_shown(inside: Inside, tmp_path: Path) -> None:
     source = "import sys, time; print('waiting for a database', file=sys.stderr, flush=True); time.sleep(1000)"
     code, found, _ = check(inside, command(tmp_path, source), timeout="0.5")
     assert code == 1
@@ -141,20 +141,20 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def test_endless_notices_are_no_answer(inside: Inside, tmp_path: Path) -> None:
+def test_endless_notifications_are_not_a_response(inside: Inside, tmp_path: Path) -> None:
     source = 'import time\nwhile True:\n    print(\'{"method": "notifications/x"}\', flush=True); time.sleep(0.02)'
     code, found, _ = check(inside, command(tmp_path, source), timeout="0.5")
     assert code == 1
     assert found["detail"] == "no response to server/discover within 0.5 seconds"
 
 
-def test_an_echo_is_no_answer(inside: Inside) -> None:
+def test_an_echo_is_not_a_response(inside: Inside) -> None:
     code, found, _ = check(inside, "cat", timeout="0.3")
     assert code == 1
     assert found["detail"].startswith("no response to server/discover")
 
 
-def test_a_server_that_exits_is_told_with_its_code(inside: Inside, tmp_path: Path) -> None:
+def test_the_exit_code_of_a_server_is_reported(inside: Inside, tmp_path: Path) -> None:
     code, found, second = check(inside, command(tmp_path, "import sys; sys.exit('no license')"))
     assert code == 1
     assert found["detail"] == "the process exited with code 1 before it responded to server/discover"
@@ -162,7 +162,7 @@ def test_a_server_that_exits_is_told_with_its_code(inside: Inside, tmp_path: Pat
     assert "before it responded to initialize" in second
 
 
-def test_a_command_that_is_not_there_is_told(inside: Inside) -> None:
+def test_a_missing_command_is_reported(inside: Inside) -> None:
     code, found, _ = check(inside, "no-such-command-anywhere --flag")
     assert code == 1
     assert found["detail"] == "cannot start 'no-such-command-anywhere': No such file or directory"
@@ -188,7 +188,7 @@ def test_a_server_of_one_era_is_healthy_by_command(inside: Inside, tmp_path: Pat
         ("{'result': {'tools': [], 'nextCursor': str(request['id'])}}", "tools/list has more than 1000 pages"),
     ],
 )
-def test_answers_that_are_none_are_told(inside: Inside, tmp_path: Path, answer: str, found: str) -> None:
+def test_invalid_responses_are_reported(inside: Inside, tmp_path: Path, answer: str, found: str) -> None:
     source = ANSWERS.replace("ANSWER(request)", answer)
     code, first, _ = check(inside, command(tmp_path, source))
     assert code == 1
@@ -197,24 +197,24 @@ def test_answers_that_are_none_are_told(inside: Inside, tmp_path: Path, answer: 
 
 
 @pytest.mark.parametrize("odd", ["'serverInfo': 'x'", "'_meta': [1]", "'capabilities': 7"])
-def test_a_server_that_introduces_itself_oddly_is_listened_to(inside: Inside, tmp_path: Path, odd: str) -> None:
+def test_a_server_with_an_invalid_introduction_is_checked_anyway(inside: Inside, tmp_path: Path, odd: str) -> None:
     source = ANSWERS.replace("ANSWER(request)", f"{{'result': {{'tools': [], {odd}}}}}")
     code, first, _ = check(inside, command(tmp_path, source))
     assert (code, first["detail"]) == (0, "'the server' responds, 0 tools")
 
 
-def test_of_what_a_server_says_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
+def test_the_last_lines_of_stderr_are_kept(tmp_path: Path) -> None:
     source = "import sys; input(); sys.stderr.write('x' * 9_000 + ''.join(f'{n}\\n' for n in range(9_000)))"
     command = [sys.executable, "-c", source]
     with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:
         conversation.request("initialize", {})
     assert found.value.kind == "ended"
     lines = conversation.stderr.splitlines()
-    assert (len(lines), lines[-1]) == (conversation_room.MAX_STDERR, "8999")
+    assert (len(lines), lines[-1]) == (MAX_STDERR, "8999")
 
 
-def test_a_line_without_an_end_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation_room, "MAX_LINE", 1_000)
+def test_an_endless_line_is_not_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Conversation, "max_line", 1_000)
     source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
     command = [sys.executable, "-c", source]
     with pytest.raises(ServerFault) as found, Conversation(command, tmp_path, 30) as conversation:

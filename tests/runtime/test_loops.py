@@ -21,15 +21,15 @@ from mcp_bridge.runtime.event_loop import EventLoop, make_loop_factory
 INTERRUPTED = """
 import os, signal, sys, threading
 import anyio
-from mcp_bridge.runtime.event_loop import lasting
-from mcp_bridge.app.serve import run
+from mcp_bridge.runtime.event_loop import make_loop_factory
+from mcp_bridge.app.serve import run_on_event_loop
 
 async def main():
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
     await anyio.sleep(60)
 
 try:
-    run(main, loop_factory=lasting(sys.argv[1]))
+    run_on_event_loop(main, loop_factory=make_loop_factory(sys.argv[1]))
 except KeyboardInterrupt:
     print("interrupted")
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.cli.doctor.conversation import FaultKind, ServerFault
@@ -14,11 +14,10 @@ from mcp_bridge.cli.doctor.report import CheckResult
 from mcp_bridge.clients.entries import can_reference_variables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Cause(NamedTuple):
     """A pattern in the stderr of a server, what it means and how to fix it; `{match}` is the group of that name."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     meaning: str
     fix: str
 
@@ -26,41 +25,29 @@ class Cause:
 _FIX_BELOW = "Fix the error below; `mcp-bridge validate` checks the result."
 CAUSES: Sequence[Cause] = (
     Cause(
-        pattern=re.compile(r"No module named '?(?P<match>mcp_bridge)\b"),
-        meaning="{match} is not installed in the Python of this entry",
-        fix=f"Install it there ({{python}} -m pip install {DISTRIBUTION}), or install the server again: {{install}}",
+        r"No module named '?(?P<match>mcp_bridge)\b",
+        "{match} is not installed in the Python of this entry",
+        f"Install it there ({{python}} -m pip install {DISTRIBUTION}), or install the server again: {{install}}",
     ),
     Cause(
-        pattern=re.compile(r"No module named '(?P<match>[^']+)'"),
-        meaning="the module '{match}' cannot be imported",
-        fix="Install its package in the environment of the entry: {python} -m pip install ... "
+        r"No module named '(?P<match>[^']+)'",
+        "the module '{match}' cannot be imported",
+        "Install its package in the environment of the entry: {python} -m pip install ... "
         "A module of your own must be in the folder of the file that imports it.",
     ),
     Cause(
-        pattern=re.compile(r"the environment variable (?P<match>\w+) is not set"),
-        meaning="the settings need the variable {match}, which {title} does not pass to the server",
-        fix="{reference}{secrets}",
+        r"the environment variable (?P<match>\w+) is not set",
+        "the settings need the variable {match}, which {title} does not pass to the server",
+        "{reference}{secrets}",
     ),
     Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<match>.+?): no such file\b"),
-        meaning="{match} does not exist",
-        fix="It was moved or deleted. Correct its path in the settings that name it, or install again: {install}",
+        r"mcp-bridge: (?P<match>.+?): no such file\b",
+        "{match} does not exist",
+        "It was moved or deleted. Correct its path in the settings that name it, or install again: {install}",
     ),
-    Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<match>.+?\.py):\d+: "),
-        meaning="a tool file cannot be imported",
-        fix=_FIX_BELOW,
-    ),
-    Cause(
-        pattern=re.compile(r"mcp-bridge: (?P<match>.+:\d+: .+)"),
-        meaning="the settings are invalid",
-        fix=_FIX_BELOW,
-    ),
-    Cause(
-        pattern=re.compile(r"(?P<match>ImportError|SyntaxError|IndentationError): "),
-        meaning="a tool file cannot be imported",
-        fix=_FIX_BELOW,
-    ),
+    Cause(r"mcp-bridge: (?P<match>.+?\.py):\d+: ", "a tool file cannot be imported", _FIX_BELOW),
+    Cause(r"mcp-bridge: (?P<match>.+:\d+: .+)", "the settings are invalid", _FIX_BELOW),
+    Cause(r"(?P<match>ImportError|SyntaxError|IndentationError): ", "a tool file cannot be imported", _FIX_BELOW),
 )
 _BY_KIND: dict[FaultKind, tuple[str, str]] = {
     "polluted": (
@@ -68,7 +55,7 @@ _BY_KIND: dict[FaultKind, tuple[str, str]] = {
         "{title} cannot parse that. The bridge redirects what tools print, so look for a script or shell profile that "
         "prints before the bridge starts, and make it print to stderr.",
     ),
-    "silent": ("it does not respond; {title} times out after {patience:g} s", "{slow}"),
+    "silent": ("it does not respond; {title} times out after {timeout:g} s", "{slow}"),
     "not started": ("{title} cannot start it", "Install the server again: {install}"),
 }
 _SLOW_START = (
@@ -89,7 +76,6 @@ def explain(outcome: EraOutcome, server: ExaminedServer) -> CheckResult:
 
 
 def check_start_time(first_response: float, server: ExaminedServer) -> CheckResult:
-    """Compare the seconds until the first response with the timeout of the client."""
     limit = server.launch.timeout
     detail = f"first response after {first_response:.2f} s; {server.client.title} waits {limit:g} s"
     if first_response > limit:
@@ -105,12 +91,12 @@ def _find_cause(fault: ServerFault, server: ExaminedServer) -> tuple[str, str]:
         "title": server.client.title,
         "secrets": server.client.secrets_advice,
         "python": find_python(server.launch.argv[0]),
-        "patience": server.launch.timeout,
+        "timeout": server.launch.timeout,
         "slow": _advise_slow_start(server),
     }
     if fault.kind in ("ended", "silent"):
         for cause in CAUSES:
-            if (found := cause.pattern.search(fault.stderr)) is not None:
+            if (found := re.search(cause.pattern, fault.stderr)) is not None:
                 values |= {"match": found["match"], "reference": _advise_reference(found["match"], server)}
                 return cause.meaning.format(**values), cause.fix.format(**values).strip()
     meaning, fix = _BY_KIND.get(fault.kind, ("", ""))

@@ -20,7 +20,6 @@ from mcp_bridge.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcp_bridge.dialects.dialect import SchemaDialect
-    from mcp_bridge.dialects.linting import LintFinding
 
 MAX_PAGES = 1_000
 MAX_TEXT = 200
@@ -66,7 +65,6 @@ class CallCheck:
         self._is_done = False
 
     def __call__(self, conversation: Conversation, tools: Sequence[Any], params: dict[str, Any]) -> list[CheckResult]:
-        """Return the result of the call, or the reason why nothing was called."""
         if self._is_done:
             return []
         self._is_done = True
@@ -108,7 +106,6 @@ def _check_call(conversation: Conversation, call: TrialCall, params: dict[str, A
 
 
 def _format_text(result: dict[str, Any]) -> str:
-    """Format the start of a result's first text in one line."""
     content = result.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     text = next((str(block["text"]) for block in blocks if "text" in block), None)
@@ -171,7 +168,6 @@ def _check_status(result: dict[str, Any]) -> Iterator[CheckResult]:
 
 
 def find_ended_sources(log: str) -> Iterator[CheckResult]:
-    """Find the sources that have ended, according to the log of a bridge."""
     for line in log.splitlines():
         if (match := _ENDED_SOURCE.search(line)) is not None:
             advice = "Its tools are missing, and calls governed by its hooks are denied. See `mcp-bridge validate`."
@@ -206,7 +202,12 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
         return []
     findings = lint(valid, profile, server_name=name, dialect=_read_dialect(server.launch))
     results = [
-        CheckResult(_format_subject(finding), False, f"{finding.path}: {finding.text}", finding.cure)
+        CheckResult(
+            f"tool '{finding.tool}'" if finding.tool else "tools",
+            False,
+            f"{finding.path}: {finding.text}",
+            finding.cure,
+        )
         for finding in findings
         if finding.level == "error"
     ]
@@ -215,10 +216,6 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
         detail = f"{client.title} degrades {format_count(len(warnings), 'thing')}, such as: {warnings[0].text}"
         results.append(CheckResult("tools", True, detail, f"See `mcp-bridge lint --client {profile.name}`."))
     return results
-
-
-def _format_subject(finding: LintFinding) -> str:
-    return f"tool '{finding.tool}'" if finding.tool else "tools"
 
 
 def _read_dialect(launch: ServerLaunch) -> SchemaDialect:

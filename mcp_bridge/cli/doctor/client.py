@@ -63,8 +63,6 @@ def _is_present(client: Client, machine: Machine) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Examiner:
-    """Checks the servers of clients on one machine."""
-
     machine: Machine
     scope: str | None
     name: str | None
@@ -73,7 +71,6 @@ class _Examiner:
     journal: InstallationJournal
 
     def examine(self, client: Client, *, report_absence: bool) -> Iterator[ServerReport]:
-        """Report on each server, each unreadable file and each server that has vanished from its file."""
         places = [place for place in client.places if self.scope in (None, place.scope)]
         files = [read_client_file(client, place, self.machine) for place in places]
         has_reports, unreadable = False, set[Path]()
@@ -213,7 +210,6 @@ def _format_reinstall(server: InstalledServer, settings: str | None) -> str:
 def _format_install(
     client: Client, settings: str | None = None, scope: str | None = None, name: str | None = None
 ) -> str:
-    """Format the command that installs a bridge, with `SETTINGS` where the file is unknown."""
     scope_option = ["--scope", scope] if scope is not None and scope != client.places[0].scope else []
     name_option = ["--name", name] if name is not None else []
     return shlex.join(["mcp-bridge", "install", client.name, settings or "SETTINGS", *scope_option, *name_option])

@@ -13,13 +13,12 @@ from mcp_bridge.cli.doctor.checks import CallCheck, TrialCall
 from mcp_bridge.cli.doctor.eras import StartCommand, check_handshake, check_stateless, collect_others
 from mcp_bridge.cli.doctor.report import report_results
 from mcp_bridge.cli.exits import ExitCode
-from mcp_bridge.cli.options import DoctorOptions
+from mcp_bridge.cli.options import DoctorOptions, check_timeout
 from mcp_bridge.cli.output import report, write_json
 from mcp_bridge.cli.target import find_file
 from mcp_bridge.contracts.errors import ConfigError
 
 ALL_CLIENTS = "all"
-LONGEST_TIMEOUT = 3600
 DEFAULT_TIMEOUT = 20.0
 """Seconds for each response."""
 
@@ -29,9 +28,8 @@ def run_doctor(options: DoctorOptions) -> None:
 
     Raises ConfigError for invalid options.
     """
-    if options.timeout is not None and not LONGEST_TIMEOUT >= options.timeout > 0:  # also rejects nan
-        hint = f"Use a number of seconds greater than 0 and at most {LONGEST_TIMEOUT}"
-        raise ConfigError(f"found {options.timeout:g}", where="--timeout", hint=hint)
+    if options.timeout is not None:
+        check_timeout(options.timeout)
     target = options.target
     call = TrialCall.parse(options.call) if options.call is not None else None
     if target is not None and options.command is None and _is_client(target):
@@ -107,9 +105,8 @@ def _find_command(target: str | None, command: str | None) -> list[str]:
     try:
         argv = shlex.split(command)
     except ValueError as error:
-        raise ConfigError(
-            f"'{command}' is not a command: {error}", where="--command", hint="Check the quotes"
-        ) from error
+        problem = f"'{command}' is not a command: {error}"
+        raise ConfigError(problem, where="--command", hint="Check the quotes") from error
     if not argv:
         raise ConfigError("the command is empty", where="--command", hint="Pass the command that a client would run")
     return argv

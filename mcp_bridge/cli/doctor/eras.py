@@ -36,9 +36,9 @@ class StartCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraOutcome:
-    """The outcome of the conversation in one era: the result for the era, and those of the checks within it.
+    """The outcome of the conversation in one era: the result for the era, and the results of the checks within it.
 
-    `stderr` is what the process wrote there, `first_response` the seconds until its first response, if there was one.
+    `stderr` is that of a conversation without a fault, `first_response` the seconds until the first response, if any.
     """
 
     result: CheckResult
@@ -50,25 +50,25 @@ class EraOutcome:
 
 
 def check_stateless(start: StartCommand, check: ExtraCheck | None = None) -> EraOutcome:
-    """Talk to the server as a client of 2026-07-28 does."""
 
-    def introduce(conversation: Conversation) -> tuple[dict[str, Any], str]:
-        server = conversation.request("server/discover", {"_meta": _META})
-        return server, f"{_format_name(server)} responds"
-
-    return _converse(f"stateless {STATELESS}", start, introduce, {"_meta": _META}, check)
+    return _converse(f"stateless {STATELESS}", start, _discover, {"_meta": _META}, check)
 
 
 def check_handshake(start: StartCommand, check: ExtraCheck | None = None) -> EraOutcome:
-    """Talk to the server as a client of 2025-11-25 does."""
 
-    def introduce(conversation: Conversation) -> tuple[dict[str, Any], str]:
-        hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
-        server = conversation.request("initialize", hello)
-        conversation.notify("notifications/initialized")
-        return server, f"{_format_name(server)} speaks {server.get('protocolVersion')}"
+    return _converse(f"handshake {HANDSHAKE}", start, _initialize, {}, check)
 
-    return _converse(f"handshake {HANDSHAKE}", start, introduce, {}, check)
+
+def _discover(conversation: Conversation) -> tuple[dict[str, Any], str]:
+    server = conversation.request("server/discover", {"_meta": _META})
+    return server, f"{_format_name(server)} responds"
+
+
+def _initialize(conversation: Conversation) -> tuple[dict[str, Any], str]:
+    hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
+    server = conversation.request("initialize", hello)
+    conversation.notify("notifications/initialized")
+    return server, f"{_format_name(server)} speaks {server.get('protocolVersion')}"
 
 
 def collect_others(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[CheckResult]:
@@ -98,7 +98,6 @@ def _converse(
     except ServerFault as fault:
         return EraOutcome(
             result=CheckResult(name, False, fault.problem, fault.advice),
-            stderr=fault.stderr,
             first_response=conversation.first_response if conversation is not None else None,
             fault=fault,
         )

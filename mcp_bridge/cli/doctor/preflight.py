@@ -82,7 +82,6 @@ def _find_problem(program: Path) -> tuple[str, str] | None:
 
 
 def _read_interpreter(program: Path) -> str | None:
-    """Read the interpreter from the first line of a script, if it has one."""
     try:
         with program.open("rb") as file:
             line = file.readline(1024)

@@ -15,12 +15,12 @@ from mcp_bridge.runtime.redaction import Redactor
 
 _PUBLIC_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER"})
 _SHORTEST_SECRET = 8
-"""Characters: a shorter value is not taken for a secret because of its variable's name."""
+"""Characters. Shorter values are not redacted only because the name of their variable looks like a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check, and what to do about it. One that is ok and has advice is a warning."""
+    """The result of one check, and what to do about it. A result that is ok and has advice is a warning."""
 
     check: str
     ok: bool
@@ -44,11 +44,9 @@ class ServerReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every check succeeded."""
         return all(result.ok for result in self.results)
 
     def redact(self, secrets: Iterable[str]) -> ServerReport:
-        """Return the report without the secrets."""
         redactor = Redactor(secrets)
         results = [
             replace(result, detail=redactor.redact_text(result.detail), advice=redactor.redact_text(result.advice))
@@ -57,7 +55,6 @@ class ServerReport:
         return replace(self, results=results, argv=[redactor.redact_text(word) for word in self.argv])
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the report to JSON."""
         return {
             "client": self.client.name,
             "scope": self.scope or None,
@@ -72,25 +69,19 @@ class ServerReport:
         }
 
     def show(self) -> None:
-        """Write the report for the user."""
         name, scope = f" '{self.name}'" if self.name else "", f" ({self.scope})" if self.scope else ""
         report(f"{self.client.title}{name}{scope}")
-        if self.path is not None:
-            report(f"file: {self.path}")
-        if self.argv:
-            report(f"command: {shlex.join(self.argv)}")
-        if self.folder is not None:
-            report(f"folder: {self.folder}")
+        for label, value in (("file", self.path), ("command", shlex.join(self.argv)), ("folder", self.folder)):
+            if value:
+                report(f"{label}: {value}")
         report_results(self.results)
 
 
 def report_results(results: Iterable[CheckResult]) -> None:
-    """Write one line for each result, and its advice below."""
     for result in results:
         label = "FAIL" if not result.ok else "warn" if result.advice else "ok  "
         report(f"{label} {result.check}: {result.detail}")
-        for line in result.advice.splitlines():
-            report(f"     {line}")
+        report(*(f"     {line}" for line in result.advice.splitlines()))
 
 
 def find_secret_values(environ: Mapping[str, str], entry_variables: Iterable[str]) -> Sequence[str]:
