@@ -31,6 +31,8 @@ MAX_HEADERS = 200
 """The most header lines of a request."""
 MAX_BUFFERED = 64 * 1024
 """Bytes of a body after which no more is read until the app has received them."""
+MAX_QUEUED = 16
+"""Requests in the queue of a connection after which no more is read until some of them are answered."""
 MIN_PROGRESS = 16 * 1024
 """The fewest bytes that a slow client must read within the send timeout: one byte at a time holds a connection too."""
 
@@ -116,6 +118,7 @@ class Connection(asyncio.Protocol):
         self._has_progress = True  # whether the data being parsed has completed a head or belongs to a body
         self._ignores_upgrade = False
         self._rejection = HTTPStatus.BAD_REQUEST
+        self._deferred_rejection: HTTPStatus | None = None  # of a request after those that are not answered yet
         self._request_begun = False
         self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
         self._writable = asyncio.Event()
@@ -167,6 +170,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse data of the client."""
+        if self._deferred_rejection is not None:
+            return
         self._has_progress = False
         self._feed(data)
         self._overhead = 0 if self._has_progress else self._overhead + len(data)
@@ -200,7 +205,8 @@ class Connection(asyncio.Protocol):
         if self._exchanges:  # many in one piece: each would be parsed again with all that follow
             self._reject(self._rejection)
             return
-        first = b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)
+        version = self._parser.get_http_version().encode()
+        first = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
         lines = [b": ".join(header) for header in self._headers if header[0] != b"upgrade"]
         self._reset_parser()
         self._feed(b"\r\n".join([first, *lines, b"", rest]))
@@ -222,6 +228,8 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Start the request. Raises ValueError, which ends the parsing, for a head too long or another HTTP version."""
         self._has_progress = True
+        if self.transport.is_closing():
+            raise ValueError("the connection is being closed")
         method, version = self._parser.get_method(), self._parser.get_http_version()
         if self._parser.should_upgrade() and method != b"CONNECT":
             self._ignores_upgrade = True
@@ -241,13 +249,14 @@ class Connection(asyncio.Protocol):
             {**_parse_target(self._url), **self._addresses, "method": method.decode(), "headers": headers,
              "http_version": version},
             keep_alive=version == "1.1" and self._parser.should_keep_alive(),
-            expects_continue=any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers),
+            expects_continue=version == "1.1"  # RFC 9110, 10.1.1: not of an HTTP/1.0 client
+            and any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers),
         )  # fmt: skip
         self._latest = exchange
         self._exchanges.append(exchange)
         if len(self._exchanges) == 1:
             self.pool.start_exchange(exchange)
-        else:
+        elif len(self._exchanges) >= MAX_QUEUED:
             self.transport.pause_reading()
 
     def on_body(self, body: bytes) -> None:
@@ -264,17 +273,33 @@ class Connection(asyncio.Protocol):
         self._request_begun = False
         self._latest.end_body()
         self._waiting_since = self._loop.time() if self._latest.response_complete else None
+        if self._latest.response_complete and not self._latest.keep_alive:
+            self.transport.close()
+
+    def resume_reading(self) -> None:
+        """Read more, unless the queue is full: else each response would add as many requests as one read has."""
+        if len(self._exchanges) < MAX_QUEUED:
+            self.transport.resume_reading()
 
     def finish_exchange(self) -> None:
         """The first request is answered: the client has to send the next, or the rest of what was rejected early."""
-        self._exchanges.popleft()
+        finished = self._exchanges.popleft()
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
         if self.transport.is_closing():
             return
-        self.transport.resume_reading()
-        if self._exchanges:
+        if not finished.keep_alive and not finished.more_body:
+            self.transport.close()
+            return
+        self.resume_reading()
+        if not finished.keep_alive:
+            # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
+            self.transport.write_eof()
+        elif self._exchanges:
             self.pool.start_exchange(self._exchanges[0])
+        elif self._deferred_rejection is not None:
+            self.transport.write(_format_rejection(self._deferred_rejection))
+            self.transport.close()
 
     # Timeouts
 
@@ -334,14 +359,25 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     def _reject(self, status: HTTPStatus) -> None:
-        """Respond, unless another response has begun, and close."""
+        """Respond to the request that is being received, unless its response has begun, and close.
+
+        Requests before it are answered first.
+        """
         if self.transport.is_closing():
             return
-        latest = self._latest
-        if latest is None or not latest.response_started or (latest.response_complete and not latest.more_body):
+        faulty = self._latest if self._latest is not None and self._latest.more_body else None
+        if len(self._exchanges) > (faulty is not None):
+            if faulty is not None:
+                self._exchanges.pop()
+                self._latest = self._exchanges[-1]
+            self._deferred_rejection = status
+            self._request_begun, self._waiting_since = False, None
+            self.resume_reading()
+            return
+        if faulty is None or not faulty.response_started:
             self.transport.write(_format_rejection(status))
-        if latest is not None and not latest.response_complete:
-            latest.disconnect()
+        if faulty is not None:
+            faulty.disconnect()
         self._waiting_since = None
         self.transport.close()
 
