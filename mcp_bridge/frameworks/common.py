@@ -26,7 +26,6 @@ def is_a(thing: object, package: str, *names: str) -> bool:
 
 
 def get_package(kind: type) -> str:
-    """Return the top-level package that defines a class."""
     return str(kind.__module__).partition(".")[0]
 
 
@@ -39,7 +38,6 @@ def get_tool_name(thing: Any, framework: str) -> str:
 
 
 def get_description(thing: Any) -> str:
-    """Return the description of a tool, or an empty string."""
     return str(getattr(thing, "description", None) or "")
 
 

@@ -48,7 +48,6 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(kit: Any) -> Toolbox:
-    """Build a toolbox over a toolkit."""
     return Toolkit(kit.get_tools, build_entry)
 
 

@@ -40,7 +40,6 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(spec: Any) -> Toolbox:
-    """Build a toolbox over a tool spec."""
     return Toolkit(spec.to_tool_list, build_entry)
 
 

@@ -28,7 +28,6 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(collection: Any) -> Toolbox:
-    """Build a toolbox over a tool collection."""
     return Toolkit(lambda: collection.tools, build_entry)
 
 

@@ -136,11 +136,9 @@ class OpenToolboxes:
 
     @property
     def is_open(self) -> bool:
-        """Whether at least one toolbox is open."""
         return bool(self._open)
 
     async def wait_until_listed(self) -> None:
-        """Wait until every toolbox is listed or has failed."""
         await self._all_listed.wait()
 
     async def wait_for_change(self) -> None:

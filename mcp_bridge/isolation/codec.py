@@ -173,7 +173,6 @@ def decode_question(given: Json) -> Question:
 
 
 def encode_answer(answer: Any) -> Json:
-    """Return a client's answer as JSON."""
     if isinstance(answer, Answer):
         return {"answer": {"action": answer.action, "content": to_plain_mapping(answer.content)}}
     if isinstance(answer, Sampled):
@@ -214,5 +213,4 @@ def encode_needs(needs: NeedsInput) -> Json:
 
 
 def decode_needs(given: Json) -> NeedsInput:
-    """Return the NeedsInput in JSON."""
     return NeedsInput({key: decode_question(one) for key, one in given["questions"].items()}, given["state"])

@@ -123,7 +123,6 @@ def _encode_context(ctx: CallContext) -> Json:
 
 
 def _get_time_left(ctx: CallContext) -> float | None:
-    """Return the seconds until the call has to end."""
     return None if ctx.deadline is None else ctx.deadline - anyio.current_time()
 
 

@@ -21,7 +21,6 @@ _COMPLETED = "completes"
 
 
 def encode_offer(offer: Offer) -> Json:
-    """Return an offer as JSON."""
     return {
         "tools": [_encode_entry(entry, _TOOL) for entry in offer.tools],
         "resources": [_encode_entry(entry, _RESOURCE) for entry in offer.resources],
@@ -67,7 +66,6 @@ def decode_offer(given: Json, remote: HandlerFactory) -> Offer:
 
 
 def index_entries(offer: Offer) -> dict[tuple[EntryKind, str], Any]:
-    """Return the entries of an offer by kind and name."""
     kinds: Sequence[tuple[EntryKind, Sequence[Any]]] = (
         ("tools", offer.tools),
         ("resources", offer.resources),

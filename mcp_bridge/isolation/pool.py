@@ -128,7 +128,6 @@ class WorkerPool:
         return slot
 
     async def _acquire_worker(self) -> WorkerProcess:
-        """Return an idle worker, or a new one."""
         while self._free:
             worker = self._free.pop()
             if worker.is_alive and self.current in (None, worker.offer):

@@ -68,12 +68,10 @@ class WorkerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can run calls."""
         return self._process is not None and not self.ended.is_set() and not self._unwanted.is_set()
 
     @property
     def was_called(self) -> bool:
-        """Whether it has run a call."""
         return self._calls > 0
 
     async def start(self, tasks: TaskGroup) -> None:
@@ -116,7 +114,6 @@ class WorkerProcess:
         return messages
 
     async def reply(self, number: Any, response: Json) -> None:
-        """Respond to a request of a call."""
         await self._send_message({"do": "reply", "id": number, **response})
 
     async def cancel_call(self, patience: float) -> bool:
@@ -142,7 +139,6 @@ class WorkerProcess:
         self.kill()
 
     def describe_exit(self) -> str:
-        """Describe how it has ended."""
         code = self._process.returncode if self._process is not None else None
         return worker_system.describe_status(code, sandboxed=self._isolation.sandbox is not None)
 

@@ -25,12 +25,10 @@ _PATIENCE = 10.0
 
 
 def is_installed() -> bool:
-    """Whether bubblewrap is installed."""
     return shutil.which(PROGRAM) is not None
 
 
 def build_command(command: list[str], sandbox: SandboxOptions, directory: str) -> list[str]:
-    """Return the command that runs `command` inside a sandbox whose own folder is `directory`."""
     return [PROGRAM, *_list_options(sandbox, directory), "--", *command]
 
 

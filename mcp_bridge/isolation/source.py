@@ -114,7 +114,6 @@ class IsolatedSource:
         return replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
 
     def _handle_message(self, message: Json) -> None:
-        """Handle a message of a worker outside of its calls."""
         event = message.pop("say")
         if event == "log":
             level, text = message.get("level"), f"{message.get('logger')}: {message.get('text')}"

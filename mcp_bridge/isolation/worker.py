@@ -70,7 +70,6 @@ class SourceRunner:
         self._running: dict[int, anyio.CancelScope] = {}
 
     async def run(self, order: WorkerOrder) -> None:
-        """Run the source until the bridge has gone."""
         soon = make_call_soon()
         sender, messages = anyio.create_memory_object_stream[Json](math.inf)
         self._link.listen(
@@ -165,7 +164,6 @@ class BridgeLogHandler(logging.Handler):
         self._link = link
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one record."""
         with suppress(Exception):  # a tool must not fail because of a record that cannot be formatted
             text = self.format(record)
             self._link.send_line(
@@ -202,7 +200,6 @@ def _estimate_length(result: Any) -> int:
 
 
 def _encode_line(head: Json, body: Json) -> bytes:
-    """Return a message as a line; an error if it cannot be encoded."""
     try:
         return orjson.dumps({**head, **body}) + b"\n"
     except (TypeError, ValueError, RecursionError):

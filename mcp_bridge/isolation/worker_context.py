@@ -44,11 +44,9 @@ class WorkerContext(CallContext):
 
     @property
     def deadline(self) -> float | None:
-        """The time on this event loop's clock at which the call has to end."""
         return self._end
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress to the client."""
         self._notify_bridge("progress", progress=to_plain(progress), total=to_plain(total), message=to_plain(message))
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:

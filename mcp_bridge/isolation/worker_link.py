@@ -56,7 +56,6 @@ class WorkerLink:
         return order
 
     def send_message(self, message: Json) -> None:
-        """Send a message."""
         self.send_line(orjson.dumps(message) + b"\n")
 
     def send_line(self, line: bytes) -> None:

@@ -60,7 +60,6 @@ def terminate_worker(pid: int) -> None:
 
 
 def kill_group(pid: int) -> None:
-    """Kill a supervisor, and all of its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             os.kill(pid, signal.SIGTERM)

@@ -29,8 +29,6 @@ async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 class _ThreadRunner(Generic[T]):
-    """One coroutine in an event loop of its own."""
-
     def __init__(self, call: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._call = call
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -91,7 +91,6 @@ def _find_duplicate(line: bytes) -> str | None:
 
 
 def _list_names(line: bytes) -> list[str]:
-    """Return the names in an object in their order."""
     names: list[str] = _NAMED.decode(line.decode())
     return names
 

@@ -48,7 +48,6 @@ class RequestCounter:
         self.hurried = False
 
     def add_request(self) -> None:
-        """Count a request."""
         self._open += 1
 
     async def remove_request(self) -> None:
@@ -232,7 +231,6 @@ class ShutdownSignals:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported in this frame."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True

@@ -89,7 +89,6 @@ class StdioWriter(StdioStream):
             await self._flushed.wait()
 
     def put_bytes(self, data: bytes) -> None:
-        """Queue bytes."""
         if not self._gone:
             self._waiting += data
             self._filled.set()
@@ -117,7 +116,6 @@ class StdioWriter(StdioStream):
             await anyio.sleep_forever()
 
     async def flush(self, patience: float) -> None:
-        """Wait until everything queued is written."""
         with anyio.move_on_after(patience):
             while self._waiting or self._writing:
                 await self._flushed.wait()

@@ -104,12 +104,10 @@ class LLMMessage(BaseModel):
 
     @classmethod
     def system(cls, content: str, name: str | None = None) -> Self:
-        """Build a message with instructions for the model."""
         return cls(role=LLMRole.SYSTEM, content=[_make_text(content)], name=name)
 
     @classmethod
     def user(cls, content: str, name: str | None = None) -> Self:
-        """Build a message of the user."""
         return cls(role=LLMRole.USER, content=[_make_text(content)], name=name)
 
     @classmethod
@@ -123,7 +121,6 @@ class LLMMessage(BaseModel):
 
     @classmethod
     def assistant(cls, content: str, name: str | None = None) -> Self:
-        """Build a message of the model."""
         return cls(role=LLMRole.ASSISTANT, content=[_make_text(content)], name=name)
 
     @classmethod

@@ -75,7 +75,6 @@ def convert_arguments(parameters: Mapping[str, Any] | None, arguments: Mapping[s
 
 
 def get_field(thing: Any, name: str) -> Any:
-    """Return a field of an object or a mapping, or None."""
     return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 

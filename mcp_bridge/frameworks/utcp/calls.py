@@ -108,8 +108,6 @@ def _check_url(url: str) -> None:
 
 
 class _UtcpCaller:
-    """Calls one tool through UTCP's own client code, on asyncio."""
-
     def __init__(self, tool: ManualTool, template: Json) -> None:
         self._name = tool.name
         self._url = str(template.get("url") or "")

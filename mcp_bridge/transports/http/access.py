@@ -79,7 +79,6 @@ class AccessMiddleware:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or reject it."""
         if scope["type"] == "http":
             scope = _trim_headers(scope)
             if (refusal := self._find_rejection(scope)) is not None:

@@ -71,7 +71,6 @@ class BridgeApp:
         self._rest = Starlette(lifespan=self.lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request, or run the lifespan."""
         await (self._http if scope["type"] == "http" else self._rest)(scope, receive, send)
 
     @contextlib.asynccontextmanager
@@ -114,7 +113,6 @@ class BridgeApp:
 
 
 def _wrap_app(app: ASGIApp, access: Access) -> ASGIApp:
-    """Return the app behind access control, and behind CORS if web pages may connect."""
     guard = AccessMiddleware(app, access)
     if not access.origins:
         return guard

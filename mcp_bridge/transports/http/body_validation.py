@@ -26,7 +26,6 @@ class BodyMiddleware:
         self._open: dict[tuple[bytes, str], Scope] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or respond with what is wrong with its body."""
         if scope["method"] != "POST":
             await self._app(scope, receive, send)
             return

@@ -56,17 +56,14 @@ class ConnectionPool:
         self._emptied: asyncio.Event | None = None
 
     def open_connection(self) -> Connection:
-        """Return the protocol of a new connection."""
         return Connection(self)
 
     def start_exchange(self, exchange: Exchange) -> None:
-        """Have the app answer a request in a task of its own."""
         task = asyncio.get_running_loop().create_task(exchange.run(self.app))
         self.tasks.add(task)
         task.add_done_callback(self._discard_task)
 
     def discard(self, connection: Connection) -> None:
-        """Forget a connection that is lost."""
         self.connections.discard(connection)
         self._notify_if_empty()
 
@@ -127,7 +124,6 @@ class Connection(asyncio.Protocol):
         self._reset_parser()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first request."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.pool.connections.add(self)
@@ -137,7 +133,6 @@ class Connection(asyncio.Protocol):
         self._schedule_check()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the disconnection to the app."""
         self._timer.cancel()
         for exchange in self._exchanges:
             exchange.disconnect()
@@ -145,7 +140,6 @@ class Connection(asyncio.Protocol):
         self.pool.discard(self)
 
     def close_when_answered(self) -> None:
-        """Close the connection, once all its requests are answered."""
         if self._exchanges:
             self._exchanges[-1].keep_alive = False
         else:
@@ -154,22 +148,18 @@ class Connection(asyncio.Protocol):
     # Flow control
 
     def pause_writing(self) -> None:
-        """The client does not read."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The client has read most of what was left."""
         self._unread = (math.inf, self._loop.time())
         self._writable.set()
 
     async def drain(self) -> None:
-        """Wait until the client reads."""
         await self._writable.wait()
 
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        """Parse data of the client."""
         if self._deferred_rejection is not None:
             return
         self._has_progress = False
@@ -212,17 +202,14 @@ class Connection(asyncio.Protocol):
         self._feed(b"\r\n".join([first, *lines, b"", rest]))
 
     def on_message_begin(self) -> None:
-        """httptools has the first byte of a request."""
         self._url, self._headers = b"", []
         self._request_begun = True
         self._waiting_since = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
-        """httptools has a part of the URL."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """httptools has a header."""
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -260,13 +247,11 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """httptools has a part of the body."""
         self._has_progress = True
         if self._latest is not None and self._latest.add_body(body) > MAX_BUFFERED:
             self.transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        """httptools has the last byte of a request."""
         self._has_progress = True
         if self._ignores_upgrade or self._latest is None:
             return
@@ -309,7 +294,6 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(self._due, self._check_timeouts)
 
     def _compute_deadline(self) -> float:
-        """When the client's time is over, as things are."""
         if self._waits_for_reader():
             return self._unread[1] + self.pool.timeouts.send
         if self._waiting_since is None or self.transport.is_closing():
@@ -338,7 +322,6 @@ class Connection(asyncio.Protocol):
         return not self.transport.is_reading() or not (latest is None or latest.response_complete or latest.more_body)
 
     def _waits_for_reader(self) -> bool:
-        """Whether the client has to read something before anything else happens."""
         closing = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
         return closing or not self._writable.is_set()
 
@@ -383,7 +366,6 @@ class Connection(asyncio.Protocol):
 
 
 def _parse_target(target: bytes) -> dict[str, Any]:
-    """Return the part of the ASGI scope that the request target decides."""
     url = httptools.parse_url(target)
     path = url.path.decode("ascii")
     return {

@@ -34,21 +34,17 @@ class ResumableStream:
     _news: anyio.Event | None = None
 
     def find_next(self, number: int) -> int | None:
-        """Return the next stored number."""
         return next((kept for kept in self.numbers if kept > number), None)
 
     def set_reader(self, reader: object) -> None:
-        """Make this the only reader."""
         self.reader = reader
         self.notify_reader()
 
     def notify_reader(self) -> None:
-        """Wake the reader."""
         if self._news is not None:
             self._news.set()
 
     async def wait_for_change(self) -> None:
-        """Wait for the next change."""
         self._news = anyio.Event()
         await self._news.wait()
 
@@ -81,7 +77,6 @@ class SessionEventStore(EventStore):
 
     @property
     def has_open_requests(self) -> bool:
-        """Whether a request of this session is in flight."""
         return self._unanswered > 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:

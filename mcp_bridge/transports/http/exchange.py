@@ -97,7 +97,6 @@ class Exchange:
         return len(self._body)
 
     def end_body(self) -> None:
-        """The request is complete."""
         self.more_body = False
         self._news.set()
 
@@ -154,5 +153,4 @@ class Exchange:
 
 @lru_cache(maxsize=1)
 def _format_date(second: int) -> bytes:
-    """Return the value of the Date header (RFC 9110, 6.6.1)."""
     return formatdate(second, usegmt=True).encode()

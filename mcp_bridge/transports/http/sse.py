@@ -35,7 +35,6 @@ class SseEndpoint:
         self.messages = MessageEndpoint(self._transport)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one client until it disconnects."""
         if scope["method"] != "GET":
             await make_rejection(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
         elif not self._free:
@@ -76,7 +75,6 @@ class MessageEndpoint:
         self._transport = transport
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept one message."""
         gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
         with suppress(*gone):  # its stream has just ended, or the client has disconnected
             await self._transport.handle_post_message(scope, receive, send)
@@ -90,7 +88,6 @@ class ClientRequests:
         self._open = 0
 
     def add_request(self) -> None:
-        """Count a request."""
         self._open += 1
         self._ledger.add_request()
 
@@ -123,7 +120,6 @@ class StreamWrapper:
         await self._stream.__aexit__(kind, error, traceback)
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
@@ -163,7 +159,6 @@ class CountingReader(StreamWrapper):
 
     @property
     def last_context(self) -> Any:
-        """The sender's context variables, which the SDK passes on."""
         return self._stream.last_context
 
     def _count_request(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
@@ -178,7 +173,6 @@ class SettlingWriter(StreamWrapper):
     """The write side: a response ends the count of its request."""
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send a message."""
         await self._stream.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
             await self._requests.remove_request()

@@ -124,7 +124,6 @@ def find_entry_points(config: Any) -> dict[str, str]:
 
 
 def list_configs(config: Any) -> list[Any]:
-    """List the configurations of all modules."""
     return [module.config for module in config.modules]
 
 

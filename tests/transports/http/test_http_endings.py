@@ -108,8 +108,8 @@ from mcp_bridge.transports.http.app import BridgeApp
 async def main():
     bridge = from_file(Path("tools.py"))
     bound = server.listen("127.0.0.1", 0, token=None)
-    app = BridgeApp(bridge.endpoint, around=bridge.running)
-    said = lambda: print(server.address(bound) + "/mcp", file=__import__("sys").stderr, flush=True)
+    app = BridgeApp(bridge.endpoint, around=bridge.run_sources)
+    said = lambda: print(server.format_address(bound) + "/mcp", file=__import__("sys").stderr, flush=True)
     await server.serve(app, bound, drain=0.2, started=said)
 
 anyio.run(main)
