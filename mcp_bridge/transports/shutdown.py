@@ -254,10 +254,7 @@ def _list_signals() -> list[signal.Signals]:
 
 
 async def handle_signals(
-    drain: Callable[[], None],
-    now: Callable[[], None],
-    *,
-    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    drain: Callable[[], None], now: Callable[[], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     """Call `drain` at the first SIGINT or SIGTERM, `now` at each later one. Where signals cannot be had, do nothing."""
     try:

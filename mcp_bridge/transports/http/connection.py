@@ -9,6 +9,7 @@ send_timeout, large_client_header_buffers).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import socket
 import struct
@@ -279,7 +280,8 @@ class Connection(asyncio.Protocol):
         self.resume_reading()
         if not finished.keep_alive:
             # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
-            self.transport.write_eof()
+            with contextlib.suppress(OSError):  # the client has disconnected already
+                self.transport.write_eof()
         elif self._exchanges:
             self.pool.start_exchange(self._exchanges[0])
         elif self._deferred_rejection is not None:
