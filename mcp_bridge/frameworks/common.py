@@ -58,7 +58,6 @@ def to_json_schema(model: Any) -> Json:
 
 
 def make_failure(text: str, code: str | None = None) -> ToolResult:
-    """Return the result of a call that failed for a reason that the model may read."""
     return ToolResult(success=False, error=text, code=code or "tool_error")
 
 

@@ -71,7 +71,6 @@ class DiscoveredTools:
         return bool(items)
 
     def add_tool(self, where: str, thing: object) -> bool:
-        """Add a single tool. Return False for anything else."""
         return self._add_once(where, thing, self._add_entry)
 
     def _add_once(self, where: str, thing: object, add: Callable[[str, object], bool]) -> bool:

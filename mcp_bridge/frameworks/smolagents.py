@@ -69,11 +69,8 @@ def _convert_input(item: Mapping[str, Any]) -> Json:
 
 def _convert_nested(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return (
-            _convert_input(value)
-            if "type" in value or "nullable" in value
-            else {k: _convert_nested(v) for k, v in value.items()}
-        )
+        is_input = "type" in value or "nullable" in value
+        return _convert_input(value) if is_input else {k: _convert_nested(v) for k, v in value.items()}
     return [_convert_nested(item) for item in value] if isinstance(value, list) else value
 
 

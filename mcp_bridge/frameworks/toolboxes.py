@@ -126,7 +126,6 @@ class OpenToolboxes:
 
     @property
     def tools(self) -> list[PlacedTool]:
-        """The tools of all toolboxes, each with the reference of its toolbox."""
         return [tool for tools in self._tools.values() for tool in tools]
 
     @property
@@ -192,7 +191,6 @@ class OpenToolboxes:
 
 
 def _format_error(error: BaseException) -> str:
-    """Return the error in one line. A group of one error counts as that error."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, BaseExceptionGroup):

@@ -129,7 +129,6 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
 
 
 async def _handle_request(worker: WorkerProcess, message: Json, ctx: CallContext) -> None:
-    """Respond to a request of the call; with an error if it fails."""
     try:
         reply = {"answer": await _run_request(message.get("what"), message, ctx)}
     except Exception as error:

@@ -48,12 +48,8 @@ def decode_offer(given: Json, remote: HandlerFactory) -> Offer:
 
 
 def index_entries(offer: Offer) -> dict[tuple[EntryKind, str], Any]:
-    return {(kind, get_entry_name(kind, entry)): entry for kind in _FIELDS for entry in getattr(offer, kind)}
-
-
-def get_entry_name(kind: EntryKind, entry: Any) -> str:
-    """Return the name, URI or URI template of an entry."""
-    return str(getattr(entry, _NAMES[kind]))
+    """Return the entries by kind and by name, URI or URI template."""
+    return {(kind, str(getattr(entry, _NAMES[kind]))): entry for kind in _FIELDS for entry in getattr(offer, kind)}
 
 
 _NAMES: dict[EntryKind, str] = {"tools": "name", "resources": "uri", "templates": "uri_template", "prompts": "name"}

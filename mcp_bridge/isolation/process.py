@@ -156,7 +156,7 @@ class WorkerProcess:
             try:
                 await self._process.stdin.send(line)
             except _CLOSED_ERRORS:
-                pass  # it has ended: `_live` reports that
+                pass  # it has ended, which `_run_until_ended` reports
             except BaseException:  # after half a line the worker cannot read the next one
                 self.kill()
                 raise

@@ -50,9 +50,8 @@ def _list_options(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     if sandbox.network:
         yield "--share-net"
-    for place, mount in sorted(
-        _list_mounts(sandbox, directory).items()
-    ):  # parents first: a later mount hides what is below it
+    mounts = _list_mounts(sandbox, directory)
+    for place, mount in sorted(mounts.items()):  # parents first: a later mount hides what is below it
         yield from (*mount, place)
     yield from ("--chdir", directory)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -49,13 +50,6 @@ _THREADS = 8
 """A call has one thread; a cancelled call may keep others for a moment."""
 _PAUSE = 0.02
 """Seconds between two checks for threads that are still running."""
-
-
-class WorkerCompletion:
-    """A function that completes an argument, in the shape of an entry."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.handler = adapt_completion(function)
 
 
 class SourceRunner:
@@ -151,7 +145,8 @@ class SourceRunner:
             raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
         prepared = self._prepared.get((kind, name, part))
         if prepared is None:
-            prepared = PreparedEntry(WorkerCompletion(entry.completions[part]) if part else entry)
+            handled = SimpleNamespace(handler=adapt_completion(entry.completions[part])) if part else entry
+            prepared = PreparedEntry(handled)
             self._prepared[kind, name, part] = prepared
         return prepared
 
@@ -166,9 +161,8 @@ class BridgeLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(Exception):  # a tool must not fail because of a record that cannot be formatted
             text = self.format(record)
-            self._link.send_line(
-                _encode_line({"say": "log"}, {"level": record.levelno, "logger": record.name, "text": text})
-            )
+            body = {"level": record.levelno, "logger": record.name, "text": text}
+            self._link.send_line(_encode_line({"say": "log"}, body))
 
 
 def _build_source(order: WorkerOrder) -> Any:
@@ -193,7 +187,7 @@ def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
 
 
 def _estimate_length(result: Any) -> int:
-    """Return a lower bound of the length of a result that can be had without encoding it."""
+    """Return a lower bound of the length of a result, without encoding it."""
     items = result.content if isinstance(result.content, list | tuple) else [result.content]
     parts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
     return sum(len(part) for part in parts if isinstance(part, str | bytes))

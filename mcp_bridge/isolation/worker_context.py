@@ -67,7 +67,6 @@ class WorkerContext(CallContext):
         raise InvalidAnswer(details=[line for lines in problems.values() for line in lines])
 
     async def close_stream(self) -> None:
-        """Close the stream of this call; the client resumes it later."""
         self._notify_bridge("close stream")
 
     def tools(self) -> Sequence[ToolEntry]:

@@ -59,7 +59,6 @@ class WorkerLink:
         self.send_line(orjson.dumps(message) + b"\n")
 
     def send_line(self, line: bytes) -> None:
-        """Send a line, if the bridge is still there."""
         view = memoryview(line)
         with self._lock:
             while view:

@@ -54,7 +54,6 @@ def wrap_command(command: list[str]) -> list[str]:
 
 
 def terminate_worker(pid: int) -> None:
-    """Ask a worker's supervisor to end the worker, and all that it has started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
 

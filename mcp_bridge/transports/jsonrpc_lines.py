@@ -35,7 +35,7 @@ def parse_message(line: bytes | None) -> JsonRpcMessage | bytes:
     except (ValueError, RecursionError):
         return format_error(_get_request_id(data), INVALID_REQUEST, "Invalid Request: a message is nested too deep")
     if duplicate is not None:
-        number = _get_request_id(data) if _list_names(line).count("id") == 1 else None
+        number = _get_request_id(data) if _NAMED.decode(line.decode()).count("id") == 1 else None
         return format_error(number, INVALID_REQUEST, f"Invalid Request: {duplicate[:80]!r} occurs twice in an object")
     if problem := _find_ambiguity(data):
         return format_error(_get_request_id(data), INVALID_REQUEST, f"Invalid Request: {problem}")
@@ -90,11 +90,6 @@ def _find_duplicate(line: bytes) -> str | None:
     return None
 
 
-def _list_names(line: bytes) -> list[str]:
-    names: list[str] = _NAMED.decode(line.decode())
-    return names
-
-
 def _find_ambiguity(data: dict[str, Any]) -> str | None:
     """Return why other readers could understand a message differently, such as readers that ignore case."""
     for name in data:
@@ -124,7 +119,6 @@ def _get_request_id(data: dict[str, Any]) -> str | int | None:
 
 
 def format_error(request: str | int | None, code: int, message: str) -> bytes:
-    """Return a JSON-RPC error as a line."""
     return orjson.dumps({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}}) + b"\n"
 
 

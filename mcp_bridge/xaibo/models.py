@@ -125,14 +125,12 @@ class LLMMessage(BaseModel):
 
     @classmethod
     def function(cls, id: str, name: str, arguments: dict[str, Any]) -> Self:
-        """Build a message with a call that the model requested."""
         return cls(
             role=LLMRole.FUNCTION, name=name, tool_calls=[LLMFunctionCall(id=id, name=name, arguments=arguments)]
         )
 
     @classmethod
     def function_result(cls, id: str, name: str, content: str) -> Self:
-        """Build a message with the result of a call."""
         return cls(
             role=LLMRole.FUNCTION, name=name, tool_results=[LLMFunctionResult(id=id, name=name, content=content)]
         )

@@ -78,7 +78,6 @@ def _format_error(error: Any) -> str:
 
 
 def _find_content(output: Any) -> tuple[Content, ...] | None:
-    """Return an output that is content already."""
     if isinstance(output, Content):
         return (output,)
     if isinstance(output, list | tuple) and output and all(isinstance(item, Content) for item in output):

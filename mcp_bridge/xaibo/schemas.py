@@ -9,30 +9,18 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 _TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
-_ALIASES = {
-    "str": "string",
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "list": "array",
-    "dict": "object",
-    "None": "null",
-}
-_KINDS = {**{name: name for name in _TYPES}, **_ALIASES}
+_ALIASES = ("str", "int", "float", "bool", "dict", "list", "None")
+"""Python's names for the same types."""
+_KINDS = dict(zip((*_TYPES, *_ALIASES), (*_TYPES, *_TYPES), strict=True))
 _BOOLEANS = {"true": True, "false": False}
 _INT64 = range(-(2**63), 2**64)
 """The integers that JSON on the wire can carry."""
 
 
-class _Absent(Enum):
-    ABSENT = "absent"
-
-
-ABSENT = _Absent.ABSENT
+ABSENT: Any = object()
 """Marks a value that is not JSON."""
 
 

@@ -61,7 +61,6 @@ class Access:
         return cls(hosts=LOOPBACK | names, origins=allowed, token=token)
 
     def is_authorized(self, authorization: bytes) -> bool:
-        """Whether this Authorization header has the token, if one is required."""
         if self.token is None:
             return True
         scheme, _, token = authorization.partition(b" ")  # RFC 9110, 11.1: the scheme is case-insensitive
@@ -130,6 +129,5 @@ def _trim_headers(scope: Scope) -> Scope:
 
 
 def make_rejection(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """Return a response with an HTTP status and a JSON-RPC error without an id."""
     error = {"code": INVALID_REQUEST, "message": message}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status, headers=headers)

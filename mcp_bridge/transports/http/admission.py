@@ -122,7 +122,6 @@ class ResponseTracker:
         await self._send(message)
 
     async def complete_response(self, scope: Scope, receive: Receive) -> None:
-        """Respond that the server shuts down, or end the stream that has begun."""
         if not self._started:
             await _make_shutdown_response(None)(scope, receive, self._send)
         elif not self._complete:

@@ -75,7 +75,6 @@ class BridgeApp:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Run the endpoint inside the block."""
         async with self._around(), self._sessions.run(), anyio.create_task_group() as tasks:
             await tasks.start(self.endpoint.run)
             self._gate.running = True
@@ -86,7 +85,6 @@ class BridgeApp:
                 tasks.cancel_scope.cancel()
 
     def begin_shutdown(self) -> None:
-        """Reject new requests from now on."""
         self._gate.ending = True
 
     async def close(self, patience: float) -> None:

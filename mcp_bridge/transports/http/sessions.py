@@ -140,7 +140,6 @@ class HttpSessionManager(StreamableHTTPSessionManager):
         return session
 
     def end_sessions(self) -> None:
-        """End every session, and with it the streams of its client."""
         for session in list(self._server_instances.values()):
             if isinstance(session, HttpSession):
                 session.end_session()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -32,7 +31,6 @@ class SseEndpoint:
         self._free = most
         self._reading: set[CountingReader] = set()
         self._transport = SseServerTransport(MESSAGES_PATH, max_request_body_size=body)
-        self.messages = MessageEndpoint(self._transport)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
@@ -46,6 +44,12 @@ class SseEndpoint:
                 await self._serve_stream(scope, receive, send)
             finally:
                 self._free += 1
+
+    async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Accept one message."""
+        gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
+        with suppress(*gone):  # its stream has just ended, or the client has disconnected
+            await self._transport.handle_post_message(scope, receive, send)
 
     def end_streams(self) -> None:
         """End every stream after the messages that were sent on it."""
@@ -68,18 +72,6 @@ class SseEndpoint:
             await requests.remove_all()
 
 
-class MessageEndpoint:
-    """ASGI endpoint of the messages that clients post."""
-
-    def __init__(self, transport: SseServerTransport) -> None:
-        self._transport = transport
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
-        with suppress(*gone):  # its stream has just ended, or the client has disconnected
-            await self._transport.handle_post_message(scope, receive, send)
-
-
 class ClientRequests:
     """The requests of one client that the ledger counts. The shutdown does not wait for a client that has left."""
 
@@ -98,7 +90,6 @@ class ClientRequests:
             await self._ledger.remove_request()
 
     async def remove_all(self) -> None:
-        """Stop counting the client's requests, because it has disconnected."""
         while self._open:
             await self.remove_request()
 
@@ -114,10 +105,8 @@ class StreamWrapper:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._stream.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self._stream.__aexit__(*exc_info)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -29,9 +29,7 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"<svg", "image/svg+xml"),
     (4, b"ftypavif", "image/avif"),
     (4, b"ftyphei", "image/heic"),
-    (0, b"\xff\xfb", "audio/mpeg"),
-    (0, b"\xff\xf3", "audio/mpeg"),
-    (0, b"\xff\xf2", "audio/mpeg"),
+    *((0, start, "audio/mpeg") for start in (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")),
     (4, b"ftypM4A", "audio/mp4"),
     (0, b"\x1aE\xdf\xa3", "audio/webm"),
 )
@@ -109,7 +107,9 @@ def convert_attachment(attachment: Any, name: str) -> Content:
     content = getattr(attachment, "content", None)
     data, file = _read_bytes(content), _read_file_name(content)
     kind = getattr(getattr(attachment, "type", None), "value", "file")
-    mime = _read_mime_type(attachment) or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
+    named = getattr(attachment, "mime_type", None)
+    mime = named if isinstance(named, str) else ""
+    mime = mime or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
     if kind == "image" and mime.startswith("image/"):
         return Image(data, mime)
     if kind == "audio" and mime.startswith("audio/"):
@@ -137,11 +137,6 @@ def _read_bytes(content: Any) -> bytes:
 def _read_file_name(content: Any) -> str:
     name = getattr(content, "name", None)  # of an open file; of a descriptor it is a number
     return PurePath(name).name if isinstance(name, str) else ""
-
-
-def _read_mime_type(attachment: Any) -> str:
-    found = getattr(attachment, "mime_type", None)
-    return found if isinstance(found, str) else ""
 
 
 def _detect_mime_type(data: bytes, kind: str) -> str:

@@ -100,13 +100,13 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
 
 IMPATIENT = """
 import anyio
-from mcp_bridge.app.factory import from_file
+from mcp_bridge.app.factory import build_from_file
 from pathlib import Path
 from mcp_bridge.transports.http import server
 from mcp_bridge.transports.http.app import BridgeApp
 
 async def main():
-    bridge = from_file(Path("tools.py"))
+    bridge = build_from_file(Path("tools.py"))
     bound = server.listen("127.0.0.1", 0, token=None)
     app = BridgeApp(bridge.endpoint, around=bridge.run_sources)
     said = lambda: print(server.format_address(bound) + "/mcp", file=__import__("sys").stderr, flush=True)
