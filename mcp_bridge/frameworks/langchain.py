@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from mcp_bridge.contracts.content import Content, Text
+from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import (
@@ -106,7 +106,8 @@ def _convert_answer(answer: Any) -> Any:
     if isinstance(message.content, str):
         fields: Json = {"error" if failed else "output": message.content}
     else:
-        fields = {"content": [_convert_block(item) for item in message.content]}
+        blocks = [from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)) for item in message.content]
+        fields = {"content": blocks}
     meta = {ARTIFACT: message.artifact} if isinstance(message.artifact, _JSON) else None
     return ToolResult(success=not failed, code="tool_error" if failed else None, meta=meta, **fields)
 
@@ -121,10 +122,6 @@ def _find_message(answer: Any) -> Any:
     if isinstance(answer, list):
         return next((item for item in reversed(answer) if is_a(item, PACKAGE, "ToolMessage")), None)
     return None
-
-
-def _convert_block(item: Any) -> Content:
-    return from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item))
 
 
 def _list_injected_parameters(tool: Any) -> list[str]:

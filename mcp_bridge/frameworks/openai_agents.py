@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from copy import copy
 from functools import partial
@@ -28,6 +27,7 @@ from mcp_bridge.frameworks.common import (
 )
 from mcp_bridge.frameworks.content_blocks import from_base64, from_url
 from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
+from mcp_bridge.runtime.third_party import resolve_awaitable
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "agents"
@@ -61,14 +61,14 @@ class _ToolCaller:
     async def _needs_approval(self, arguments: Json) -> bool:
         """Raises ToolUnavailable if the tool is not enabled for this call."""
         tool, context = self._tool, self._build_context(arguments)
-        if callable(tool.is_enabled) and not await _await_value(tool.is_enabled(context, context.agent)):
+        if callable(tool.is_enabled) and not await resolve_awaitable(tool.is_enabled(context, context.agent)):
             raise ToolUnavailable(f"The tool '{tool.name}' is not enabled now.")
         policy = getattr(tool, "needs_approval", False)
         if not callable(policy):
             return bool(policy)
         if set(tool.params_json_schema.get("properties", ())) - set(arguments):
             return True  # as in the SDK: the policy would not see the default values
-        return bool(await _await_value(policy(context, arguments, context.tool_call_id)))
+        return bool(await resolve_awaitable(policy(context, arguments, context.tool_call_id)))
 
     def _build_context(self, arguments: Json) -> Any:
         agent = import_module(PACKAGE).Agent(name="mcp-bridge")
@@ -102,7 +102,7 @@ class _ToolCaller:
             format_timeout = getattr(tool, "timeout_error_function", None)
             if format_timeout is None or tool.timeout_behavior != "error_as_result":
                 raise ToolTimeout(tool.name, float(tool.timeout_seconds)) from error
-            return make_failure(as_text(await _await_value(format_timeout(context, error))), "timeout")
+            return make_failure(as_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
         if is_a(error, PACKAGE, "ModelBehaviorError"):  # arguments that match the schema, but not the function
             cause = error.__cause__
             invalid = is_a(cause, "pydantic_core", "ValidationError")
@@ -137,13 +137,9 @@ def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
 
     async def record_failure(context: Any, error: Exception) -> Any:
         failures.append(error)
-        return await _await_value(format_error(context, error))
+        return await resolve_awaitable(format_error(context, error))
 
     return module.set_function_tool_failure_error_function(copied, record_failure if format_error else None)
-
-
-async def _await_value(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
 
 
 def _convert_answer(tool: Any, answer: Any) -> ToolResult:

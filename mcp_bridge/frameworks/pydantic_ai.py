@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from mcp_bridge.frameworks.common import Json, is_a, list_validation_errors, mak
 from mcp_bridge.frameworks.content_blocks import from_data, from_url
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge.runtime.event_loop import is_on_asyncio
+from mcp_bridge.runtime.third_party import resolve_awaitable
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "pydantic_ai"
@@ -140,9 +140,8 @@ class _ToolsetCaller:
                 raise
             raise InvalidArguments(list_validation_errors(error), tool=self._name) from error
         check = getattr(tool, "args_validator_func", None)
-        checked = check(context, **arguments) if check is not None else None
-        if inspect.isawaitable(checked):
-            await checked
+        if check is not None:
+            await resolve_awaitable(check(context, **arguments))
         with _run_in_own_threads():
             answer = await self._toolset.call_tool(self._name, arguments, context, tool)
         return _wrap_output(_convert_answer(answer), getattr(tool.tool_def, "return_schema", None) or {})

@@ -15,12 +15,12 @@ from typing import Self
 import anyio
 import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+from mcp_types import CONNECTION_CLOSED
 
 from mcp_bridge.runtime.line_splitter import LineSplitter
 from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.jsonrpc_lines import dump_message, format_error, parse_message
+from mcp_bridge.transports.jsonrpc_lines import dump_message, format_error, format_invalid, parse_message
 from mcp_bridge.transports.shutdown import (
     CLOSE_TIMEOUT,
     DRAIN_TIMEOUT,
@@ -200,9 +200,7 @@ class StdioReader(StdioStream):
             self._outbox.put_bytes(format_error(message.id, CONNECTION_CLOSED, SHUTDOWN_MESSAGE))
             return None
         if not self._outbox.register_request(message.id):
-            self._outbox.put_bytes(
-                format_error(message.id, INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
-            )
+            self._outbox.put_bytes(format_invalid(message.id, "a request with this id is in flight"))
             return None
         settled = partial(self._outbox.unregister_request, message.id)
         return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=settled))

@@ -34,11 +34,6 @@ class ParameterChoices:
     kind: str | None
     members: tuple[tuple[Any, Any], ...] = ()
 
-    @property
-    def values(self) -> list[Any]:
-        """The members as in the schema."""
-        return [value for value, _ in self.members]
-
 
 def build_schema(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     """Build the JSON Schema of a tool's parameters. It allows further arguments, because providers do.
@@ -83,10 +78,11 @@ def _build_property(parameter: Any) -> dict[str, Any]:
     schema: dict[str, Any] = {} if choices.kind is None else {"type": choices.kind}
     if isinstance(description := get_field(parameter, "description"), str) and description:
         schema["description"] = str(description)
+    enum = {"enum": [value for value, _ in choices.members]} if choices.members else {}
     if choices.kind == "array":
-        schema["items"] = {"enum": choices.values} if choices.members else {}
-    elif choices.members:
-        schema["enum"] = choices.values
+        schema["items"] = enum
+    else:
+        schema |= enum
     if (default := _read_default(parameter, choices)) is not ABSENT:
         schema["default"] = default
     return schema

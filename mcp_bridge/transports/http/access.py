@@ -21,14 +21,8 @@ OPEN_PATHS = ("/health",)
 """Paths that need no token; without one they disclose nothing."""
 
 SINGLE_HEADERS = (
-    b"host",
-    b"origin",
-    b"authorization",
-    b"content-type",
-    b"content-encoding",
-    b"transfer-encoding",
-    b"mcp-session-id",
-    b"last-event-id",
+    *(b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
+    *(b"mcp-session-id", b"last-event-id"),
 )
 """Headers that may occur once (RFC 9112, 3.2): of two, a proxy in front could have checked the other one."""
 

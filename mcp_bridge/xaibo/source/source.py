@@ -108,7 +108,7 @@ class XaiboSource:
                     agent_config.add_agent_modules(config, modules)
                 self._agents = build_entries(config, dict(modules))  # without the providers that are made below
             except SourceError as error:
-                text = make_redactor(agent_config.list_configs(config)).redact_text(str(error))
+                text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config))
         if self._published != "agent":
             self._add_providers(config, modules, path)
