@@ -85,15 +85,15 @@ class _ToolCaller:
         try:
             invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool  # applies the timeout of the tool
             tool = _copy_with_failures(self._tool, failures)
-            answer = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
+            returned = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
         except Exception as error:
             return await self._convert_error(error, context)
         if failures:
-            return make_failure(as_text(answer))
+            return make_failure(as_text(returned))
         rejection = await self._run_guardrails(
-            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=answer
+            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=returned
         )
-        return _convert_answer(self._tool, answer) if rejection is None else make_failure(rejection, "denied")
+        return _convert_returned(self._tool, returned) if rejection is None else make_failure(rejection, "denied")
 
     async def _convert_error(self, error: Exception, context: Any) -> ToolResult:
         """Return a failure for errors that the model may read. Raises all others."""
@@ -125,7 +125,7 @@ class _ToolCaller:
 def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
     """Copy a tool so that errors which its error function turns into text are added to `failures`.
 
-    Nothing else distinguishes a failure from an answer. The SDK's default function hides the error; without it, the
+    Nothing else distinguishes a failure from a result. The SDK's default function hides the error; without it, the
     error is raised, and logged.
     """
     copied: Any = copy(tool)
@@ -142,17 +142,17 @@ def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
     return module.set_function_tool_failure_error_function(copied, record_failure if format_error else None)
 
 
-def _convert_answer(tool: Any, answer: Any) -> ToolResult:
-    """Return an answer as the SDK would send it: its output classes as content, structured output as JSON."""
+def _convert_returned(tool: Any, returned: Any) -> ToolResult:
+    """Return a value as the SDK would send it: its output classes as content, structured output as JSON."""
     if getattr(tool, "output_json_schema", None):
-        output = orjson.loads(answer) if isinstance(answer, str) else to_jsonable_python(answer, by_alias=True)
+        output = orjson.loads(returned) if isinstance(returned, str) else to_jsonable_python(returned, by_alias=True)
         return ToolResult(success=True, output=output)
-    items = answer if isinstance(answer, list | tuple) else [answer]
+    items = returned if isinstance(returned, list | tuple) else [returned]
     blocks = [_convert_block(item) for item in items]
     if any(block is not None for block in blocks):
         pairs = zip(blocks, items, strict=True)
         return ToolResult(success=True, content=[block or Text(as_text(item)) for block, item in pairs])
-    return to_result(answer)
+    return to_result(returned)
 
 
 def _convert_block(item: Any) -> Content | None:

@@ -143,8 +143,8 @@ class _ToolsetCaller:
         if check is not None:
             await resolve_awaitable(check(context, **arguments))
         with _run_in_own_threads():
-            answer = await self._toolset.call_tool(self._name, arguments, context, tool)
-        return _wrap_output(_convert_answer(answer), getattr(tool.tool_def, "return_schema", None) or {})
+            returned = await self._toolset.call_tool(self._name, arguments, context, tool)
+        return _wrap_output(_convert_returned(returned), getattr(tool.tool_def, "return_schema", None) or {})
 
     def _convert_error(self, error: Exception) -> ToolResult:
         """Return a failure for errors that the model may read. Raises all others again."""
@@ -181,22 +181,22 @@ def _wrap_output(result: ToolResult, schema: Json) -> ToolResult:
     return replace(result, output={"result": output}, content=content)
 
 
-def _convert_answer(answer: Any) -> ToolResult:
-    """Return an answer as a result: files as content, followed by the content that a `ToolReturn` adds."""
+def _convert_returned(returned: Any) -> ToolResult:
+    """Return a value as a result: files as content, followed by the content that a `ToolReturn` adds."""
     added: list[Content] = []
     meta = None
-    if is_a(answer, PACKAGE, "ToolReturn"):
-        extra = answer.content
+    if is_a(returned, PACKAGE, "ToolReturn"):
+        extra = returned.content
         added = [_convert_block(item) for item in ([extra] if isinstance(extra, str) else extra or ())]
-        meta = {METADATA: answer.metadata} if isinstance(answer.metadata, _JSON) else None
-        answer = answer.return_value
-    items = list(answer) if isinstance(answer, list | tuple) else [answer]
+        meta = {METADATA: returned.metadata} if isinstance(returned.metadata, _JSON) else None
+        returned = returned.return_value
+    items = list(returned) if isinstance(returned, list | tuple) else [returned]
     if any(is_a(item, PACKAGE, *_MEDIA) for item in items):
         return ToolResult(success=True, content=[*map(_convert_block, items), *added], meta=meta)
-    result = to_result(answer)
+    result = to_result(returned)
     if not added:
         return replace(result, meta=meta)
-    own = [] if answer is None else result.content or [Text(as_text(result.output))]
+    own = [] if returned is None else result.content or [Text(as_text(result.output))]
     return replace(result, content=[*own, *added], meta=meta)
 
 

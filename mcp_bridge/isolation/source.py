@@ -21,7 +21,7 @@ from mcp_bridge.contracts.extension import (
     ToolSource,
 )
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.isolation import sandbox
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.conversation import WorkerCall
@@ -90,21 +90,19 @@ class IsolatedSource:
 
     def _split_offer(self, offer: Offer) -> Offer:
         """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
-        tools = [self._isolate_tool(entry) for entry in offer.tools]
-        return replace(offer, tools=tools, problems=[*offer.problems, *self._find_unmatched_patterns(offer)])
-
-    def _find_unmatched_patterns(self, offer: Offer) -> list[str]:
-        """Report patterns without a match: a typing error must not make a tool run in the bridge's process."""
-        return [
+        patterns = self._isolation.tools
+        tools = [
+            replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
+            if any(fnmatchcase(entry.name, pattern) for pattern in patterns)
+            else entry
+            for entry in offer.tools
+        ]
+        problems = [  # a typing error must not make a tool run in the bridge's process
             f"isolation: no tool matches '{pattern}'"
-            for pattern in self._isolation.tools
+            for pattern in patterns
             if not any(fnmatchcase(entry.name, pattern) for entry in offer.tools)
         ]
-
-    def _isolate_tool(self, entry: ToolEntry) -> ToolEntry:
-        if not any(fnmatchcase(entry.name, pattern) for pattern in self._isolation.tools):
-            return entry
-        return replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
+        return replace(offer, tools=tools, problems=[*offer.problems, *problems])
 
     def _handle_message(self, message: Json) -> None:
         event = message.pop("say")

@@ -83,7 +83,10 @@ class SourceRunner:
         try:
             await _build_source(order).run(self._publish_offer)
         except Exception as error:
-            self._link.send_message({"say": "failed", "problem": _describe_problem(order, error)})
+            text = f"source '{order.name}': {type(error).__name__}: {error}"
+            self._link.send_message(
+                {"say": "failed", "problem": str(error) if isinstance(error, SourceError) else text}
+            )
 
     def _publish_offer(self, offer: Offer) -> None:
         self._entries, self._prepared = index_entries(offer), {}
@@ -171,10 +174,6 @@ def _build_source(order: WorkerOrder) -> Any:
     if isinstance(built, WorkingDirSource):
         built.work_in(Path(order.working_dir), roots=order.roots)
     return built
-
-
-def _describe_problem(order: WorkerOrder, error: Exception) -> str:
-    return str(error) if isinstance(error, SourceError) else f"source '{order.name}': {type(error).__name__}: {error}"
 
 
 def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:

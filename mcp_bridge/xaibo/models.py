@@ -174,12 +174,10 @@ class LLMResponse(BaseModel):
         return cls(
             content="\n".join(response.content for response in responses),
             tool_calls=list(chain.from_iterable(response.tool_calls or () for response in responses)) or None,
-            usage=_add_usages(usages) if usages else None,
+            usage=LLMUsage(**{name: sum(getattr(usage, name) for usage in usages) for name in LLMUsage.model_fields})
+            if usages
+            else None,
             vendor_specific=dict(
                 chain.from_iterable((response.vendor_specific or {}).items() for response in responses)
             ),
         )
-
-
-def _add_usages(usages: list[LLMUsage]) -> LLMUsage:
-    return LLMUsage(**{name: sum(getattr(usage, name) for usage in usages) for name in LLMUsage.model_fields})

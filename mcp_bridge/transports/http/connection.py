@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections: httptools parses requests, an ASGI app answers them, and slow clients are cut off.
+"""HTTP/1.1 connections: httptools parses requests, an ASGI app handles them, and slow clients are disconnected.
 
 An ASGI app never sees a connection whose request is not complete, so the server has to limit how long a client takes to
 send one, how long its head is, and how long it takes to read the response. Where another server runs the app, the
@@ -16,6 +16,7 @@ import struct
 from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -47,7 +48,7 @@ class ClientTimeouts:
 
 
 class ConnectionPool:
-    """The open connections of a server, and the tasks that answer their requests."""
+    """The open connections of a server, and the tasks that handle their requests."""
 
     def __init__(self, app: ASGIApp, timeouts: ClientTimeouts) -> None:
         self.app = app
@@ -97,8 +98,8 @@ class ConnectionPool:
 class Connection(asyncio.Protocol):
     """One connection. It is closed when the client takes too long or sends too long a head.
 
-    One timer looks at the connection when a timeout could be over at the earliest. A request whose rest is missing is
-    answered with 408; a connection on which none has begun is closed without a response. Only the client's own time
+    One timer checks the connection when the first timeout may have passed. An incomplete request is rejected with 408;
+    a connection on which none has begun is closed without a response. Only the client's own time
     counts, not the time in which the server reads nothing from it or the event loop is blocked.
     """
 
@@ -223,10 +224,8 @@ class Connection(asyncio.Protocol):
             self._ignores_upgrade = True
             return
         headers, self._headers = self._headers, []  # fields of a trailer are not headers (RFC 9110, 6.5.1)
-        # The size is only counted where it can be too large.
-        if len(headers) > MAX_HEADERS or (
-            self._overhead + self._data_size > MAX_HEAD and _measure_head(self._url, headers) > MAX_HEAD
-        ):
+        is_long = self._overhead + self._data_size > MAX_HEAD  # else the size need not be counted
+        if len(headers) > MAX_HEADERS or (is_long and len(self._url) + sum(map(len, chain(*headers))) > MAX_HEAD):
             self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             raise ValueError("the head of the request is too long")
         if version not in ("1.1", "1.0"):
@@ -379,10 +378,6 @@ def _parse_target(target: bytes) -> dict[str, Any]:
         "raw_path": url.path,
         "query_string": url.query or b"",
     }
-
-
-def _measure_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    return len(url) + sum(len(name) + len(value) for name, value in headers)
 
 
 def _format_rejection(status: HTTPStatus) -> bytes:
