@@ -149,8 +149,8 @@ def remove_duplicates(
 
 
 def _find_adapter(thing: object, table: Iterable[tuple[str, tuple[str, ...], str]]) -> ModuleType | None:
-    name = next((adapter for package, classes, adapter in table if is_a(thing, package, *classes)), None)
-    return _import_adapter(name) if name is not None else None
+    names = (adapter for package, classes, adapter in table if is_a(thing, package, *classes))
+    return next(map(_import_adapter, names), None)
 
 
 def _import_adapter(name: str) -> ModuleType:

@@ -113,7 +113,7 @@ def _convert_returned(returned: Any) -> Any:
 
 
 def _find_message(returned: Any) -> Any:
-    """Return the ToolMessage in a value: the value itself, the last one of a list, or that of a `Command` to a graph."""
+    """Return the ToolMessage in a value: the value itself, the last one of a list, or that of a `Command`."""
     if is_a(returned, PACKAGE, "ToolMessage"):
         return returned
     update = getattr(returned, "update", None)

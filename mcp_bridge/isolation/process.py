@@ -213,12 +213,10 @@ class WorkerProcess:
             if self.offered.is_set():
                 logger.error("a worker of source %r cannot continue: %s", self._order.name, self.problem)
                 self.kill()
-            self.offered.set()
-            return
-        if event == "offer":
-            self.offer = message
-        self._on_message(message)
-        if event == "offer":
+        else:
+            self.offer = message if event == "offer" else self.offer
+            self._on_message(message)
+        if event in ("failed", "offer"):
             self.offered.set()
 
     async def _forward_to_call(self, event: str, message: Json) -> None:

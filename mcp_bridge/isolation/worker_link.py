@@ -48,8 +48,7 @@ class WorkerLink:
         """Wait for the first line and return it. Raises ValueError if the input ends before."""
         data = bytearray()
         while not data.endswith(b"\n"):
-            byte = os.read(self._pipes.source, 1)
-            if not byte:
+            if not (byte := os.read(self._pipes.source, 1)):
                 raise ValueError("the input has ended without an order for this worker")
             data += byte
         order: Json = orjson.loads(data)
