@@ -26,7 +26,6 @@ def is_a(thing: object, package: str, *names: str) -> bool:
 
 
 def get_package(kind: type) -> str:
-    """Return the top-level package that defines a class."""
     return str(kind.__module__).partition(".")[0]
 
 
@@ -39,7 +38,6 @@ def get_tool_name(thing: Any, framework: str) -> str:
 
 
 def get_description(thing: Any) -> str:
-    """Return the description of a tool, or an empty string."""
     return str(getattr(thing, "description", None) or "")
 
 
@@ -60,7 +58,6 @@ def to_json_schema(model: Any) -> Json:
 
 
 def make_failure(text: str, code: str | None = None) -> ToolResult:
-    """Return the result of a call that failed for a reason that the model may read."""
     return ToolResult(success=False, error=text, code=code or "tool_error")
 
 

@@ -32,10 +32,10 @@ def _call(tool: Any, data: Json) -> Any:
     arguments = dict(data or {})
     try:
         structured = is_a(tool, PACKAGE, "CrewStructuredTool")
-        answer = tool.invoke(arguments) if structured else tool.run(**arguments)
+        returned = tool.invoke(arguments) if structured else tool.run(**arguments)
     except Exception as error:
         return _convert_error(tool, error)
-    return _convert_answer(tool, answer)
+    return _convert_returned(tool, returned)
 
 
 def _convert_error(tool: Any, error: Exception) -> ToolResult:
@@ -48,11 +48,11 @@ def _convert_error(tool: Any, error: Exception) -> ToolResult:
     raise error
 
 
-def _convert_answer(tool: Any, answer: Any) -> Any:
-    if is_a(answer, PACKAGE, "ToolFailure"):
-        return make_failure(str(answer.message), getattr(answer, "code", None))
-    limited = isinstance(answer, str) and getattr(tool, "max_usage_count", None) is not None
+def _convert_returned(tool: Any, returned: Any) -> Any:
+    if is_a(returned, PACKAGE, "ToolFailure"):
+        return make_failure(str(returned.message), getattr(returned, "code", None))
+    limited = isinstance(returned, str) and getattr(tool, "max_usage_count", None) is not None
     # Versions without ToolUsageLimitExceededError return this text instead.
-    if limited and answer.startswith(f"Tool '{tool.name}' has reached its usage limit of "):
-        return make_failure(answer)
-    return answer
+    if limited and returned.startswith(f"Tool '{tool.name}' has reached its usage limit of "):
+        return make_failure(returned)
+    return returned

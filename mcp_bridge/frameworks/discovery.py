@@ -71,7 +71,6 @@ class DiscoveredTools:
         return bool(items)
 
     def add_tool(self, where: str, thing: object) -> bool:
-        """Add a single tool. Return False for anything else."""
         return self._add_once(where, thing, self._add_entry)
 
     def _add_once(self, where: str, thing: object, add: Callable[[str, object], bool]) -> bool:
@@ -150,8 +149,8 @@ def remove_duplicates(
 
 
 def _find_adapter(thing: object, table: Iterable[tuple[str, tuple[str, ...], str]]) -> ModuleType | None:
-    name = next((adapter for package, classes, adapter in table if is_a(thing, package, *classes)), None)
-    return _import_adapter(name) if name is not None else None
+    names = (adapter for package, classes, adapter in table if is_a(thing, package, *classes))
+    return next(map(_import_adapter, names), None)
 
 
 def _import_adapter(name: str) -> ModuleType:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from mcp_bridge.contracts.content import Content, Text
+from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.errors import InvalidArguments, SourceError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.frameworks.common import (
@@ -48,7 +48,6 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(kit: Any) -> Toolbox:
-    """Build a toolbox over a toolkit."""
     return Toolkit(kit.get_tools, build_entry)
 
 
@@ -66,13 +65,13 @@ def _build_handler(tool: Any) -> Any:
 
     def run_in_thread(data: Json) -> Any:
         try:
-            return _convert_answer(tool.invoke(_build_call(tool, data)))
+            return _convert_returned(tool.invoke(_build_call(tool, data)))
         except Exception as error:
             return _convert_error(tool, error)
 
     async def run_on_loop(data: Json) -> Any:
         try:
-            return _convert_answer(await run_on_asyncio(partial(tool.ainvoke, _build_call(tool, data))))
+            return _convert_returned(await run_on_asyncio(partial(tool.ainvoke, _build_call(tool, data))))
         except Exception as error:
             return _convert_error(tool, error)
 
@@ -99,33 +98,30 @@ def _convert_error(tool: Any, error: Exception) -> ToolResult:
     raise error
 
 
-def _convert_answer(answer: Any) -> Any:
-    message = _find_message(answer)
+def _convert_returned(returned: Any) -> Any:
+    message = _find_message(returned)
     if message is None:
-        return answer
+        return returned
     failed = message.status == "error"
     if isinstance(message.content, str):
         fields: Json = {"error" if failed else "output": message.content}
     else:
-        fields = {"content": [_convert_block(item) for item in message.content]}
+        blocks = [from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)) for item in message.content]
+        fields = {"content": blocks}
     meta = {ARTIFACT: message.artifact} if isinstance(message.artifact, _JSON) else None
     return ToolResult(success=not failed, code="tool_error" if failed else None, meta=meta, **fields)
 
 
-def _find_message(answer: Any) -> Any:
-    """Return the ToolMessage of an answer: the answer itself, the last one of a list, or of a `Command` to a graph."""
-    if is_a(answer, PACKAGE, "ToolMessage"):
-        return answer
-    update = getattr(answer, "update", None)
-    if not isinstance(answer, list) and isinstance(update, Mapping):
-        answer = update.get("messages")
-    if isinstance(answer, list):
-        return next((item for item in reversed(answer) if is_a(item, PACKAGE, "ToolMessage")), None)
+def _find_message(returned: Any) -> Any:
+    """Return the ToolMessage in a value: the value itself, the last one of a list, or that of a `Command`."""
+    if is_a(returned, PACKAGE, "ToolMessage"):
+        return returned
+    update = getattr(returned, "update", None)
+    if not isinstance(returned, list) and isinstance(update, Mapping):
+        returned = update.get("messages")
+    if isinstance(returned, list):
+        return next((item for item in reversed(returned) if is_a(item, PACKAGE, "ToolMessage")), None)
     return None
-
-
-def _convert_block(item: Any) -> Content:
-    return from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item))
 
 
 def _list_injected_parameters(tool: Any) -> list[str]:

@@ -40,33 +40,32 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(spec: Any) -> Toolbox:
-    """Build a toolbox over a tool spec."""
     return Toolkit(spec.to_tool_list, build_entry)
 
 
 def _build_handler(tool: Any) -> Any:
     def run_in_thread(data: Json) -> Any:
         call = getattr(tool, "call", tool)
-        return _convert_answer(call(**(data or {})))
+        return _convert_returned(call(**(data or {})))
 
     async def run_on_loop(data: Json) -> Any:
-        return _convert_answer(await run_on_asyncio(partial(tool.acall, **(data or {}))))
+        return _convert_returned(await run_on_asyncio(partial(tool.acall, **(data or {}))))
 
     function = getattr(tool, "real_fn", None)
     plain = not hasattr(tool, "acall") or (function is not None and not inspect.iscoroutinefunction(function))
     return run_in_thread if plain else run_on_loop
 
 
-def _convert_answer(answer: Any) -> Any:
+def _convert_returned(returned: Any) -> Any:
     """Return a ToolOutput as a result: its blocks, and its raw value as structured output if that is an object."""
-    if not is_a(answer, PACKAGE, "ToolOutput"):
-        return answer
-    blocks = getattr(answer, "blocks", None)
-    content = [_convert_block(block) for block in blocks] if isinstance(blocks, list) else [Text(str(answer.content))]
-    if answer.is_error:
-        failure = make_failure(str(answer.content))
+    if not is_a(returned, PACKAGE, "ToolOutput"):
+        return returned
+    blocks = getattr(returned, "blocks", None)
+    content = [_convert_block(block) for block in blocks] if isinstance(blocks, list) else [Text(str(returned.content))]
+    if returned.is_error:
+        failure = make_failure(str(returned.content))
         return failure if all(isinstance(block, Text) for block in content) else replace(failure, content=content)
-    raw = answer.raw_output
+    raw = returned.raw_output
     return ToolResult(success=True, content=content, output=raw if isinstance(raw, dict) else None)
 
 

@@ -52,13 +52,13 @@ def _build_handler(tool: Any) -> Any:
     function = tool.implementation
 
     def run_in_thread(data: Json) -> Any:
-        return _convert_answer(function(**_prepare_arguments(tool, data)))
+        return _convert_returned(function(**_prepare_arguments(tool, data)))
 
     async def run_on_loop(data: Json) -> Any:
         async def call() -> Any:
             return await function(**_prepare_arguments(tool, data))
 
-        return _convert_answer(await run_on_asyncio(call))
+        return _convert_returned(await run_on_asyncio(call))
 
     return run_on_loop if inspect.iscoroutinefunction(function) else run_in_thread
 
@@ -75,14 +75,14 @@ def _prepare_arguments(tool: Any, data: Json) -> Json:
     return arguments
 
 
-def _convert_answer(answer: Any) -> Any:
-    if not is_a(answer, PACKAGE, "ToolOutput"):
-        return answer
-    if not answer.attachments:
-        return answer.output
-    text = [] if answer.output is None else [Text(as_text(answer.output))]
-    content: list[Content] = [*text, *(_convert_attachment(item) for item in answer.attachments)]
-    return ToolResult(success=True, output=answer.output, content=content)
+def _convert_returned(returned: Any) -> Any:
+    if not is_a(returned, PACKAGE, "ToolOutput"):
+        return returned
+    if not returned.attachments:
+        return returned.output
+    text = [] if returned.output is None else [Text(as_text(returned.output))]
+    content: list[Content] = [*text, *(_convert_attachment(item) for item in returned.attachments)]
+    return ToolResult(success=True, output=returned.output, content=content)
 
 
 def _convert_attachment(item: Any) -> Content:

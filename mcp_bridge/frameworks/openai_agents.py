@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from copy import copy
 from functools import partial
@@ -28,6 +27,7 @@ from mcp_bridge.frameworks.common import (
 )
 from mcp_bridge.frameworks.content_blocks import from_base64, from_url
 from mcp_bridge.runtime.asyncio_runner import run_on_asyncio
+from mcp_bridge.runtime.third_party import resolve_awaitable
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "agents"
@@ -61,14 +61,14 @@ class _ToolCaller:
     async def _needs_approval(self, arguments: Json) -> bool:
         """Raises ToolUnavailable if the tool is not enabled for this call."""
         tool, context = self._tool, self._build_context(arguments)
-        if callable(tool.is_enabled) and not await _await_value(tool.is_enabled(context, context.agent)):
+        if callable(tool.is_enabled) and not await resolve_awaitable(tool.is_enabled(context, context.agent)):
             raise ToolUnavailable(f"The tool '{tool.name}' is not enabled now.")
         policy = getattr(tool, "needs_approval", False)
         if not callable(policy):
             return bool(policy)
         if set(tool.params_json_schema.get("properties", ())) - set(arguments):
             return True  # as in the SDK: the policy would not see the default values
-        return bool(await _await_value(policy(context, arguments, context.tool_call_id)))
+        return bool(await resolve_awaitable(policy(context, arguments, context.tool_call_id)))
 
     def _build_context(self, arguments: Json) -> Any:
         agent = import_module(PACKAGE).Agent(name="mcp-bridge")
@@ -85,15 +85,15 @@ class _ToolCaller:
         try:
             invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool  # applies the timeout of the tool
             tool = _copy_with_failures(self._tool, failures)
-            answer = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
+            returned = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
         except Exception as error:
             return await self._convert_error(error, context)
         if failures:
-            return make_failure(as_text(answer))
+            return make_failure(as_text(returned))
         rejection = await self._run_guardrails(
-            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=answer
+            "tool_output_guardrails", "ToolOutputGuardrailData", context, output=returned
         )
-        return _convert_answer(self._tool, answer) if rejection is None else make_failure(rejection, "denied")
+        return _convert_returned(self._tool, returned) if rejection is None else make_failure(rejection, "denied")
 
     async def _convert_error(self, error: Exception, context: Any) -> ToolResult:
         """Return a failure for errors that the model may read. Raises all others."""
@@ -102,7 +102,7 @@ class _ToolCaller:
             format_timeout = getattr(tool, "timeout_error_function", None)
             if format_timeout is None or tool.timeout_behavior != "error_as_result":
                 raise ToolTimeout(tool.name, float(tool.timeout_seconds)) from error
-            return make_failure(as_text(await _await_value(format_timeout(context, error))), "timeout")
+            return make_failure(as_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
         if is_a(error, PACKAGE, "ModelBehaviorError"):  # arguments that match the schema, but not the function
             cause = error.__cause__
             invalid = is_a(cause, "pydantic_core", "ValidationError")
@@ -125,7 +125,7 @@ class _ToolCaller:
 def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
     """Copy a tool so that errors which its error function turns into text are added to `failures`.
 
-    Nothing else distinguishes a failure from an answer. The SDK's default function hides the error; without it, the
+    Nothing else distinguishes a failure from a result. The SDK's default function hides the error; without it, the
     error is raised, and logged.
     """
     copied: Any = copy(tool)
@@ -137,26 +137,22 @@ def _copy_with_failures(tool: Any, failures: list[Exception]) -> Any:
 
     async def record_failure(context: Any, error: Exception) -> Any:
         failures.append(error)
-        return await _await_value(format_error(context, error))
+        return await resolve_awaitable(format_error(context, error))
 
     return module.set_function_tool_failure_error_function(copied, record_failure if format_error else None)
 
 
-async def _await_value(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
-
-
-def _convert_answer(tool: Any, answer: Any) -> ToolResult:
-    """Return an answer as the SDK would send it: its output classes as content, structured output as JSON."""
+def _convert_returned(tool: Any, returned: Any) -> ToolResult:
+    """Return a value as the SDK would send it: its output classes as content, structured output as JSON."""
     if getattr(tool, "output_json_schema", None):
-        output = orjson.loads(answer) if isinstance(answer, str) else to_jsonable_python(answer, by_alias=True)
+        output = orjson.loads(returned) if isinstance(returned, str) else to_jsonable_python(returned, by_alias=True)
         return ToolResult(success=True, output=output)
-    items = answer if isinstance(answer, list | tuple) else [answer]
+    items = returned if isinstance(returned, list | tuple) else [returned]
     blocks = [_convert_block(item) for item in items]
     if any(block is not None for block in blocks):
         pairs = zip(blocks, items, strict=True)
         return ToolResult(success=True, content=[block or Text(as_text(item)) for block, item in pairs])
-    return to_result(answer)
+    return to_result(returned)
 
 
 def _convert_block(item: Any) -> Content | None:

@@ -44,5 +44,4 @@ class FrameworkOptions(SettingsModel):
         )
 
     def default_name(self) -> str:
-        """Return the name of a source that has none in the settings."""
         return "framework"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from mcp_bridge.frameworks.common import Json, is_a, list_validation_errors, mak
 from mcp_bridge.frameworks.content_blocks import from_data, from_url
 from mcp_bridge.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge.runtime.event_loop import is_on_asyncio
+from mcp_bridge.runtime.third_party import resolve_awaitable
 from mcp_bridge.wire.values import as_text, to_result
 
 PACKAGE = "pydantic_ai"
@@ -140,12 +140,11 @@ class _ToolsetCaller:
                 raise
             raise InvalidArguments(list_validation_errors(error), tool=self._name) from error
         check = getattr(tool, "args_validator_func", None)
-        checked = check(context, **arguments) if check is not None else None
-        if inspect.isawaitable(checked):
-            await checked
+        if check is not None:
+            await resolve_awaitable(check(context, **arguments))
         with _run_in_own_threads():
-            answer = await self._toolset.call_tool(self._name, arguments, context, tool)
-        return _wrap_output(_convert_answer(answer), getattr(tool.tool_def, "return_schema", None) or {})
+            returned = await self._toolset.call_tool(self._name, arguments, context, tool)
+        return _wrap_output(_convert_returned(returned), getattr(tool.tool_def, "return_schema", None) or {})
 
     def _convert_error(self, error: Exception) -> ToolResult:
         """Return a failure for errors that the model may read. Raises all others again."""
@@ -182,22 +181,22 @@ def _wrap_output(result: ToolResult, schema: Json) -> ToolResult:
     return replace(result, output={"result": output}, content=content)
 
 
-def _convert_answer(answer: Any) -> ToolResult:
-    """Return an answer as a result: files as content, followed by the content that a `ToolReturn` adds."""
+def _convert_returned(returned: Any) -> ToolResult:
+    """Return a value as a result: files as content, followed by the content that a `ToolReturn` adds."""
     added: list[Content] = []
     meta = None
-    if is_a(answer, PACKAGE, "ToolReturn"):
-        extra = answer.content
+    if is_a(returned, PACKAGE, "ToolReturn"):
+        extra = returned.content
         added = [_convert_block(item) for item in ([extra] if isinstance(extra, str) else extra or ())]
-        meta = {METADATA: answer.metadata} if isinstance(answer.metadata, _JSON) else None
-        answer = answer.return_value
-    items = list(answer) if isinstance(answer, list | tuple) else [answer]
+        meta = {METADATA: returned.metadata} if isinstance(returned.metadata, _JSON) else None
+        returned = returned.return_value
+    items = list(returned) if isinstance(returned, list | tuple) else [returned]
     if any(is_a(item, PACKAGE, *_MEDIA) for item in items):
         return ToolResult(success=True, content=[*map(_convert_block, items), *added], meta=meta)
-    result = to_result(answer)
+    result = to_result(returned)
     if not added:
         return replace(result, meta=meta)
-    own = [] if answer is None else result.content or [Text(as_text(result.output))]
+    own = [] if returned is None else result.content or [Text(as_text(result.output))]
     return replace(result, content=[*own, *added], meta=meta)
 
 

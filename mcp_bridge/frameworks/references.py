@@ -24,9 +24,9 @@ def is_factory(thing: object) -> bool:
 
 
 async def made_by(factory: Any, reference: str, patience: float | None) -> object:
-    """What a function without arguments makes: in a thread, or on the loop where it is asynchronous.
+    """Return what a function without arguments makes; a synchronous one runs in a thread.
 
-    Raises SourceError when it fails or takes longer than `patience` seconds.
+    Raises SourceError if it fails or takes longer than `patience` seconds.
     """
     try:
         with anyio.move_on_after(patience):
@@ -36,4 +36,4 @@ async def made_by(factory: Any, reference: str, patience: float | None) -> objec
             raise
         raise SourceError(f"'{reference}' failed when it was called: {describe_error(error)}") from error
     late = f"'{reference}' has made nothing within {patience:g} seconds"
-    raise SourceError(f"{late}. Have it do less, or raise open_timeout")
+    raise SourceError(f"{late}. Make it do less, or raise open_timeout")

@@ -28,7 +28,6 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(collection: Any) -> Toolbox:
-    """Build a toolbox over a tool collection."""
     return Toolkit(lambda: collection.tools, build_entry)
 
 
@@ -70,35 +69,32 @@ def _convert_input(item: Mapping[str, Any]) -> Json:
 
 def _convert_nested(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return (
-            _convert_input(value)
-            if "type" in value or "nullable" in value
-            else {k: _convert_nested(v) for k, v in value.items()}
-        )
+        is_input = "type" in value or "nullable" in value
+        return _convert_input(value) if is_input else {k: _convert_nested(v) for k, v in value.items()}
     return [_convert_nested(item) for item in value] if isinstance(value, list) else value
 
 
 def _call(tool: Any, data: Json) -> Any:
-    return _convert_answer(tool(**(data or {})), str(tool.output_type))
+    return _convert_returned(tool(**(data or {})), str(tool.output_type))
 
 
-def _convert_answer(answer: Any, kind: str) -> Any:
-    if is_a(answer, PACKAGE, "AgentImage"):
-        return _encode_image(answer.to_raw())
-    if is_a(answer, PACKAGE, "AgentAudio"):
-        return _convert_file(answer.to_string())
-    if is_a(answer, PACKAGE, "AgentType"):
-        return answer.to_raw()
-    if is_a(answer, "PIL", "Image"):
-        return _encode_image(answer)
-    if kind in _OBJECTS and isinstance(answer, bytes):
-        return from_data(answer)
-    if kind in _OBJECTS and isinstance(answer, str | Path):
-        return _convert_file(answer)
-    if kind in _OBJECTS and answer is not None:  # arrays, which smolagents can encode
-        wrapped = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(answer, kind)
-        return wrapped if wrapped is answer else _convert_answer(wrapped, kind)
-    return answer
+def _convert_returned(returned: Any, kind: str) -> Any:
+    if is_a(returned, PACKAGE, "AgentImage"):
+        return _encode_image(returned.to_raw())
+    if is_a(returned, PACKAGE, "AgentAudio"):
+        return _convert_file(returned.to_string())
+    if is_a(returned, PACKAGE, "AgentType"):
+        return returned.to_raw()
+    if is_a(returned, "PIL", "Image"):
+        return _encode_image(returned)
+    if kind in _OBJECTS and isinstance(returned, bytes):
+        return from_data(returned)
+    if kind in _OBJECTS and isinstance(returned, str | Path):
+        return _convert_file(returned)
+    if kind in _OBJECTS and returned is not None:  # arrays, which smolagents can encode
+        wrapped = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(returned, kind)
+        return wrapped if wrapped is returned else _convert_returned(wrapped, kind)
+    return returned
 
 
 def _encode_image(image: Any) -> Content:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from mcp_bridge.contracts.errors import SourceError
@@ -44,7 +43,12 @@ class FrameworkSource:
     async def run(self, publish: Publish) -> None:
         """Publish the tools, and again after every change. Raises SourceError if there are none."""
         discovered = await self._discover()
-        await publish_toolboxes(discovered.toolboxes, self._open_timeout, partial(_make_offer, discovered), publish)
+
+        def make_offer(opened: OpenToolboxes) -> Offer:
+            tools, duplicates = remove_duplicates([*discovered.tools, *opened.tools])
+            return Offer(tools=tools, problems=[*discovered.problems, *opened.problems, *duplicates])
+
+        await publish_toolboxes(discovered.toolboxes, self._open_timeout, make_offer, publish)
 
     async def _discover(self) -> DiscoveredTools:
         discovered = DiscoveredTools()
@@ -78,8 +82,3 @@ def _add_manual(discovered: DiscoveredTools, path: Path) -> None:
     except Exception as error:
         text = str(error) if isinstance(error, SourceError) else describe_error(error)
         discovered.problems.append(text if str(path) in text else f"{path}: {text}")
-
-
-def _make_offer(discovered: DiscoveredTools, opened: OpenToolboxes) -> Offer:
-    tools, duplicates = remove_duplicates([*discovered.tools, *opened.tools])
-    return Offer(tools=tools, problems=[*discovered.problems, *opened.problems, *duplicates])

@@ -126,7 +126,6 @@ class OpenToolboxes:
 
     @property
     def tools(self) -> list[PlacedTool]:
-        """The tools of all toolboxes, each with the reference of its toolbox."""
         return [tool for tools in self._tools.values() for tool in tools]
 
     @property
@@ -136,11 +135,9 @@ class OpenToolboxes:
 
     @property
     def is_open(self) -> bool:
-        """Whether at least one toolbox is open."""
         return bool(self._open)
 
     async def wait_until_listed(self) -> None:
-        """Wait until every toolbox is listed or has failed."""
         await self._all_listed.wait()
 
     async def wait_for_change(self) -> None:
@@ -194,7 +191,6 @@ class OpenToolboxes:
 
 
 def _format_error(error: BaseException) -> str:
-    """Return the error in one line. A group of one error counts as that error."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, BaseExceptionGroup):

@@ -2,5 +2,5 @@
 
 `source` is what the bridge runs, `pool` owns the workers, and `process` is one of them as the bridge sees it. `worker`
 is what runs inside, below a supervisor (`runtime/supervisor.py`) that ends whatever it leaves behind. Bridge and worker
-exchange lines of JSON (`words`, `offers`). The bridge treats what a worker sends as data and never trusts it.
+exchange lines of JSON (`codec`, `offer_codec`). The bridge treats what a worker sends as data and never trusts it.
 """

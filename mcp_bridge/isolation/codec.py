@@ -10,17 +10,7 @@ from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.prompt import Message
-from mcp_bridge.contracts.question import (
-    Answer,
-    Form,
-    Link,
-    NeedsInput,
-    Question,
-    Root,
-    Roots,
-    Sampled,
-    Sampling,
-)
+from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.schema.forms import create_form
 from mcp_bridge.wire.content import render_block
@@ -87,9 +77,7 @@ def _encode_content(item: Any, *, of_prompt: bool) -> Any:
 
 
 def _decode_content(item: Any) -> Any:
-    if not isinstance(item, dict):
-        raise TypeError(f"found {type(item).__name__}")
-    if "role" in item:
+    if "role" in _check_type(item, dict):
         inner: Any = from_block(item["content"])
         return Message(inner, item["role"])
     return from_block(item)
@@ -98,16 +86,13 @@ def _decode_content(item: Any) -> Any:
 def encode_error(error: BaseException) -> Json:
     """Return an error as JSON: a CallError with all its fields, any other by type and text."""
     if isinstance(error, CallError):
-        fields_of_error = {
-            "code": str(to_plain(error.code)),
-            "message": str(to_plain(error.message)),
-            "details": to_plain(list(error.details)),
-        }
+        values: Json = {name: str(to_plain(getattr(error, name))) for name in ("code", "message")}
+        values["details"] = to_plain(list(error.details))
         if isinstance(error, errors.MissingCapability):
-            fields_of_error["required"] = to_plain_mapping(error.required)
+            values["required"] = to_plain_mapping(error.required)
         if isinstance(error, errors.InvalidOutput):
-            fields_of_error["output"] = to_plain(error.output)
-        return fields_of_error
+            values["output"] = to_plain(error.output)
+        return values
     return {"exception": type(error).__name__, "text": _get_error_text(error)}
 
 
@@ -116,16 +101,13 @@ def decode_error(given: Json, notes: str = "") -> Exception:
     if "code" in given:
         return _decode_call_error(given)
     name, text = str(given["exception"]), str(given["text"])
-    kind = _PLAIN_ERRORS[name] if name in _PLAIN_ERRORS and not notes else _make_error_class(name)
-    error = kind(text)
+    if name in _PLAIN_ERRORS and not notes:
+        return _PLAIN_ERRORS[name](text)
+    # The real class is only known in the worker.
+    error: Exception = type(name.replace("\0", ""), (WorkerError,), {})(text)
     if notes:
         error.add_note(notes)
     return error
-
-
-def _make_error_class(name: str) -> type[Exception]:
-    """Return a subclass of WorkerError with this name: the real class is only known in the worker."""
-    return type(name.replace("\0", ""), (WorkerError,), {})
 
 
 def _decode_call_error(given: Json) -> CallError:
@@ -173,7 +155,6 @@ def decode_question(given: Json) -> Question:
 
 
 def encode_answer(answer: Any) -> Json:
-    """Return a client's answer as JSON."""
     if isinstance(answer, Answer):
         return {"answer": {"action": answer.action, "content": to_plain_mapping(answer.content)}}
     if isinstance(answer, Sampled):
@@ -185,7 +166,7 @@ def encode_answer(answer: Any) -> Json:
 def decode_answer(given: Json, asked: Question | None = None) -> Any:
     """Return the answer in JSON. With the question, `data` has the type that it asks for.
 
-    Raises Unfit if it does not fit that type.
+    Raises InvalidFormData if it does not fit that type.
     """
     if "roots" in given:
         return tuple(Root(**root) for root in given["roots"])
@@ -195,16 +176,12 @@ def decode_answer(given: Json, asked: Question | None = None) -> Any:
         return Sampled(role=sampled["role"], content=content, model=sampled["model"], stop_reason=sampled["stop"])
     action, content = given["answer"]["action"], given["answer"]["content"]
     data = content if asked is None else content or None
-    if action == "accept" and (asked is None or isinstance(asked, Form)):
-        data = content if asked is None else _read_form(asked.schema, content)
+    if action == "accept" and isinstance(asked, Form):
+        form = create_form(asked.schema)
+        if problems := form.list_problems(content):
+            raise InvalidFormData(problems)
+        data = form.read_answer(content)
     return Answer(action=action, content=content, data=data)
-
-
-def _read_form(schema: Any, content: Any) -> Any:
-    form = create_form(schema)
-    if problems := form.list_problems(content):
-        raise InvalidFormData(problems)
-    return form.read_answer(content)
 
 
 def encode_needs(needs: NeedsInput) -> Json:
@@ -214,5 +191,4 @@ def encode_needs(needs: NeedsInput) -> Json:
 
 
 def decode_needs(given: Json) -> NeedsInput:
-    """Return the NeedsInput in JSON."""
     return NeedsInput({key: decode_question(one) for key, one in given["questions"].items()}, given["state"])

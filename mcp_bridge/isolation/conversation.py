@@ -23,7 +23,7 @@ from mcp_bridge.isolation.codec import (
     encode_error,
     encode_result,
 )
-from mcp_bridge.isolation.order import make_size_error
+from mcp_bridge.isolation.order import CONTEXT_FIELDS, make_size_error
 from mcp_bridge.isolation.process import WorkerProcess
 from mcp_bridge.wire.values import to_plain, to_plain_mapping
 
@@ -59,10 +59,11 @@ async def run_worker_call(
     """Run a call in a worker and return its result, or the exception that the handler raised.
 
     Raises:
-        Crash: the worker has ended, or has sent what cannot be read.
+        WorkerCrash: the worker has ended, or has sent a result that cannot be read.
         ResultTooLarge: the result is longer than a line may be.
     """
-    messages = await worker.start_call({**_encode_call(request), "cpu": cpu, "context": _encode_context(ctx)})
+    order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
+    messages = await worker.start_call({**order, "cpu": cpu, "context": _encode_context(ctx)})
     result: Json | None = None
     async with messages, anyio.create_task_group() as tasks:
         async for message in messages:
@@ -99,21 +100,9 @@ def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -
         raise WorkerCrash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
 
 
-def _encode_call(request: WorkerCall) -> Json:
-    return {
-        "kind": request.kind,
-        "name": request.name,
-        "part": request.part,
-        "arguments": request.arguments,
-    }
-
-
 def _encode_context(ctx: CallContext) -> Json:
     return {
-        "protocol_version": ctx.protocol_version,
-        "principal": ctx.principal,
-        "session": ctx.session,
-        "request_id": ctx.request_id,
+        **{name: getattr(ctx, name) for name in CONTEXT_FIELDS},
         "meta": to_plain_mapping(ctx.meta),
         "capabilities": to_plain_mapping(ctx.capabilities),
         "answers": {key: encode_answer(answer) for key, answer in ctx.answers.items()},
@@ -123,7 +112,6 @@ def _encode_context(ctx: CallContext) -> Json:
 
 
 def _get_time_left(ctx: CallContext) -> float | None:
-    """Return the seconds until the call has to end."""
     return None if ctx.deadline is None else ctx.deadline - anyio.current_time()
 
 
@@ -141,12 +129,11 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
 
 
 async def _handle_request(worker: WorkerProcess, message: Json, ctx: CallContext) -> None:
-    """Respond to a request of the call; with an error if it fails."""
     try:
-        answer = {"answer": await _run_request(message.get("what"), message, ctx), "left": _get_time_left(ctx)}
+        reply = {"answer": await _run_request(message.get("what"), message, ctx)}
     except Exception as error:
-        answer = {"error": encode_error(error), "left": _get_time_left(ctx)}
-    await worker.reply(message.get("ask"), answer)
+        reply = {"error": encode_error(error)}
+    await worker.reply(message.get("ask"), {**reply, "left": _get_time_left(ctx)})
 
 
 async def _run_request(what: Any, message: Json, ctx: CallContext) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Literal, TypeVar
 
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
@@ -13,6 +14,7 @@ from mcp_bridge.isolation.codec import Json
 from mcp_bridge.schema.callables import find_context_parameter
 from mcp_bridge.wire.values import to_plain, to_plain_mapping
 
+T = TypeVar("T")
 EntryKind = Literal["tools", "resources", "templates", "prompts"]
 HandlerFactory = Callable[[EntryKind, str, str, bool], Callable[..., Any]]
 """Makes the handler that calls an entry in a worker, from its kind, its name, the argument to complete (or an empty
@@ -21,12 +23,8 @@ _COMPLETED = "completes"
 
 
 def encode_offer(offer: Offer) -> Json:
-    """Return an offer as JSON."""
     return {
-        "tools": [_encode_entry(entry, _TOOL) for entry in offer.tools],
-        "resources": [_encode_entry(entry, _RESOURCE) for entry in offer.resources],
-        "templates": [{**_encode_entry(entry, _TEMPLATE), **_encode_completions(entry)} for entry in offer.templates],
-        "prompts": [_encode_prompt(entry) for entry in offer.prompts],
+        **{kind: [_encode_entry(kind, entry) for entry in getattr(offer, kind)] for kind in _FIELDS},
         "problems": [str(to_plain(problem)) for problem in offer.problems],
     }
 
@@ -36,80 +34,52 @@ def decode_offer(given: Json, remote: HandlerFactory) -> Offer:
 
     Raises KeyError, TypeError or ValueError for an invalid one.
     """
+
+    def decode(kind: EntryKind, build: Callable[..., T]) -> list[T]:
+        return [build(**_decode_entry(kind, one, remote)) for one in given[kind]]
+
     return Offer(
-        tools=[
-            ToolEntry(handler=_make_entry_handler(remote, "tools", one), **_select_fields(one, _TOOL))
-            for one in given["tools"]
-        ],
-        resources=[
-            ResourceEntry(handler=_make_entry_handler(remote, "resources", one), **_select_fields(one, _RESOURCE))
-            for one in given["resources"]
-        ],
-        templates=[
-            ResourceTemplate(
-                handler=_make_entry_handler(remote, "templates", one),
-                completions=_decode_completions(remote, "templates", one),
-                **_select_fields(one, _TEMPLATE),
-            )
-            for one in given["templates"]
-        ],
-        prompts=[
-            PromptEntry(
-                handler=_make_entry_handler(remote, "prompts", one),
-                arguments=[PromptArgument(**argument) for argument in one["arguments"]],
-                completions=_decode_completions(remote, "prompts", one),
-                **_select_fields(one, _PROMPT),
-            )
-            for one in given["prompts"]
-        ],
+        tools=decode("tools", ToolEntry),
+        resources=decode("resources", ResourceEntry),
+        templates=decode("templates", ResourceTemplate),
+        prompts=decode("prompts", PromptEntry),
         problems=given["problems"],
     )
 
 
 def index_entries(offer: Offer) -> dict[tuple[EntryKind, str], Any]:
-    """Return the entries of an offer by kind and name."""
-    kinds: Sequence[tuple[EntryKind, Sequence[Any]]] = (
-        ("tools", offer.tools),
-        ("resources", offer.resources),
-        ("templates", offer.templates),
-        ("prompts", offer.prompts),
-    )
-    return {(kind, get_entry_name(kind, entry)): entry for kind, entries in kinds for entry in entries}
-
-
-def get_entry_name(kind: EntryKind, entry: Any) -> str:
-    """Return the name, URI or URI template of an entry."""
-    return str(getattr(entry, _NAMES[kind]))
+    """Return the entries by kind and by name, URI or URI template."""
+    return {(kind, str(getattr(entry, _NAMES[kind]))): entry for kind in _FIELDS for entry in getattr(offer, kind)}
 
 
 _NAMES: dict[EntryKind, str] = {"tools": "name", "resources": "uri", "templates": "uri_template", "prompts": "name"}
-_SHARED = ("title", "icons", "meta")
-_TOOL = ("name", "description", "input_schema", "output_schema", "tags", "annotations", *_SHARED)
-_RESOURCE_FIELDS = ("name", "description", "mime_type", "annotations", *_SHARED)
-_RESOURCE = ("uri", "size", *_RESOURCE_FIELDS)
-_TEMPLATE = ("uri_template", *_RESOURCE_FIELDS)
-_PROMPT = ("name", "description", *_SHARED)
+_SHARED = ("name", "description", "title", "icons", "meta")
+_FIELDS: dict[EntryKind, tuple[str, ...]] = {
+    "tools": (*_SHARED, "input_schema", "output_schema", "tags", "annotations"),
+    "resources": (*_SHARED, "uri", "size", "mime_type", "annotations"),
+    "templates": (*_SHARED, "uri_template", "mime_type", "annotations"),
+    "prompts": _SHARED,
+}
 
 
-def _encode_entry(entry: Any, names: Sequence[str]) -> Json:
-    values = {name: to_plain(getattr(entry, name)) for name in names}
-    return {**values, "context": find_context_parameter(entry.handler) is not None}
+def _encode_entry(kind: EntryKind, entry: Any) -> Json:
+    values = {name: to_plain(getattr(entry, name)) for name in _FIELDS[kind]}
+    values["context"] = find_context_parameter(entry.handler) is not None
+    if kind == "prompts":
+        values["arguments"] = to_plain([asdict(argument) for argument in entry.arguments])
+    return values | _encode_completions(entry) if hasattr(entry, "completions") else values
 
 
-def _select_fields(given: Json, names: Sequence[str]) -> Json:
-    return {name: given[name] for name in names}
-
-
-def _make_entry_handler(remote: HandlerFactory, kind: EntryKind, given: Json) -> Callable[..., Any]:
-    return remote(kind, str(given[_NAMES[kind]]), "", bool(given["context"]))
-
-
-def _encode_prompt(entry: PromptEntry) -> Json:
-    arguments = [
-        {"name": one.name, "description": one.description, "required": one.required, "title": one.title}
-        for one in entry.arguments
-    ]
-    return {**_encode_entry(entry, _PROMPT), "arguments": to_plain(arguments), **_encode_completions(entry)}
+def _decode_entry(kind: EntryKind, given: Json, remote: HandlerFactory) -> Json:
+    values = {name: given[name] for name in _FIELDS[kind]}
+    name = str(given[_NAMES[kind]])
+    values["handler"] = remote(kind, name, "", bool(given["context"]))
+    if kind == "prompts":
+        values["arguments"] = [PromptArgument(**argument) for argument in given["arguments"]]
+    if kind in ("prompts", "templates"):
+        completed = {part: remote(kind, name, str(part), False) for part in given[_COMPLETED]}
+        values["completions"] = {**given["completions"], **completed}
+    return values
 
 
 def _encode_completions(entry: Any) -> Json:
@@ -120,8 +90,3 @@ def _encode_completions(entry: Any) -> Json:
         "completions": to_plain_mapping(known),
         _COMPLETED: [name for name in completions if callable(completions[name])],
     }
-
-
-def _decode_completions(remote: HandlerFactory, kind: EntryKind, given: Json) -> Json:
-    name = str(given[_NAMES[kind]])
-    return {**given["completions"], **{part: remote(kind, name, str(part), False) for part in given[_COMPLETED]}}

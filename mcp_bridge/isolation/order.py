@@ -13,6 +13,8 @@ MAX_WORKER_LINE = 64 * 1024 * 1024
 MEMORY = 2 * 1024**3
 FILES = 256
 FILE_SIZE = 100 * 1024**2
+CONTEXT_FIELDS = ("protocol_version", "principal", "session", "request_id")
+"""The attributes of a call's context that the worker gets as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

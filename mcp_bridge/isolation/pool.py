@@ -35,7 +35,7 @@ UNAVAILABLE = "The process that this tool runs in cannot be started at the momen
 class WorkerStart:
     """The start of a worker. Once it is over, there is a worker, or the start has failed.
 
-    `claimed` is whether a call waits for it.
+    `is_claimed`: whether a call waits for it.
     """
 
     finished: anyio.Event = field(default_factory=anyio.Event)
@@ -65,13 +65,13 @@ class WorkerPool:
         self.current: Json | None = None
         self._free: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
-        self._births: list[WorkerStart] = []
-        self._places = Limiter(isolation.workers)
+        self._starts: list[WorkerStart] = []
+        self._slots = Limiter(isolation.workers)
         self._inner = Limiter(isolation.workers)
         self._within: ContextVar[bool] = ContextVar("within", default=False)
         self._tasks: TaskGroup | None = None
         self._pause = 0.0
-        self._broken = self._mending = False
+        self._broken = self._restarting = False
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the workers until cancelled. Once started, there is one. Raises SourceError if none can be started."""
@@ -81,7 +81,9 @@ class WorkerPool:
                 task_status.started()
                 while True:
                     await anyio.sleep(IDLE_TIMEOUT)
-                    self._close_workers(self._free[:-1])
+                    idle, self._free = self._free[:-1], self._free[-1:]
+                    for worker in idle:
+                        self._start_task(worker.close)
         finally:
             self._tasks = None
 
@@ -94,7 +96,7 @@ class WorkerPool:
             Overloaded: there are too many calls made by calls.
             Exception: whatever the call raised.
         """
-        slot = await self._acquire_place()
+        slot = await self._acquire_slot()
         try:
             worker = await self._acquire_worker()
         except BaseException:
@@ -105,7 +107,7 @@ class WorkerPool:
             result = await run_worker_call(worker, request, ctx, self._isolation.limits.cpu)
         except WorkerCrash as crash:
             worker.kill()
-            self._start_task(self._release_place_at_end, worker, slot)
+            self._start_task(self._release_slot_at_end, worker, slot)
             await worker.ended.wait()
             how = crash.how or worker.describe_exit()
             logger.warning("source %r: %s %r %s", self._order.name, request.what, request.name, how)
@@ -120,59 +122,58 @@ class WorkerPool:
             raise result
         return result
 
-    async def _acquire_place(self) -> Slot:
+    async def _acquire_slot(self) -> Slot:
         if not self._within.get():
-            return await self._places.acquire()
+            return await self._slots.acquire()
         if (slot := self._inner.acquire_nowait()) is None:
             raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
         return slot
 
     async def _acquire_worker(self) -> WorkerProcess:
-        """Return an idle worker, or a new one."""
         while self._free:
             worker = self._free.pop()
             if worker.is_alive and self.current in (None, worker.offer):
                 return worker
             self._start_task(worker.close)
-        birth = next((birth for birth in self._births if not birth.is_claimed), None)
-        if birth is None:
+        start = next((start for start in self._starts if not start.is_claimed), None)
+        if start is None:
             if self._broken:
                 raise ToolUnavailable(UNAVAILABLE)
-            birth = self._schedule_start()
-        birth.is_claimed = True
+            start = self._schedule_start()
+        start.is_claimed = True
         try:
-            await birth.finished.wait()
+            await start.finished.wait()
         except BaseException:  # cancelled: the next call may have the worker
-            birth.is_claimed = False
-            if birth.worker is not None:
-                self._free.append(birth.worker)
+            start.is_claimed = False
+            if start.worker is not None:
+                self._free.append(start.worker)
             raise
-        if birth.worker is None:
+        if start.worker is None:
             raise ToolUnavailable(UNAVAILABLE)
-        return birth.worker
+        return start.worker
 
     def _schedule_start(self) -> WorkerStart:
         if self._tasks is None or self._tasks.cancel_scope.cancel_called:
             raise ToolUnavailable(UNAVAILABLE)
-        birth = WorkerStart()
-        self._births.append(birth)
-        self._tasks.start_soon(self._run_start, birth)
-        return birth
+        start = WorkerStart()
+        self._starts.append(start)
+        self._tasks.start_soon(self._run_start, start)
+        return start
 
-    async def _run_start(self, birth: WorkerStart) -> None:
+    async def _run_start(self, start: WorkerStart) -> None:
         try:
-            birth.worker = await self._start_worker()
+            start.worker = await self._start_worker()
             self._broken = False
-            if not birth.is_claimed:
-                self._free.append(birth.worker)
+            if not start.is_claimed:
+                self._free.append(start.worker)
         except SourceError as error:
             self._broken = True
             self._extend_pause()
             text = "source %r: no worker can be started (next attempt in %g s): %s"
             logger.error(text, self._order.name, self._pause, error)
         finally:
-            self._births.remove(birth)
-            birth.finished.set()
+            self._starts.remove(start)
+            start.finished.set()
         if self._broken:
             self._schedule_restart()
 
@@ -206,8 +207,8 @@ class WorkerPool:
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
 
     def _schedule_restart(self) -> None:
-        if not self._mending:
-            self._mending = True
+        if not self._restarting:
+            self._restarting = True
             self._start_task(self._restart_after_pause)
 
     async def _restart_after_pause(self) -> None:
@@ -216,14 +217,14 @@ class WorkerPool:
             if self._broken or not self._all:
                 self._schedule_start()
         finally:
-            self._mending = False
+            self._restarting = False
 
-    async def _release_place_at_end(self, worker: WorkerProcess, slot: Slot) -> None:
+    async def _release_slot_at_end(self, worker: WorkerProcess, slot: Slot) -> None:
         await worker.ended.wait()
         slot.release()
 
     async def _cancel_call(self, worker: WorkerProcess, slot: Slot) -> None:
-        """A call that was given up keeps its place until it has ended, by itself or not."""
+        """A cancelled call keeps its slot until it has ended, by itself or because its worker is killed."""
         if worker.is_alive and not await worker.cancel_call(CANCEL_TIMEOUT):
             logger.warning("source %r: a cancelled call does not end; its worker is killed", self._order.name)
             worker.kill()
@@ -235,12 +236,7 @@ class WorkerPool:
             self._free.append(worker)
             slot.release()
         else:
-            self._start_task(self._release_place_at_end, worker, slot)
-
-    def _close_workers(self, workers: list[WorkerProcess]) -> None:
-        for worker in workers:
-            self._free.remove(worker)
-            self._start_task(worker.close)
+            self._start_task(self._release_slot_at_end, worker, slot)
 
     def _start_task(self, function: Callable[..., object], *args: object) -> None:
         tasks = self._tasks

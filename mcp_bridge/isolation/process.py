@@ -68,12 +68,10 @@ class WorkerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can run calls."""
         return self._process is not None and not self.ended.is_set() and not self._unwanted.is_set()
 
     @property
     def was_called(self) -> bool:
-        """Whether it has run a call."""
         return self._calls > 0
 
     async def start(self, tasks: TaskGroup) -> None:
@@ -116,7 +114,6 @@ class WorkerProcess:
         return messages
 
     async def reply(self, number: Any, response: Json) -> None:
-        """Respond to a request of a call."""
         await self._send_message({"do": "reply", "id": number, **response})
 
     async def cancel_call(self, patience: float) -> bool:
@@ -142,7 +139,6 @@ class WorkerProcess:
         self.kill()
 
     def describe_exit(self) -> str:
-        """Describe how it has ended."""
         code = self._process.returncode if self._process is not None else None
         return worker_system.describe_status(code, sandboxed=self._isolation.sandbox is not None)
 
@@ -160,7 +156,7 @@ class WorkerProcess:
             try:
                 await self._process.stdin.send(line)
             except _CLOSED_ERRORS:
-                pass  # it has ended: `_live` reports that
+                pass  # it has ended, which `_run_until_ended` reports
             except BaseException:  # after half a line the worker cannot read the next one
                 self.kill()
                 raise
@@ -217,12 +213,10 @@ class WorkerProcess:
             if self.offered.is_set():
                 logger.error("a worker of source %r cannot continue: %s", self._order.name, self.problem)
                 self.kill()
-            self.offered.set()
-            return
-        if event == "offer":
-            self.offer = message
-        self._on_message(message)
-        if event == "offer":
+        else:
+            self.offer = message if event == "offer" else self.offer
+            self._on_message(message)
+        if event in ("failed", "offer"):
             self.offered.set()
 
     async def _forward_to_call(self, event: str, message: Json) -> None:

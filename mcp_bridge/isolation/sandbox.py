@@ -25,12 +25,10 @@ _PATIENCE = 10.0
 
 
 def is_installed() -> bool:
-    """Whether bubblewrap is installed."""
     return shutil.which(PROGRAM) is not None
 
 
 def build_command(command: list[str], sandbox: SandboxOptions, directory: str) -> list[str]:
-    """Return the command that runs `command` inside a sandbox whose own folder is `directory`."""
     return [PROGRAM, *_list_options(sandbox, directory), "--", *command]
 
 
@@ -52,9 +50,8 @@ def _list_options(sandbox: SandboxOptions, directory: str) -> Iterator[str]:
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     if sandbox.network:
         yield "--share-net"
-    for place, mount in sorted(
-        _list_mounts(sandbox, directory).items()
-    ):  # parents first: a later mount hides what is below it
+    mounts = _list_mounts(sandbox, directory)
+    for place, mount in sorted(mounts.items()):  # parents first: a later mount hides what is below it
         yield from (*mount, place)
     yield from ("--chdir", directory)
 

@@ -21,7 +21,7 @@ from mcp_bridge.contracts.extension import (
     ToolSource,
 )
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.isolation import sandbox
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.conversation import WorkerCall
@@ -61,12 +61,10 @@ class IsolatedSource:
         self._publish: Publish | None = None
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Redact these values from what runs in the bridge's process."""
         if self._isolation.tools and isinstance(self._inner, SecretSource):
             self._inner.hide(secrets)
 
     def set_update_listener(self, updated: Callable[[str], None]) -> None:
-        """Call `updated` with the URI of each resource that changes in the bridge's process."""
         if self._isolation.tools and isinstance(self._inner, NotifyingSource):
             self._inner.set_update_listener(updated)
 
@@ -92,29 +90,21 @@ class IsolatedSource:
 
     def _split_offer(self, offer: Offer) -> Offer:
         """Return an offer of the bridge's own process with the tools that match a pattern moved to the workers."""
-        return Offer(
-            tools=[self._isolate_tool(entry) for entry in offer.tools],
-            resources=offer.resources,
-            templates=offer.templates,
-            prompts=offer.prompts,
-            problems=[*offer.problems, *self._find_unmatched_patterns(offer)],
-        )
-
-    def _find_unmatched_patterns(self, offer: Offer) -> list[str]:
-        """Report patterns without a match: a typing error must not make a tool run in the bridge's process."""
-        names = [entry.name for entry in offer.tools]
-        unmatched = [
-            pattern for pattern in self._isolation.tools if not any(fnmatchcase(name, pattern) for name in names)
+        patterns = self._isolation.tools
+        tools = [
+            replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
+            if any(fnmatchcase(entry.name, pattern) for pattern in patterns)
+            else entry
+            for entry in offer.tools
         ]
-        return [f"isolation: no tool matches '{pattern}'" for pattern in unmatched]
-
-    def _isolate_tool(self, entry: ToolEntry) -> ToolEntry:
-        if not any(fnmatchcase(entry.name, pattern) for pattern in self._isolation.tools):
-            return entry
-        return replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
+        problems = [  # a typing error must not make a tool run in the bridge's process
+            f"isolation: no tool matches '{pattern}'"
+            for pattern in patterns
+            if not any(fnmatchcase(entry.name, pattern) for entry in offer.tools)
+        ]
+        return replace(offer, tools=tools, problems=[*offer.problems, *problems])
 
     def _handle_message(self, message: Json) -> None:
-        """Handle a message of a worker outside of its calls."""
         event = message.pop("say")
         if event == "log":
             level, text = message.get("level"), f"{message.get('logger')}: {message.get('text')}"
@@ -136,7 +126,6 @@ class IsolatedSource:
             self._publish(self._offer)
 
     def _make_remote_handler(self, kind: EntryKind, name: str, part: str, context: bool) -> Callable[..., Any]:
-        """Return the handler to publish for one that is in the workers."""
 
         async def call(data: Any, ctx: CallContext) -> Any:
             return await self._pool.call(make_request(data), ctx)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -51,13 +52,6 @@ _PAUSE = 0.02
 """Seconds between two checks for threads that are still running."""
 
 
-class WorkerCompletion:
-    """A function that completes an argument, in the shape of an entry."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.handler = adapt_completion(function)
-
-
 class SourceRunner:
     """Runs a source and the calls of its entries."""
 
@@ -70,7 +64,6 @@ class SourceRunner:
         self._running: dict[int, anyio.CancelScope] = {}
 
     async def run(self, order: WorkerOrder) -> None:
-        """Run the source until the bridge has gone."""
         soon = make_call_soon()
         sender, messages = anyio.create_memory_object_stream[Json](math.inf)
         self._link.listen(
@@ -90,7 +83,10 @@ class SourceRunner:
         try:
             await _build_source(order).run(self._publish_offer)
         except Exception as error:
-            self._link.send_message({"say": "failed", "problem": _describe_problem(order, error)})
+            text = f"source '{order.name}': {type(error).__name__}: {error}"
+            self._link.send_message(
+                {"say": "failed", "problem": str(error) if isinstance(error, SourceError) else text}
+            )
 
     def _publish_offer(self, offer: Offer) -> None:
         self._entries, self._prepared = index_entries(offer), {}
@@ -152,7 +148,8 @@ class SourceRunner:
             raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
         prepared = self._prepared.get((kind, name, part))
         if prepared is None:
-            prepared = PreparedEntry(WorkerCompletion(entry.completions[part]) if part else entry)
+            handled = SimpleNamespace(handler=adapt_completion(entry.completions[part])) if part else entry
+            prepared = PreparedEntry(handled)
             self._prepared[kind, name, part] = prepared
         return prepared
 
@@ -165,12 +162,10 @@ class BridgeLogHandler(logging.Handler):
         self._link = link
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one record."""
         with suppress(Exception):  # a tool must not fail because of a record that cannot be formatted
             text = self.format(record)
-            self._link.send_line(
-                _encode_line({"say": "log"}, {"level": record.levelno, "logger": record.name, "text": text})
-            )
+            body = {"level": record.levelno, "logger": record.name, "text": text}
+            self._link.send_line(_encode_line({"say": "log"}, body))
 
 
 def _build_source(order: WorkerOrder) -> Any:
@@ -179,10 +174,6 @@ def _build_source(order: WorkerOrder) -> Any:
     if isinstance(built, WorkingDirSource):
         built.work_in(Path(order.working_dir), roots=order.roots)
     return built
-
-
-def _describe_problem(order: WorkerOrder, error: Exception) -> str:
-    return str(error) if isinstance(error, SourceError) else f"source '{order.name}': {type(error).__name__}: {error}"
 
 
 def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
@@ -195,14 +186,13 @@ def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
 
 
 def _estimate_length(result: Any) -> int:
-    """Return a lower bound of the length of a result that can be had without encoding it."""
+    """Return a lower bound of the length of a result, without encoding it."""
     items = result.content if isinstance(result.content, list | tuple) else [result.content]
     parts = [result.output, *(getattr(item, name, "") for item in items for name in ("text", "data", "content"))]
     return sum(len(part) for part in parts if isinstance(part, str | bytes))
 
 
 def _encode_line(head: Json, body: Json) -> bytes:
-    """Return a message as a line; an error if it cannot be encoded."""
     try:
         return orjson.dumps({**head, **body}) + b"\n"
     except (TypeError, ValueError, RecursionError):

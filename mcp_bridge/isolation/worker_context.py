@@ -14,6 +14,7 @@ from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.question import Form, Question
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import InvalidFormData, Json, decode_answer, decode_result, encode_question
+from mcp_bridge.isolation.order import CONTEXT_FIELDS
 from mcp_bridge.isolation.worker_link import WorkerLink
 from mcp_bridge.wire.values import to_plain
 
@@ -27,14 +28,7 @@ class WorkerContext(CallContext):
     __slots__ = ("_call", "_end", "_link")
 
     def __init__(self, link: WorkerLink, call: int, given: Json) -> None:
-        super().__init__(
-            protocol_version=given["protocol_version"],
-            principal=given["principal"],
-            session=given["session"],
-            request_id=given["request_id"],
-            meta=given["meta"],
-            capabilities=given["capabilities"],
-        )
+        super().__init__(**{name: given[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
         self._link = link
         self._call = call
         self.answers = {key: decode_answer(answer) for key, answer in given["answers"].items()}
@@ -44,11 +38,9 @@ class WorkerContext(CallContext):
 
     @property
     def deadline(self) -> float | None:
-        """The time on this event loop's clock at which the call has to end."""
         return self._end
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress to the client."""
         self._notify_bridge("progress", progress=to_plain(progress), total=to_plain(total), message=to_plain(message))
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
@@ -72,11 +64,9 @@ class WorkerContext(CallContext):
                     problems[key] = error.problems
             if not problems:
                 return {key: answers[key] for key in questions}
-        lines = [line for key in problems for line in problems[key]]
-        raise InvalidAnswer(details=lines)
+        raise InvalidAnswer(details=[line for lines in problems.values() for line in lines])
 
     async def close_stream(self) -> None:
-        """Close the stream of this call; the client resumes it later."""
         self._notify_bridge("close stream")
 
     def tools(self) -> Sequence[ToolEntry]:

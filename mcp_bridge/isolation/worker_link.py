@@ -48,19 +48,16 @@ class WorkerLink:
         """Wait for the first line and return it. Raises ValueError if the input ends before."""
         data = bytearray()
         while not data.endswith(b"\n"):
-            byte = os.read(self._pipes.source, 1)
-            if not byte:
+            if not (byte := os.read(self._pipes.source, 1)):
                 raise ValueError("the input has ended without an order for this worker")
             data += byte
         order: Json = orjson.loads(data)
         return order
 
     def send_message(self, message: Json) -> None:
-        """Send a message."""
         self.send_line(orjson.dumps(message) + b"\n")
 
     def send_line(self, line: bytes) -> None:
-        """Send a line, if the bridge is still there."""
         view = memoryview(line)
         with self._lock:
             while view:

@@ -54,13 +54,11 @@ def wrap_command(command: list[str]) -> list[str]:
 
 
 def terminate_worker(pid: int) -> None:
-    """Ask a worker's supervisor to end the worker, and all that it has started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
 
 
 def kill_group(pid: int) -> None:
-    """Kill a supervisor, and all of its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             os.kill(pid, signal.SIGTERM)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar, cast
 
 from anyio import to_thread
 
@@ -21,34 +22,19 @@ async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """
     if event_loop.is_on_asyncio():
         return await call()
-    elsewhere = _ThreadRunner(call)
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
+    cancelled = threading.Event()
+
+    async def run_call() -> T:
+        started.append((asyncio.get_running_loop(), cast("asyncio.Task[T]", asyncio.current_task())))
+        if cancelled.is_set():
+            raise asyncio.CancelledError
+        return await call()
+
     try:
-        return await to_thread.run_sync(elsewhere.run, abandon_on_cancel=True)
+        return await to_thread.run_sync(lambda: asyncio.run(run_call()), abandon_on_cancel=True)
     finally:
-        elsewhere.cancel()
-
-
-class _ThreadRunner(Generic[T]):
-    """One coroutine in an event loop of its own."""
-
-    def __init__(self, call: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._call = call
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelled = False
-
-    def run(self) -> T:
-        return asyncio.run(self._run_call())
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        loop, task = self._loop, self._task
-        if loop is not None and task is not None:
+        cancelled.set()
+        for loop, task in started:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(task.cancel)
-
-    async def _run_call(self) -> T:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        if self._cancelled:
-            raise asyncio.CancelledError
-        return await self._call()

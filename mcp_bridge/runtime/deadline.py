@@ -20,10 +20,8 @@ class Deadline:
         return float(self.scope.deadline)
 
     def pause(self) -> None:
-        """Stop the clock."""
         self._left = self.scope.deadline - anyio.current_time()
         self.scope.deadline = float("inf")
 
     def resume(self) -> None:
-        """Continue with the time that was left."""
         self.scope.deadline = anyio.current_time() + self._left

@@ -17,7 +17,6 @@ class LineSplitter:
         self._skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """Yield the lines that `data` completes."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             yield from self._complete_line(data[start:end])

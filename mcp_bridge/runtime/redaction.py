@@ -33,7 +33,6 @@ class Redactor:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no secrets."""
         return not self._forms
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
@@ -83,7 +82,6 @@ class Redactor:
 
 
 def _list_forms(secret: str) -> Iterator[str]:
-    """Yield the ways in which a secret may be written."""
     lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= _MIN_PART_LENGTH]
     for text in {secret, secret.strip() if len(secret.strip()) >= MIN_LENGTH else secret, *lines}:
         data = text.encode(errors="surrogatepass")

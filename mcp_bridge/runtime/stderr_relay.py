@@ -64,7 +64,7 @@ class StderrRelay:
         for number in (self._source, self._stopped):
             poll.register(number, select.POLLIN)
         while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ)):
-            self._forward(data)
+            self._write(self._report_dropped() + data if self._dropped and self._can_write(0) else data)
         if self._dropped and self._can_write(READER_TIMEOUT):
             self._write(self._report_dropped())
 
@@ -78,11 +78,6 @@ class StderrRelay:
         unused = (self._stop,) if running else (self._stop, self._stopped, self._source, self.target)
         for number in unused:
             os.close(number)
-
-    def _forward(self, data: bytes) -> None:
-        if self._dropped and self._can_write(0):
-            data = self._report_dropped() + data
-        self._write(data)
 
     def _report_dropped(self) -> bytes:
         count, self._dropped = self._dropped, 0

@@ -304,7 +304,6 @@ def _release_streams() -> None:
 
 
 def _close_descriptors() -> None:
-    """Close all descriptors but the standard streams."""
     for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
         with contextlib.suppress(OSError):
             if int(name) > 2:

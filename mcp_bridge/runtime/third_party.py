@@ -32,7 +32,6 @@ async def call_method(method: Callable[..., Any], *args: object) -> Any:
 
 
 async def resolve_awaitable(result: Any) -> Any:
-    """Return a result, awaited if it is awaitable."""
     return await result if inspect.isawaitable(result) else result
 
 

@@ -21,36 +21,31 @@ JsonRpcMessage = types.JSONRPCMessage
 def parse_message(line: bytes | None) -> JsonRpcMessage | bytes:
     """Return a line as a message, or an error response: -32700 if it is not JSON, -32600 if it is no message."""
     if line is None:
-        return format_error(None, INVALID_REQUEST, f"Invalid Request: a message may have {MAX_LINE} bytes")
+        return format_invalid(None, f"a message may have {MAX_LINE} bytes")
     try:
         data = orjson.loads(line)
     except ValueError:
         return format_error(None, PARSE_ERROR, "Parse error: a message must be one JSON object in UTF-8")
     if not isinstance(data, dict):
-        return format_error(
-            None, INVALID_REQUEST, "Invalid Request: a message must be one JSON object, not a batch of them"
-        )
+        return format_invalid(None, "a message must be one JSON object, not a batch of them")
     try:
         duplicate = None if _is_lossless(data, line) else _find_duplicate(line)
     except (ValueError, RecursionError):
-        return format_error(_get_request_id(data), INVALID_REQUEST, "Invalid Request: a message is nested too deep")
+        return format_invalid(_get_request_id(data), "a message is nested too deep")
     if duplicate is not None:
-        number = _get_request_id(data) if _list_names(line).count("id") == 1 else None
-        return format_error(number, INVALID_REQUEST, f"Invalid Request: {duplicate[:80]!r} occurs twice in an object")
+        number = _get_request_id(data) if _NAMED.decode(line.decode()).count("id") == 1 else None
+        return format_invalid(number, f"{duplicate[:80]!r} occurs twice in an object")
     if problem := _find_ambiguity(data):
-        return format_error(_get_request_id(data), INVALID_REQUEST, f"Invalid Request: {problem}")
+        return format_invalid(_get_request_id(data), problem)
     if _has_invalid_token(data):
-        return format_error(
-            _get_request_id(data), INVALID_PARAMS, "Invalid params: a progressToken is a string or an integer"
-        )
+        problem = "Invalid params: a progressToken is a string or an integer"
+        return format_error(_get_request_id(data), INVALID_PARAMS, problem)
     try:
         message = types.jsonrpc_message_adapter.validate_python(data, by_name=False)
     except ValidationError:
-        return format_error(_get_request_id(data), INVALID_REQUEST, "Invalid Request: not a JSON-RPC 2.0 message")
+        return format_invalid(_get_request_id(data), "not a JSON-RPC 2.0 message")
     if isinstance(message, types.JSONRPCNotification) and "id" in data:  # the SDK ignores ids that it cannot use
-        return format_error(
-            None, INVALID_REQUEST, "Invalid Request: an id is a string or an integer of at most 64 bits"
-        )
+        return format_invalid(None, "an id is a string or an integer of at most 64 bits")
     return message
 
 
@@ -90,12 +85,6 @@ def _find_duplicate(line: bytes) -> str | None:
     return None
 
 
-def _list_names(line: bytes) -> list[str]:
-    """Return the names in an object in their order."""
-    names: list[str] = _NAMED.decode(line.decode())
-    return names
-
-
 def _find_ambiguity(data: dict[str, Any]) -> str | None:
     """Return why other readers could understand a message differently, such as readers that ignore case."""
     for name in data:
@@ -125,8 +114,11 @@ def _get_request_id(data: dict[str, Any]) -> str | int | None:
 
 
 def format_error(request: str | int | None, code: int, message: str) -> bytes:
-    """Return a JSON-RPC error as a line."""
     return orjson.dumps({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}}) + b"\n"
+
+
+def format_invalid(request: str | int | None, problem: str) -> bytes:
+    return format_error(request, INVALID_REQUEST, f"Invalid Request: {problem}")
 
 
 def dump_message(message: JsonRpcMessage) -> bytes:

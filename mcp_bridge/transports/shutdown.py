@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
@@ -48,7 +48,6 @@ class RequestCounter:
         self.hurried = False
 
     def add_request(self) -> None:
-        """Count a request."""
         self._open += 1
 
     async def remove_request(self) -> None:
@@ -126,7 +125,7 @@ class ShutdownSignals:
         self._soon: CallSoon | None = None
         self._cancel: Callable[[], object] = lambda: None
         self._patience = 0.0
-        self._heard = False
+        self._is_serving = False
         self._over = _thread.allocate_lock()
 
     def __enter__(self) -> Self:
@@ -142,9 +141,7 @@ class ShutdownSignals:
                 atexit.register(self._ignore_signals)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         self._depth -= 1
         if self._depth:  # the outermost block restores the handlers
             return False
@@ -174,7 +171,7 @@ class ShutdownSignals:
 
         `patience` is how long draining may take.
         """
-        self._acts, self._patience, self._heard = (drain, now), patience, True
+        self._acts, self._patience, self._is_serving = (drain, now), patience, True
         self._soon = make_call_soon()
         if self._count:  # an imported module has caught `Interrupted`
             self._soon(cast("Callable[[], None]", drain))
@@ -191,13 +188,13 @@ class ShutdownSignals:
         """Handle a signal. This runs in the main thread between any two instructions, so it must not take a lock."""
         if not self._is_new_signal(number):
             return
-        final = self._drained or self._count > 1 or not self._heard
+        final = self._drained or self._count > 1 or not self._is_serving
         self._drained = True
         if self._count > 2:
             os._exit(0)
         with suppress(RuntimeError):  # no thread is available
             _thread.start_new_thread(self._exit_after, (EXIT_DELAY if final else self._patience + 4 * CLOSE_TIMEOUT,))
-        if not self._heard and (self._soon is None or _is_importing(frame)):
+        if not self._is_serving and (self._soon is None or _is_importing(frame)):
             raise Interrupted
         act = self._acts[final] if self._acts is not None else self._cancel
         if self._soon is not None:
@@ -232,7 +229,6 @@ class ShutdownSignals:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported in this frame."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -256,12 +252,9 @@ def _list_signals() -> list[signal.Signals]:
 
 
 async def handle_signals(
-    drain: Callable[[], None],
-    now: Callable[[], None],
-    *,
-    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    drain: Callable[[], None], now: Callable[[], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Call `drain` at the first SIGINT or SIGTERM, `now` at each later one. Where signals cannot be had, do nothing."""
+    """Call `drain` at the first SIGINT or SIGTERM, `now` at each later one. Without support for signals, do nothing."""
     try:
         receiver = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM)
         with receiver as signals:

@@ -10,18 +10,17 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 import anyio
 import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+from mcp_types import CONNECTION_CLOSED
 
 from mcp_bridge.runtime.line_splitter import LineSplitter
 from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.jsonrpc_lines import dump_message, format_error, parse_message
+from mcp_bridge.transports.jsonrpc_lines import dump_message, format_error, format_invalid, parse_message
 from mcp_bridge.transports.shutdown import (
     CLOSE_TIMEOUT,
     DRAIN_TIMEOUT,
@@ -44,9 +43,7 @@ class StdioStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -89,7 +86,6 @@ class StdioWriter(StdioStream):
             await self._flushed.wait()
 
     def put_bytes(self, data: bytes) -> None:
-        """Queue bytes."""
         if not self._gone:
             self._waiting += data
             self._filled.set()
@@ -117,7 +113,6 @@ class StdioWriter(StdioStream):
             await anyio.sleep_forever()
 
     async def flush(self, patience: float) -> None:
-        """Wait until everything queued is written."""
         with anyio.move_on_after(patience):
             while self._waiting or self._writing:
                 await self._flushed.wait()
@@ -140,10 +135,10 @@ class StdioReader(StdioStream):
         self._ledger = ledger
         self._endpoint = endpoint
         self._drain = drain
-        self._tell = ended
+        self._on_end = ended
         self._lines = LineSplitter()
         self._ready: deque[bytes | None] = deque()
-        self._ended = self._refusing = False
+        self._ended = self._is_draining = False
         self._until: float | None = None
         self._reading: anyio.CancelScope | None = None
 
@@ -168,14 +163,13 @@ class StdioReader(StdioStream):
             await self._read_input()
 
     def stop(self) -> None:
-        """Stop reading, as if input had ended."""
         self._ended = True
         if self._reading is not None:
             self._reading.cancel()
 
     async def drain(self) -> None:
         """Reject new requests, but not those that belong to calls in flight; stop once these are answered."""
-        self._refusing = True
+        self._is_draining = True
         self._endpoint.close_subscriptions()
         await self._drain_calls()
         self.stop()
@@ -192,7 +186,7 @@ class StdioReader(StdioStream):
             self._ready.extend(self._lines.feed(data))
         elif not self._ended:
             self._ended = True
-            self._tell()
+            self._on_end()
             self._ready.extend(self._lines.finish())
 
     def _accept_line(self, line: bytes | None) -> SessionMessage | None:
@@ -202,13 +196,11 @@ class StdioReader(StdioStream):
             return None
         if not isinstance(message, types.JSONRPCRequest):
             return SessionMessage(message)
-        if self._refusing and not is_part_of_call(message.method, message.params):
+        if self._is_draining and not is_part_of_call(message.method, message.params):
             self._outbox.put_bytes(format_error(message.id, CONNECTION_CLOSED, SHUTDOWN_MESSAGE))
             return None
         if not self._outbox.register_request(message.id):
-            self._outbox.put_bytes(
-                format_error(message.id, INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
-            )
+            self._outbox.put_bytes(format_invalid(message.id, "a request with this id is in flight"))
             return None
         settled = partial(self._outbox.unregister_request, message.id)
         return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=settled))
@@ -245,8 +237,8 @@ async def serve(
 
     `ending` handles the signals already; without it they are handled here, unless `signals` is false.
     """
-    with ending or ShutdownSignals(signals=signals) as taken:
-        await _serve_pipes(endpoint, pipes, drain, taken)
+    with ending or ShutdownSignals(signals=signals) as handled:
+        await _serve_pipes(endpoint, pipes, drain, handled)
 
 
 async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, ending: ShutdownSignals) -> None:

@@ -35,32 +35,6 @@ if TYPE_CHECKING:
         ToolProviderProtocol,
     )
 
-_MODULES = {
-    "mcp_bridge.xaibo.models": (
-        "LLMFunctionCall",
-        "LLMFunctionResult",
-        "LLMMessage",
-        "LLMMessageContent",
-        "LLMMessageContentType",
-        "LLMOptions",
-        "LLMResponse",
-        "LLMRole",
-        "LLMUsage",
-        "Tool",
-        "ToolParameter",
-        "ToolResult",
-    ),
-    "mcp_bridge.xaibo.protocols": (
-        "LLMProtocol",
-        "MockToolProvider",
-        "ToolError",
-        "ToolExecutionError",
-        "ToolNotFoundError",
-        "ToolParameterError",
-        "ToolProviderProtocol",
-    ),
-}
-
 __all__ = [
     "LLMFunctionCall",
     "LLMFunctionResult",
@@ -83,6 +57,12 @@ __all__ = [
     "ToolResult",
 ]
 
+_ERRORS = ("ToolError", "ToolExecutionError", "ToolNotFoundError", "ToolParameterError")
+_PROTOCOLS = (*_ERRORS, "LLMProtocol", "MockToolProvider", "ToolProviderProtocol")
+_MODULES = {
+    "mcp_bridge.xaibo.protocols": _PROTOCOLS,
+    "mcp_bridge.xaibo.models": tuple(name for name in __all__ if name not in _PROTOCOLS),
+}
 __getattr__ = make_lazy_getattr(__name__, _MODULES)
 
 

@@ -104,12 +104,10 @@ class LLMMessage(BaseModel):
 
     @classmethod
     def system(cls, content: str, name: str | None = None) -> Self:
-        """Build a message with instructions for the model."""
         return cls(role=LLMRole.SYSTEM, content=[_make_text(content)], name=name)
 
     @classmethod
     def user(cls, content: str, name: str | None = None) -> Self:
-        """Build a message of the user."""
         return cls(role=LLMRole.USER, content=[_make_text(content)], name=name)
 
     @classmethod
@@ -123,19 +121,16 @@ class LLMMessage(BaseModel):
 
     @classmethod
     def assistant(cls, content: str, name: str | None = None) -> Self:
-        """Build a message of the model."""
         return cls(role=LLMRole.ASSISTANT, content=[_make_text(content)], name=name)
 
     @classmethod
     def function(cls, id: str, name: str, arguments: dict[str, Any]) -> Self:
-        """Build a message with a call that the model requested."""
         return cls(
             role=LLMRole.FUNCTION, name=name, tool_calls=[LLMFunctionCall(id=id, name=name, arguments=arguments)]
         )
 
     @classmethod
     def function_result(cls, id: str, name: str, content: str) -> Self:
-        """Build a message with the result of a call."""
         return cls(
             role=LLMRole.FUNCTION, name=name, tool_results=[LLMFunctionResult(id=id, name=name, content=content)]
         )
@@ -179,12 +174,10 @@ class LLMResponse(BaseModel):
         return cls(
             content="\n".join(response.content for response in responses),
             tool_calls=list(chain.from_iterable(response.tool_calls or () for response in responses)) or None,
-            usage=_add_usages(usages) if usages else None,
+            usage=LLMUsage(**{name: sum(getattr(usage, name) for usage in usages) for name in LLMUsage.model_fields})
+            if usages
+            else None,
             vendor_specific=dict(
                 chain.from_iterable((response.vendor_specific or {}).items() for response in responses)
             ),
         )
-
-
-def _add_usages(usages: list[LLMUsage]) -> LLMUsage:
-    return LLMUsage(**{name: sum(getattr(usage, name) for usage in usages) for name in LLMUsage.model_fields})

@@ -53,7 +53,7 @@ class ToolParameterError(ToolError):
 
 
 class MockToolProvider:
-    """Lists `tools`, and answers with `results` by the name of the tool; an exception there is a failure with its text.
+    """Lists `tools`, and returns `results` by the name of the tool; an exception there becomes a failure with its text.
 
     `call_history` records the name and the parameters of each call, without defaults.
     """

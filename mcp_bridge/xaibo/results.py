@@ -24,14 +24,14 @@ _ERRORS = {
 """For each class of errors its code, and the text if the error has none."""
 
 
-def to_result(answer: Any, *, call_id: str = "") -> ToolResult:
-    """Convert the answer of a provider. An answer that does not have the fields of a result is the output of a success.
+def to_result(returned: Any, *, call_id: str = "") -> ToolResult:
+    """Convert what a provider returned. A value that does not have the fields of a result is the output of a success.
 
     The model gets the error of a failure unchanged, followed by its result.
     """
-    if isinstance(answer, ToolResult):
-        return answer if answer.tool_call_id else replace(answer, tool_call_id=call_id)
-    fields = _read_fields(answer)
+    if isinstance(returned, ToolResult):
+        return returned if returned.tool_call_id else replace(returned, tool_call_id=call_id)
+    fields = _read_fields(returned)
     success, output, error = bool(fields["success"]), fields["result"], fields["error"]
     content = _find_content(output)
     return ToolResult(
@@ -55,14 +55,14 @@ def convert_known_error(error: BaseException, name: str) -> ToolResult | None:
     return ToolResult(success=False, error=_format_error(error) or text.format(name), code=code)
 
 
-def _read_fields(answer: Any) -> Mapping[str, Any]:
-    """Return the fields of a result, or those of a success with the answer as its result."""
-    if isinstance(answer, Mapping):
-        if isinstance(answer.get("success"), bool) and answer.keys() <= _FIELDS:
-            return {name: answer.get(name) for name in _FIELDS}
-    elif isinstance(getattr(answer, "success", None), bool) and hasattr(answer, "result"):
-        return {name: getattr(answer, name, None) for name in _FIELDS}
-    return {"success": True, "result": answer, "error": None}
+def _read_fields(returned: Any) -> Mapping[str, Any]:
+    """Return the fields of a result, or those of a success with the value as its result."""
+    if isinstance(returned, Mapping):
+        if isinstance(returned.get("success"), bool) and returned.keys() <= _FIELDS:
+            return {name: returned.get(name) for name in _FIELDS}
+    elif isinstance(getattr(returned, "success", None), bool) and hasattr(returned, "result"):
+        return {name: getattr(returned, name, None) for name in _FIELDS}
+    return {"success": True, "result": returned, "error": None}
 
 
 def _format_error(error: Any) -> str:
@@ -78,7 +78,6 @@ def _format_error(error: Any) -> str:
 
 
 def _find_content(output: Any) -> tuple[Content, ...] | None:
-    """Return an output that is content already."""
     if isinstance(output, Content):
         return (output,)
     if isinstance(output, list | tuple) and output and all(isinstance(item, Content) for item in output):

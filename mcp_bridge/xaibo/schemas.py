@@ -9,30 +9,18 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 _TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
-_ALIASES = {
-    "str": "string",
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "list": "array",
-    "dict": "object",
-    "None": "null",
-}
-_KINDS = {**{name: name for name in _TYPES}, **_ALIASES}
+_ALIASES = ("str", "int", "float", "bool", "dict", "list", "None")
+"""Python's names for the same types."""
+_KINDS = dict(zip((*_TYPES, *_ALIASES), (*_TYPES, *_TYPES), strict=True))
 _BOOLEANS = {"true": True, "false": False}
 _INT64 = range(-(2**63), 2**64)
 """The integers that JSON on the wire can carry."""
 
 
-class _Absent(Enum):
-    ABSENT = "absent"
-
-
-ABSENT = _Absent.ABSENT
+ABSENT: Any = object()
 """Marks a value that is not JSON."""
 
 
@@ -45,11 +33,6 @@ class ParameterChoices:
 
     kind: str | None
     members: tuple[tuple[Any, Any], ...] = ()
-
-    @property
-    def values(self) -> list[Any]:
-        """The members as in the schema."""
-        return [value for value, _ in self.members]
 
 
 def build_schema(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -75,7 +58,6 @@ def convert_arguments(parameters: Mapping[str, Any] | None, arguments: Mapping[s
 
 
 def get_field(thing: Any, name: str) -> Any:
-    """Return a field of an object or a mapping, or None."""
     return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
@@ -96,10 +78,11 @@ def _build_property(parameter: Any) -> dict[str, Any]:
     schema: dict[str, Any] = {} if choices.kind is None else {"type": choices.kind}
     if isinstance(description := get_field(parameter, "description"), str) and description:
         schema["description"] = str(description)
+    enum = {"enum": [value for value, _ in choices.members]} if choices.members else {}
     if choices.kind == "array":
-        schema["items"] = {"enum": choices.values} if choices.members else {}
-    elif choices.members:
-        schema["enum"] = choices.values
+        schema["items"] = enum
+    else:
+        schema |= enum
     if (default := _read_default(parameter, choices)) is not ABSENT:
         schema["default"] = default
     return schema

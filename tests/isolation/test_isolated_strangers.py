@@ -230,7 +230,7 @@ async def test_any_message_leaves_the_pool_in_order(steps: Any) -> None:
     async with pool_of(*steps, "answer") as pool:
         for _ in range(2):
             await said(pool)
-        await until(lambda: pool._places.in_use == 0)
+        await until(lambda: pool._slots.in_use == 0)
         assert pool._inner.in_use == 0
 
 
@@ -245,7 +245,7 @@ async def test_a_call_that_is_given_up_while_its_worker_starts_leaves_its_worker
                 await pool.call(REQUEST, CallContext())
             assert await said(pool) == "fine"
             assert len(pool._all) == 1
-        assert pool._places.in_use == 0
+        assert pool._slots.in_use == 0
 
 
 @BOTH_LOOPS
@@ -255,7 +255,7 @@ async def test_a_call_that_is_given_up_gives_its_place_back_however_deaf_its_wor
         for request in (REQUEST, huge):
             with anyio.move_on_after(0.2):
                 await pool.call(request, CallContext())
-            await until(lambda: pool._places.in_use == 0)
+            await until(lambda: pool._slots.in_use == 0)
 
 
 @BOTH_LOOPS
@@ -264,7 +264,7 @@ async def test_a_call_whose_crash_is_not_waited_for_gives_its_place_back() -> No
         for wait in (0.0, 0.005, 0.02, 0.05):
             with anyio.move_on_after(wait), contextlib.suppress(ToolCrashed, ToolUnavailable):
                 await pool.call(REQUEST, CallContext())
-            await until(lambda: pool._places.in_use == 0)
+            await until(lambda: pool._slots.in_use == 0)
 
 
 @BOTH_LOOPS

@@ -19,13 +19,13 @@ raise AssertionError("the import went on")
 """
 MAIN = """
 import anyio, importlib
-from mcp_bridge.transports.shutdown import Ending
+from mcp_bridge.transports.shutdown import ShutdownSignals
 
 async def main():
-    with anyio.CancelScope() as scope, ending.starting(scope.cancel):
+    with anyio.CancelScope() as scope, ending.handle_while_starting(scope.cancel):
         importlib.import_module("slow_to_import")
 
-with Ending() as ending:
+with ShutdownSignals() as ending:
     anyio.run(main)
 print("ended well")
 """

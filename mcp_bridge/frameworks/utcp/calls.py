@@ -108,8 +108,6 @@ def _check_url(url: str) -> None:
 
 
 class _UtcpCaller:
-    """Calls one tool through UTCP's own client code, on asyncio."""
-
     def __init__(self, tool: ManualTool, template: Json) -> None:
         self._name = tool.name
         self._url = str(template.get("url") or "")
@@ -128,19 +126,13 @@ class _UtcpCaller:
             lines = [f"{name}: required, because it is a part of the URL" for name in missing]
             raise InvalidArguments(lines, tool=self._name)
         if self._url:
-            arguments = self._encode_query(arguments)
+            given = {name: value for name, value in arguments.items() if value is not None}
+            arguments = {name: value if name == self._body else _encode_value(value) for name, value in given.items()}
         call = partial(self._protocol.call_tool, None, self._name, arguments, self._template)
         try:
             return to_result(await run_on_asyncio(call))
         except Exception as error:
             return _convert_error(error, self._url)
-
-    def _encode_query(self, arguments: Json) -> Json:
-        return {
-            name: value if name == self._body else _encode_value(value)
-            for name, value in arguments.items()
-            if value is not None
-        }
 
 
 def _encode_value(value: Any) -> Any:

@@ -62,9 +62,8 @@ def convert_manual(thing: Any) -> Manual:
 def _parse_manual(document: Document, name: str, folder: Path | None) -> Manual:
     data = document.data
     if "tools" not in data:
-        raise document.make_error(
-            (), "a UTCP manual has a list 'tools', found none", f"Its keys: {', '.join(data) or 'none'}."
-        )
+        keys = f"Its keys: {', '.join(data) or 'none'}."
+        raise document.make_error((), "a UTCP manual has a list 'tools', found none", keys)
     if not isinstance(data["tools"], list):
         raise document.make_error(("tools",), "expected a list of tools")
     tools, problems = [], []
@@ -86,9 +85,8 @@ def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> 
             raise document.make_error((*where, key), "expected a JSON Schema, as a mapping")
     template_key = next((key for key in _TEMPLATES if key in tool), None)
     if template_key is None:
-        raise document.make_error(
-            where, f"the tool '{tool['name']}' has no tool_call_template, which says how to call it"
-        )
+        problem = f"the tool '{tool['name']}' has no tool_call_template, which defines how to call it"
+        raise document.make_error(where, problem)
     kind, template = _parse_template(document, (*where, template_key), tool[template_key])
     tags = tool.get("tags")
     return ManualTool(

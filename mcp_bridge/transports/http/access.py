@@ -21,14 +21,8 @@ OPEN_PATHS = ("/health",)
 """Paths that need no token; without one they disclose nothing."""
 
 SINGLE_HEADERS = (
-    b"host",
-    b"origin",
-    b"authorization",
-    b"content-type",
-    b"content-encoding",
-    b"transfer-encoding",
-    b"mcp-session-id",
-    b"last-event-id",
+    *(b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
+    *(b"mcp-session-id", b"last-event-id"),
 )
 """Headers that may occur once (RFC 9112, 3.2): of two, a proxy in front could have checked the other one."""
 
@@ -61,7 +55,6 @@ class Access:
         return cls(hosts=LOOPBACK | names, origins=allowed, token=token)
 
     def is_authorized(self, authorization: bytes) -> bool:
-        """Whether this Authorization header has the token, if one is required."""
         if self.token is None:
             return True
         scheme, _, token = authorization.partition(b" ")  # RFC 9110, 11.1: the scheme is case-insensitive
@@ -79,7 +72,6 @@ class AccessMiddleware:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or reject it."""
         if scope["type"] == "http":
             scope = _trim_headers(scope)
             if (refusal := self._find_rejection(scope)) is not None:
@@ -131,6 +123,5 @@ def _trim_headers(scope: Scope) -> Scope:
 
 
 def make_rejection(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """Return a response with an HTTP status and a JSON-RPC error without an id."""
     error = {"code": INVALID_REQUEST, "message": message}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status, headers=headers)

@@ -34,19 +34,16 @@ class AdmissionState:
         self._left: anyio.Event | None = None
 
     async def wait_until_empty(self) -> None:
-        """Wait until no request is in flight."""
         while self.inside:
             self._left = anyio.Event()
             await self._left.wait()
 
     def remove_scope(self, scope: anyio.CancelScope) -> None:
-        """Remove a request that is answered."""
         self.inside.discard(scope)
         if not self.inside and self._left is not None:
             self._left.set()
 
     def cancel_all(self) -> None:
-        """Cancel all requests in flight."""
         for scope in list(self.inside):
             scope.cancel()
 
@@ -70,7 +67,6 @@ class AdmissionMiddleware:
         self._connected = connected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, or reject it."""
         if not self._gate.running:
             refusal = make_rejection(503, "The server is not running. Give the outer app lifespan=app.lifespan.")
             await refusal(scope, receive, send)
@@ -119,7 +115,6 @@ class ResponseTracker:
         self._started = self._complete = False
 
     async def send(self, message: Message) -> None:
-        """Send a part of the response."""
         if message["type"] == "http.response.start":
             self._started = True
         else:
@@ -127,7 +122,6 @@ class ResponseTracker:
         await self._send(message)
 
     async def complete_response(self, scope: Scope, receive: Receive) -> None:
-        """Respond that the server shuts down, or end the stream that has begun."""
         if not self._started:
             await _make_shutdown_response(None)(scope, receive, self._send)
         elif not self._complete:
@@ -162,7 +156,6 @@ def _parse_object(body: bytes | None) -> dict[str, Any]:
 
 
 def _is_new_request(message: dict[str, Any]) -> bool:
-    """Whether a message is a request that does not belong to a call in flight."""
     if "id" not in message or "method" not in message:
         return False
     params = message.get("params")

@@ -71,12 +71,10 @@ class BridgeApp:
         self._rest = Starlette(lifespan=self.lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request, or run the lifespan."""
         await (self._http if scope["type"] == "http" else self._rest)(scope, receive, send)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Run the endpoint inside the block."""
         async with self._around(), self._sessions.run(), anyio.create_task_group() as tasks:
             await tasks.start(self.endpoint.run)
             self._gate.running = True
@@ -87,7 +85,6 @@ class BridgeApp:
                 tasks.cancel_scope.cancel()
 
     def begin_shutdown(self) -> None:
-        """Reject new requests from now on."""
         self._gate.ending = True
 
     async def close(self, patience: float) -> None:
@@ -114,7 +111,6 @@ class BridgeApp:
 
 
 def _wrap_app(app: ASGIApp, access: Access) -> ASGIApp:
-    """Return the app behind access control, and behind CORS if web pages may connect."""
     guard = AccessMiddleware(app, access)
     if not access.origins:
         return guard

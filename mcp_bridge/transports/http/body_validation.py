@@ -6,11 +6,10 @@ The SDK's two parsers accept NaN and duplicate names, and respond in three diffe
 from __future__ import annotations
 
 import mcp_types as types
-from mcp_types import INVALID_REQUEST
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_bridge.transports.jsonrpc_lines import format_error, parse_message
+from mcp_bridge.transports.jsonrpc_lines import format_invalid, parse_message
 
 _SESSION = b"mcp-session-id"
 
@@ -26,7 +25,6 @@ class BodyMiddleware:
         self._open: dict[tuple[bytes, str], Scope] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or respond with what is wrong with its body."""
         if scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
@@ -43,8 +41,8 @@ class BodyMiddleware:
             return
         key = (session, str(message.id))  # as the SDK stores them: 1 and "1" are the same
         if key in self._open:
-            taken = format_error(message.id, INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
-            await _make_error_response(taken)(scope, receive, send)
+            problem = format_invalid(message.id, "a request with this id is in flight")
+            await _make_error_response(problem)(scope, receive, send)
             return
         self._open[key] = scope
         try:

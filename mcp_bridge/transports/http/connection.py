@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections: httptools parses requests, an ASGI app answers them, and slow clients are cut off.
+"""HTTP/1.1 connections: httptools parses requests, an ASGI app handles them, and slow clients are disconnected.
 
 An ASGI app never sees a connection whose request is not complete, so the server has to limit how long a client takes to
 send one, how long its head is, and how long it takes to read the response. Where another server runs the app, the
@@ -9,12 +9,14 @@ send_timeout, large_client_header_buffers).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import socket
 import struct
 from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -31,6 +33,8 @@ MAX_HEADERS = 200
 """The most header lines of a request."""
 MAX_BUFFERED = 64 * 1024
 """Bytes of a body after which no more is read until the app has received them."""
+MAX_QUEUED = 16
+"""Requests in the queue of a connection after which no more is read until some of them are answered."""
 MIN_PROGRESS = 16 * 1024
 """The fewest bytes that a slow client must read within the send timeout: one byte at a time holds a connection too."""
 
@@ -44,7 +48,7 @@ class ClientTimeouts:
 
 
 class ConnectionPool:
-    """The open connections of a server, and the tasks that answer their requests."""
+    """The open connections of a server, and the tasks that handle their requests."""
 
     def __init__(self, app: ASGIApp, timeouts: ClientTimeouts) -> None:
         self.app = app
@@ -54,17 +58,14 @@ class ConnectionPool:
         self._emptied: asyncio.Event | None = None
 
     def open_connection(self) -> Connection:
-        """Return the protocol of a new connection."""
         return Connection(self)
 
     def start_exchange(self, exchange: Exchange) -> None:
-        """Have the app answer a request in a task of its own."""
         task = asyncio.get_running_loop().create_task(exchange.run(self.app))
         self.tasks.add(task)
         task.add_done_callback(self._discard_task)
 
     def discard(self, connection: Connection) -> None:
-        """Forget a connection that is lost."""
         self.connections.discard(connection)
         self._notify_if_empty()
 
@@ -97,8 +98,8 @@ class ConnectionPool:
 class Connection(asyncio.Protocol):
     """One connection. It is closed when the client takes too long or sends too long a head.
 
-    One timer looks at the connection when a timeout could be over at the earliest. A request whose rest is missing is
-    answered with 408; a connection on which none has begun is closed without a response. Only the client's own time
+    One timer checks the connection when the first timeout may have passed. An incomplete request is rejected with 408;
+    a connection on which none has begun is closed without a response. Only the client's own time
     counts, not the time in which the server reads nothing from it or the event loop is blocked.
     """
 
@@ -116,6 +117,7 @@ class Connection(asyncio.Protocol):
         self._has_progress = True  # whether the data being parsed has completed a head or belongs to a body
         self._ignores_upgrade = False
         self._rejection = HTTPStatus.BAD_REQUEST
+        self._deferred_rejection: HTTPStatus | None = None  # of a request after those that are not answered yet
         self._request_begun = False
         self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
         self._writable = asyncio.Event()
@@ -124,7 +126,6 @@ class Connection(asyncio.Protocol):
         self._reset_parser()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first request."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.pool.connections.add(self)
@@ -134,7 +135,6 @@ class Connection(asyncio.Protocol):
         self._schedule_check()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the disconnection to the app."""
         self._timer.cancel()
         for exchange in self._exchanges:
             exchange.disconnect()
@@ -142,7 +142,6 @@ class Connection(asyncio.Protocol):
         self.pool.discard(self)
 
     def close_when_answered(self) -> None:
-        """Close the connection, once all its requests are answered."""
         if self._exchanges:
             self._exchanges[-1].keep_alive = False
         else:
@@ -151,22 +150,20 @@ class Connection(asyncio.Protocol):
     # Flow control
 
     def pause_writing(self) -> None:
-        """The client does not read."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The client has read most of what was left."""
         self._unread = (math.inf, self._loop.time())
         self._writable.set()
 
     async def drain(self) -> None:
-        """Wait until the client reads."""
         await self._writable.wait()
 
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        """Parse data of the client."""
+        if self._deferred_rejection is not None:
+            return
         self._has_progress = False
         self._feed(data)
         self._overhead = 0 if self._has_progress else self._overhead + len(data)
@@ -200,37 +197,35 @@ class Connection(asyncio.Protocol):
         if self._exchanges:  # many in one piece: each would be parsed again with all that follow
             self._reject(self._rejection)
             return
-        first = b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)
+        version = self._parser.get_http_version().encode()
+        first = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
         lines = [b": ".join(header) for header in self._headers if header[0] != b"upgrade"]
         self._reset_parser()
         self._feed(b"\r\n".join([first, *lines, b"", rest]))
 
     def on_message_begin(self) -> None:
-        """httptools has the first byte of a request."""
         self._url, self._headers = b"", []
         self._request_begun = True
         self._waiting_since = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
-        """httptools has a part of the URL."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """httptools has a header."""
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Start the request. Raises ValueError, which ends the parsing, for a head too long or another HTTP version."""
         self._has_progress = True
+        if self.transport.is_closing():
+            raise ValueError("the connection is being closed")
         method, version = self._parser.get_method(), self._parser.get_http_version()
         if self._parser.should_upgrade() and method != b"CONNECT":
             self._ignores_upgrade = True
             return
         headers, self._headers = self._headers, []  # fields of a trailer are not headers (RFC 9110, 6.5.1)
-        # The size is only counted where it can be too large.
-        if len(headers) > MAX_HEADERS or (
-            self._overhead + self._data_size > MAX_HEAD and _measure_head(self._url, headers) > MAX_HEAD
-        ):
+        is_long = self._overhead + self._data_size > MAX_HEAD  # else the size need not be counted
+        if len(headers) > MAX_HEADERS or (is_long and len(self._url) + sum(map(len, chain(*headers))) > MAX_HEAD):
             self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             raise ValueError("the head of the request is too long")
         if version not in ("1.1", "1.0"):
@@ -241,40 +236,56 @@ class Connection(asyncio.Protocol):
             {**_parse_target(self._url), **self._addresses, "method": method.decode(), "headers": headers,
              "http_version": version},
             keep_alive=version == "1.1" and self._parser.should_keep_alive(),
-            expects_continue=any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers),
+            expects_continue=version == "1.1"  # RFC 9110, 10.1.1: not of an HTTP/1.0 client
+            and any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers),
         )  # fmt: skip
         self._latest = exchange
         self._exchanges.append(exchange)
         if len(self._exchanges) == 1:
             self.pool.start_exchange(exchange)
-        else:
+        elif len(self._exchanges) >= MAX_QUEUED:
             self.transport.pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """httptools has a part of the body."""
         self._has_progress = True
         if self._latest is not None and self._latest.add_body(body) > MAX_BUFFERED:
             self.transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        """httptools has the last byte of a request."""
         self._has_progress = True
         if self._ignores_upgrade or self._latest is None:
             return
         self._request_begun = False
         self._latest.end_body()
         self._waiting_since = self._loop.time() if self._latest.response_complete else None
+        if self._latest.response_complete and not self._latest.keep_alive:
+            self.transport.close()
+
+    def resume_reading(self) -> None:
+        """Read more, unless the queue is full: else each response would add as many requests as one read has."""
+        if len(self._exchanges) < MAX_QUEUED:
+            self.transport.resume_reading()
 
     def finish_exchange(self) -> None:
         """The first request is answered: the client has to send the next, or the rest of what was rejected early."""
-        self._exchanges.popleft()
+        finished = self._exchanges.popleft()
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
         if self.transport.is_closing():
             return
-        self.transport.resume_reading()
-        if self._exchanges:
+        if not finished.keep_alive and not finished.more_body:
+            self.transport.close()
+            return
+        self.resume_reading()
+        if not finished.keep_alive:
+            # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
+            with contextlib.suppress(OSError):  # the client has disconnected already
+                self.transport.write_eof()
+        elif self._exchanges:
             self.pool.start_exchange(self._exchanges[0])
+        elif self._deferred_rejection is not None:
+            self.transport.write(_format_rejection(self._deferred_rejection))
+            self.transport.close()
 
     # Timeouts
 
@@ -284,7 +295,6 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(self._due, self._check_timeouts)
 
     def _compute_deadline(self) -> float:
-        """When the client's time is over, as things are."""
         if self._waits_for_reader():
             return self._unread[1] + self.pool.timeouts.send
         if self._waiting_since is None or self.transport.is_closing():
@@ -313,7 +323,6 @@ class Connection(asyncio.Protocol):
         return not self.transport.is_reading() or not (latest is None or latest.response_complete or latest.more_body)
 
     def _waits_for_reader(self) -> bool:
-        """Whether the client has to read something before anything else happens."""
         closing = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
         return closing or not self._writable.is_set()
 
@@ -334,20 +343,30 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     def _reject(self, status: HTTPStatus) -> None:
-        """Respond, unless another response has begun, and close."""
+        """Respond to the request that is being received, unless its response has begun, and close.
+
+        Requests before it are answered first.
+        """
         if self.transport.is_closing():
             return
-        latest = self._latest
-        if latest is None or not latest.response_started or (latest.response_complete and not latest.more_body):
+        faulty = self._latest if self._latest is not None and self._latest.more_body else None
+        if len(self._exchanges) > (faulty is not None):
+            if faulty is not None:
+                self._exchanges.pop()
+                self._latest = self._exchanges[-1]
+            self._deferred_rejection = status
+            self._request_begun, self._waiting_since = False, None
+            self.resume_reading()
+            return
+        if faulty is None or not faulty.response_started:
             self.transport.write(_format_rejection(status))
-        if latest is not None and not latest.response_complete:
-            latest.disconnect()
+        if faulty is not None:
+            faulty.disconnect()
         self._waiting_since = None
         self.transport.close()
 
 
 def _parse_target(target: bytes) -> dict[str, Any]:
-    """Return the part of the ASGI scope that the request target decides."""
     url = httptools.parse_url(target)
     path = url.path.decode("ascii")
     return {
@@ -359,10 +378,6 @@ def _parse_target(target: bytes) -> dict[str, Any]:
         "raw_path": url.path,
         "query_string": url.query or b"",
     }
-
-
-def _measure_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    return len(url) + sum(len(name) + len(value) for name, value in headers)
 
 
 def _format_rejection(status: HTTPStatus) -> bytes:

@@ -33,22 +33,15 @@ class ResumableStream:
     reader: object = None
     _news: anyio.Event | None = None
 
-    def find_next(self, number: int) -> int | None:
-        """Return the next stored number."""
-        return next((kept for kept in self.numbers if kept > number), None)
-
     def set_reader(self, reader: object) -> None:
-        """Make this the only reader."""
         self.reader = reader
         self.notify_reader()
 
     def notify_reader(self) -> None:
-        """Wake the reader."""
         if self._news is not None:
             self._news.set()
 
     async def wait_for_change(self) -> None:
-        """Wait for the next change."""
         self._news = anyio.Event()
         await self._news.wait()
 
@@ -81,7 +74,6 @@ class SessionEventStore(EventStore):
 
     @property
     def has_open_requests(self) -> bool:
-        """Whether a request of this session is in flight."""
         return self._unanswered > 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
@@ -173,8 +165,8 @@ class SessionEventStore(EventStore):
 
     async def _send_stored(self, stream: ResumableStream, reader: object, number: int, send: EventCallback) -> int:
         """Send the stored messages after a number while `reader` is the reader. Return the number of the last one."""
-        while stream.reader is reader and (following := stream.find_next(number)) is not None:
-            number = following
+        while stream.reader is reader and (following := [kept for kept in stream.numbers if kept > number]):
+            number = following[0]
             data = await self._store.get(self._format_key(number))
             if data is not None:
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
@@ -184,9 +176,8 @@ class SessionEventStore(EventStore):
     def _find_stream(self, event_id: str) -> tuple[ResumableStream | None, int]:
         session, _, place = event_id.partition("-")
         stream, _, number = place.partition("-")
-        known = (
-            session == self._session and number.isdecimal() and len(number) < 20
-        )  # int() rejects thousands of digits
+        # int() rejects thousands of digits.
+        known = session == self._session and number.isdecimal() and len(number) < 20
         return (self._numbered.get(stream), int(number)) if known else (None, 0)
 
     def _format_event_id(self, stream: ResumableStream, number: int) -> str:

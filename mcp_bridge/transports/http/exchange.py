@@ -27,6 +27,9 @@ class Channel(Protocol):
     async def drain(self) -> None:
         """Wait until the client reads."""
 
+    def resume_reading(self) -> None:
+        """Receive more of the body, or the disconnection."""
+
     def finish_exchange(self) -> None:
         """The response is complete."""
 
@@ -41,6 +44,8 @@ class Exchange:
         self._news = asyncio.Event()
         self._body = bytearray()
         self._chunked = False
+        self._has_body = True
+        self._unsent: int | None = None  # of the Content-Length
         self.keep_alive = keep_alive
         self.more_body = True
         self.response_started = False
@@ -61,11 +66,11 @@ class Exchange:
 
     async def receive(self) -> Message:
         """Return what has come of the body since the last call, once there is something."""
-        if self._expects_continue and not self.response_started:
-            self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._expects_continue = False
         if not self._disconnected and not self.response_complete:
-            self._channel.transport.resume_reading()
+            if self._expects_continue and not self.response_started and self.more_body:
+                self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._expects_continue = False
+            self._channel.resume_reading()
             await self._news.wait()
             self._news.clear()
         if self._disconnected or self.response_complete:
@@ -92,7 +97,6 @@ class Exchange:
         return len(self._body)
 
     def end_body(self) -> None:
-        """The request is complete."""
         self.more_body = False
         self._news.set()
 
@@ -102,22 +106,33 @@ class Exchange:
         self._news.set()
 
     def _send_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        names = {name.lower() for name, _ in headers}
         if any(_FORBIDDEN.search(part) for header in headers for part in header):
             raise ValueError("a response header has a line break")
+        fields = {name.lower(): value for name, value in headers}
+        if self._expects_continue and self.more_body:  # the client may send its next request in place of the body
+            self.keep_alive = False
         if not self.keep_alive:
+            headers = [header for header in headers if header[0].lower() != b"connection"]
             headers.append((b"connection", b"close"))
-        if b"content-length" not in names and self._scope["method"] != "HEAD" and status not in _NO_BODY:
+        self._has_body = self._scope["method"] != "HEAD" and status not in _NO_BODY
+        if b"content-length" in fields:
+            self._unsent = int(fields[b"content-length"])
+        elif self._has_body and self._scope["http_version"] == "1.1":  # to HTTP/1.0, the end of the connection ends it
             self._chunked = True
             headers.append((b"transfer-encoding", b"chunked"))
-        if b"date" not in names:
+        if b"date" not in fields:
             headers.append((b"date", _format_date(int(time.time()))))
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), *map(b": ".join, headers)]
         self.response_started = True
         self._channel.transport.write(b"\r\n".join((*lines, b"", b"")))
 
     def _send_body(self, body: bytes, *, more: bool) -> None:
-        if self._scope["method"] != "HEAD":
+        if self._has_body:
+            if self._unsent is not None:
+                self._unsent -= len(body)
+                if self._unsent < 0 or (self._unsent and not more):
+                    # The client would take the next response for the rest of this one, or the other way round.
+                    raise ValueError("the body of a response is not as long as its Content-Length")
             if self._chunked and body:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             if self._chunked and not more:
@@ -126,8 +141,6 @@ class Exchange:
         if not more:
             self.response_complete = True
             self._news.set()
-            if not self.keep_alive:
-                self._channel.transport.close()
             self._channel.finish_exchange()
 
     async def _send_server_error(self) -> None:
@@ -140,5 +153,4 @@ class Exchange:
 
 @lru_cache(maxsize=1)
 def _format_date(second: int) -> bytes:
-    """Return the value of the Date header (RFC 9110, 6.6.1)."""
     return formatdate(second, usegmt=True).encode()

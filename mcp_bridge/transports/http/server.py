@@ -42,7 +42,6 @@ def listen(host: str, port: int, *, token: str | None) -> socket.socket:
 
 
 def format_address(bound: socket.socket) -> str:
-    """Return the base URL of a bound socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -61,14 +60,14 @@ async def serve(
     `ending` handles the signals already; without it they are handled here, unless `signals` is false.
     """
     stopped = anyio.Event()
-    with ending or ShutdownSignals(signals=signals) as taken:
+    with ending or ShutdownSignals(signals=signals) as handled:
         async with anyio.create_task_group() as tasks:
             await anyio.lowlevel.checkpoint()  # sources are imported meanwhile: a signal interrupts that
             draining = anyio.Event()
             tasks.start_soon(_drain_when_signalled, app, draining, stopped, drain)
             tasks.start_soon(_stop_when_cancelled, stopped)
             started()
-            with taken.handle_while_serving(draining.set, app.ledger.shorten_waits, drain):
+            with handled.handle_while_serving(draining.set, app.ledger.shorten_waits, drain):
                 with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
                     await _accept_connections(app, bound, stopped)
             tasks.cancel_scope.cancel()

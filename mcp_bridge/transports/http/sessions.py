@@ -70,7 +70,6 @@ class HttpSession(StreamableHTTPServerTransport):
         return self._events is not None and self._events.has_open_requests
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request, or serve a stream."""
         self._resting.pop(self._name, None)
         self._open += 1
         try:
@@ -81,7 +80,6 @@ class HttpSession(StreamableHTTPServerTransport):
                 self._resting[self._name] = self
 
     def end_session(self) -> None:
-        """End the session, as after its idle timeout."""
         self._resting.pop(self._name, None)
         if self.idle_scope is not None:
             self.idle_scope.cancel()
@@ -93,7 +91,6 @@ class HttpSession(StreamableHTTPServerTransport):
             self._events.handle_closed_stream(str(request_id))
 
     async def terminate(self) -> None:
-        """End the session."""
         self._resting.pop(self._name, None)
         await super().terminate()
         if self._events is not None:
@@ -143,7 +140,6 @@ class HttpSessionManager(StreamableHTTPSessionManager):
         return session
 
     def end_sessions(self) -> None:
-        """End every session, and with it the streams of its client."""
         for session in list(self._server_instances.values()):
             if isinstance(session, HttpSession):
                 session.end_session()

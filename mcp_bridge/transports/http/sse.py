@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -32,10 +31,8 @@ class SseEndpoint:
         self._free = most
         self._reading: set[CountingReader] = set()
         self._transport = SseServerTransport(MESSAGES_PATH, max_request_body_size=body)
-        self.messages = MessageEndpoint(self._transport)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one client until it disconnects."""
         if scope["method"] != "GET":
             await make_rejection(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
         elif not self._free:
@@ -47,6 +44,12 @@ class SseEndpoint:
                 await self._serve_stream(scope, receive, send)
             finally:
                 self._free += 1
+
+    async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Accept one message."""
+        gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
+        with suppress(*gone):  # its stream has just ended, or the client has disconnected
+            await self._transport.handle_post_message(scope, receive, send)
 
     def end_streams(self) -> None:
         """End every stream after the messages that were sent on it."""
@@ -69,19 +72,6 @@ class SseEndpoint:
             await requests.remove_all()
 
 
-class MessageEndpoint:
-    """ASGI endpoint of the messages that clients post."""
-
-    def __init__(self, transport: SseServerTransport) -> None:
-        self._transport = transport
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept one message."""
-        gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
-        with suppress(*gone):  # its stream has just ended, or the client has disconnected
-            await self._transport.handle_post_message(scope, receive, send)
-
-
 class ClientRequests:
     """The requests of one client that the ledger counts. The shutdown does not wait for a client that has left."""
 
@@ -90,7 +80,6 @@ class ClientRequests:
         self._open = 0
 
     def add_request(self) -> None:
-        """Count a request."""
         self._open += 1
         self._ledger.add_request()
 
@@ -101,7 +90,6 @@ class ClientRequests:
             await self._ledger.remove_request()
 
     async def remove_all(self) -> None:
-        """Stop counting the client's requests, because it has disconnected."""
         while self._open:
             await self.remove_request()
 
@@ -117,13 +105,10 @@ class StreamWrapper:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._stream.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self._stream.__aexit__(*exc_info)
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
@@ -163,7 +148,6 @@ class CountingReader(StreamWrapper):
 
     @property
     def last_context(self) -> Any:
-        """The sender's context variables, which the SDK passes on."""
         return self._stream.last_context
 
     def _count_request(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
@@ -178,7 +162,6 @@ class SettlingWriter(StreamWrapper):
     """The write side: a response ends the count of its request."""
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send a message."""
         await self._stream.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
             await self._requests.remove_request()

@@ -123,11 +123,6 @@ def find_entry_points(config: Any) -> dict[str, str]:
     return found
 
 
-def list_configs(config: Any) -> list[Any]:
-    """List the configurations of all modules."""
-    return [module.config for module in config.modules]
-
-
 def describe_failure(config: Any, module_id: str | None = None) -> str:
     """Explain in sentences why xaibo cannot make all modules, or those that one needs. Empty if no reason is known."""
     ids = [module.id for module in config.modules] if module_id is None else _find_needed(config, module_id, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import mimetypes
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -29,9 +30,7 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"<svg", "image/svg+xml"),
     (4, b"ftypavif", "image/avif"),
     (4, b"ftyphei", "image/heic"),
-    (0, b"\xff\xfb", "audio/mpeg"),
-    (0, b"\xff\xf3", "audio/mpeg"),
-    (0, b"\xff\xf2", "audio/mpeg"),
+    *((0, start, "audio/mpeg") for start in (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")),
     (4, b"ftypM4A", "audio/mp4"),
     (0, b"\x1aE\xdf\xa3", "audio/webm"),
 )
@@ -76,7 +75,7 @@ class _AgentCaller:
         self._config = config
         self._modules = modules
         self._module_id = module_id
-        self._redactor = make_redactor(agent_config.list_configs(config))
+        self._redactor = make_redactor([module.config for module in config.modules])
 
     async def call(self, data: Any) -> ToolResult:
         try:
@@ -107,18 +106,21 @@ def convert_attachment(attachment: Any, name: str) -> Content:
     An image or audio of an unknown media type becomes a resource.
     """
     content = getattr(attachment, "content", None)
-    data, file = _read_bytes(content), _read_file_name(content)
+    data, name_of_file = _read_bytes(content), getattr(content, "name", None)
+    file = PurePath(name_of_file).name if isinstance(name_of_file, str) else ""  # a descriptor has a number
     kind = getattr(getattr(attachment, "type", None), "value", "file")
-    mime = _read_mime_type(attachment) or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
+    named = getattr(attachment, "mime_type", None)
+    mime = named if isinstance(named, str) else ""
+    mime = mime or _detect_mime_type(data, kind) or mimetypes.guess_type(file)[0] or _BINARY
     if kind == "image" and mime.startswith("image/"):
         return Image(data, mime)
     if kind == "audio" and mime.startswith("audio/"):
         return Audio(data, mime)
     uri = f"xaibo://{quote(name)}" + (f"/{quote(file)}" if file else "")
-    text = _decode(data) if mime.startswith("text/") or mime == _BINARY else None
-    if text is None:
-        return EmbeddedResource(uri, data, mime)
-    return EmbeddedResource(uri, text, "text/plain" if mime == _BINARY else mime)
+    if mime.startswith("text/") or mime == _BINARY:
+        with suppress(UnicodeDecodeError):
+            return EmbeddedResource(uri, data.decode(), "text/plain" if mime == _BINARY else mime)
+    return EmbeddedResource(uri, data, mime)
 
 
 def _read_bytes(content: Any) -> bytes:
@@ -134,16 +136,6 @@ def _read_bytes(content: Any) -> bytes:
     return data.encode(errors="replace") if isinstance(data, str) else bytes(data)
 
 
-def _read_file_name(content: Any) -> str:
-    name = getattr(content, "name", None)  # of an open file; of a descriptor it is a number
-    return PurePath(name).name if isinstance(name, str) else ""
-
-
-def _read_mime_type(attachment: Any) -> str:
-    found = getattr(attachment, "mime_type", None)
-    return found if isinstance(found, str) else ""
-
-
 def _detect_mime_type(data: bytes, kind: str) -> str:
     found = getattr(from_bytes(data), "mime_type", None)
     if found and found != _BINARY:
@@ -152,10 +144,3 @@ def _detect_mime_type(data: bytes, kind: str) -> str:
         return ""
     rare = (mime for at, start, mime in _SIGNATURES if data[at:].startswith(start) and mime.startswith(kind))
     return next(rare, "")
-
-
-def _decode(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None

@@ -62,7 +62,6 @@ class XaiboOptions(SettingsModel):
         )
 
     def default_name(self) -> str:
-        """Return the name of a source that has none in the settings."""
         if self.agent is not None:
             return Path(self.agent).stem
         return str(self.provider).rpartition(":")[2].rpartition(".")[2]

@@ -102,32 +102,32 @@ class _ProviderToolCaller:
 
     async def _call(self, data: Any, ctx: CallContext) -> ToolResult:
         try:
-            answer = self._run_tool(data)
+            returned = self._run_tool(data)
         except Exception as error:
             return self._convert_error(error)
-        return await self._wait_for_answer(answer, ctx)
+        return await self._wait_for_value(returned, ctx)
 
     def _call_in_thread(self, data: Any, ctx: CallContext) -> Any:
         try:
-            answer = self._run_tool(data)
+            returned = self._run_tool(data)
         except Exception as error:
             return self._convert_error(error)
-        if inspect.isawaitable(answer) or inspect.isawaitable(get_field(answer, "result")):
-            return self._wait_for_answer(answer, ctx)
-        return self._convert_answer(answer, ctx)
+        if inspect.isawaitable(returned) or inspect.isawaitable(get_field(returned, "result")):
+            return self._wait_for_value(returned, ctx)
+        return self._convert_returned(returned, ctx)
 
     def _run_tool(self, data: Any) -> Any:
         return self._provider.execute_tool(self._name, convert_arguments(self._parameters, data or {}))
 
-    async def _wait_for_answer(self, answer: Any, ctx: CallContext) -> ToolResult:
+    async def _wait_for_value(self, returned: Any, ctx: CallContext) -> ToolResult:
         try:
-            answer = await _wait_for_result(await resolve_awaitable(answer))
+            returned = await _wait_for_result(await resolve_awaitable(returned))
         except Exception as error:
             return self._convert_error(error)
-        return self._convert_answer(answer, ctx)
+        return self._convert_returned(returned, ctx)
 
-    def _convert_answer(self, answer: Any, ctx: CallContext) -> ToolResult:
-        result = to_result(answer, call_id=ctx.request_id)
+    def _convert_returned(self, returned: Any, ctx: CallContext) -> ToolResult:
+        result = to_result(returned, call_id=ctx.request_id)
         if result.is_error and self._name in result.error_text and _NOT_FOUND.search(result.error_text):
             self._on_missing()
         return result
@@ -141,12 +141,12 @@ class _ProviderToolCaller:
         return result
 
 
-async def _wait_for_result(answer: Any) -> Any:
-    """Await the `result` of an answer: PythonToolProvider puts the coroutine of an async function there."""
-    result = get_field(answer, "result")
+async def _wait_for_result(returned: Any) -> Any:
+    """Await the `result` of a value: PythonToolProvider puts the coroutine of an async function there."""
+    result = get_field(returned, "result")
     if not inspect.isawaitable(result):
-        return answer
+        return returned
     result = await result
-    if isinstance(answer, Mapping):
-        return {**answer, "result": result}
-    return SimpleNamespace(success=answer.success, result=result, error=getattr(answer, "error", None))
+    if isinstance(returned, Mapping):
+        return {**returned, "result": result}
+    return SimpleNamespace(success=returned.success, result=result, error=getattr(returned, "error", None))

@@ -54,9 +54,8 @@ async def make_provider(target: Any, name: str, config: Mapping[str, Any]) -> An
 def _make(target: Any, name: str, config: Mapping[str, Any]) -> Any:
     if not isinstance(target, type) and is_provider(target):
         if config:
-            raise SourceError(
-                f"provider '{name}' is an object and takes no config. Leave config out, or name the class"
-            )
+            hint = "Leave config out, or name the class"
+            raise SourceError(f"provider '{name}' is an object and takes no config. {hint}")
         return target
     if not callable(target):
         raise SourceError(

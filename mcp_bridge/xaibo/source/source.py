@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -108,7 +108,7 @@ class XaiboSource:
                     agent_config.add_agent_modules(config, modules)
                 self._agents = build_entries(config, dict(modules))  # without the providers that are made below
             except SourceError as error:
-                text = make_redactor(agent_config.list_configs(config)).redact_text(str(error))
+                text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config))
         if self._published != "agent":
             self._add_providers(config, modules, path)
@@ -143,7 +143,9 @@ class XaiboSource:
     def _build_offer(self) -> Offer:
         problems = list(self._problems)
         found: dict[str, tuple[str, ToolEntry]] = {}
-        for label, entry in self._iter_entries():
+        labelled = [(f"the agent {entry.name}", entry) for entry in self._agents]
+        labelled += [(provider.label, entry) for provider in self._providers for entry in provider.entries]
+        for label, entry in labelled:
             first, published = found.setdefault(entry.name, (label, entry))
             if published is not entry:
                 problems.append(
@@ -152,13 +154,6 @@ class XaiboSource:
                 )
         problems += [problem for provider in self._providers for problem in provider.problems]
         return Offer(tools=[entry for _, entry in found.values()], problems=problems)
-
-    def _iter_entries(self) -> Iterator[tuple[str, ToolEntry]]:
-        for entry in self._agents:
-            yield f"the agent {entry.name}", entry
-        for provider in self._providers:
-            for entry in provider.entries:
-                yield provider.label, entry
 
     def _schedule_refresh(self) -> None:
         """Request another listing. May be called from any thread."""
