@@ -21,8 +21,7 @@ from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 CORE_PACKAGE = "amplifier_core"
 CORE_EXTRA = f"{DISTRIBUTION}[amplifier]"
 _PREFIX = "amplifier_module_"
-_MANIFEST = "amplifier.toml"
-"""Declares the language of a module (amplifier-core, `resolve_module`)."""
+_MANIFEST = "amplifier.toml"  # declares the language of a module (amplifier-core, `resolve_module`)
 
 
 @dataclass(frozen=True, slots=True)

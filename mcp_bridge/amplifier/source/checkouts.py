@@ -34,15 +34,13 @@ from mcp_bridge.amplifier.source.git import GitAddress
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-PIP_TIMEOUT = 600.0
-"""Seconds that pip may take."""
+PIP_TIMEOUT = 600.0  # seconds that pip may take
 _CORE = CORE_PACKAGE.replace("_", "-")
+# Environment variables that would make pip install to another folder, or not at all.
 _TARGET_VARIABLES = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
-"""Environment variables that would make pip install to another folder, or not at all."""
 COMPILED = "__pycache__"
 _PARTIAL = ".partial-"
-_ABANDONED = 24 * 3600
-"""Seconds after which the remains of an interrupted fetch are deleted."""
+_ABANDONED = 24 * 3600  # seconds after which the remains of an interrupted fetch are deleted
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -54,21 +52,17 @@ class Checkout:
 
     @property
     def files(self) -> Path:
-        """The files of the commit."""
         return self.folder / "files"
 
     @property
     def sites(self) -> Path:
-        """The folder of installed packages."""
         return self.folder / "sites"
 
     @property
     def is_fetched(self) -> bool:
-        """Whether the commit has been fetched."""
         return self.files.is_dir()
 
     def get_module_folder(self, subdirectory: str) -> Path:
-        """The folder of a module."""
         return self.files / subdirectory if subdirectory else self.files
 
 
@@ -106,7 +100,6 @@ class Checkouts:
 
 
 def get_default_folder() -> Path:
-    """The folder of checkouts where the settings name none."""
     import platformdirs
 
     return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "modules"
@@ -182,7 +175,17 @@ def read_requirements(folder: Path, uri: str) -> list[Requirement]:
     """The requirements of a module on this machine, without amplifier-core. Raises ModuleLoadError."""
     with _wrap_errors(uri):
         lines = _read_project(folder).get("dependencies", [])
-        return _parse_requirements(lines) if lines else []
+        if not lines:
+            return []
+
+        from packaging.requirements import Requirement
+        from packaging.utils import canonicalize_name
+
+        return [
+            one
+            for one in map(Requirement, lines)
+            if canonicalize_name(one.name) != _CORE and (one.marker is None or one.marker.evaluate({"extra": ""}))
+        ]
 
 
 def check_python(folder: Path, uri: str) -> None:
@@ -211,9 +214,12 @@ def describe_clashes(requirements: Sequence[Requirement], path: Sequence[str]) -
     return clashes
 
 
-def list_installed(site: Path) -> list[str]:
-    """The packages in a folder, as `name==version`."""
-    return sorted(f"{one.name}=={one.version}" for one in distributions(path=[str(site)]))
+def list_installed(*folders: Path) -> list[str]:
+    """The packages in these folders, or in the bridge's environment, as `name==version`."""
+    found = distributions(path=[str(folder) for folder in folders] or sys.path)
+    # Of several versions on the path, Python imports the first.
+    versions = {one.name: one.version for one in reversed(list(found)) if one.name and one.version}
+    return [f"{name}=={version}" for name, version in sorted(versions.items())]
 
 
 def has_same_versions(installed: Sequence[str], locked: Sequence[str]) -> bool:
@@ -236,7 +242,7 @@ def install(requirements: Sequence[Requirement], site: Path, uri: str, versions:
         raise ModuleLoadError(f"{uri} needs {names}, and there is no pip to fetch it. Install it with the bridge")
     site.mkdir(parents=True)
     constraints = site.with_name(f"{site.name}.txt")
-    constraints.write_text("\n".join([*_list_environment(), *versions]), "utf-8")
+    constraints.write_text("\n".join([*list_installed(), *versions]), "utf-8")
     options = ["--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--no-compile", "--quiet"]
     _run_pip(["install", *options, "--target", str(site), "--constraint", str(constraints), "--"], requirements, uri)
     for core in (*site.glob(CORE_PACKAGE), *site.glob(f"{CORE_PACKAGE}-*.dist-info")):
@@ -279,17 +285,6 @@ def _wrap_errors(uri: str) -> Iterator[None]:
         raise ModuleLoadError(f"{uri}: its pyproject.toml cannot be read: {error}") from error
 
 
-def _parse_requirements(lines: Sequence[str]) -> list[Requirement]:
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    return [
-        one
-        for one in map(Requirement, lines)
-        if canonicalize_name(one.name) != _CORE and (one.marker is None or one.marker.evaluate({"extra": ""}))
-    ]
-
-
 def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
     """The required package, and the packages that its extras require."""
     yield requirement.name
@@ -307,9 +302,3 @@ def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
 def _find_package(name: str, path: Sequence[str]) -> Distribution | None:
     context: Any = DistributionFinder.Context(name=name, path=list(path))
     return next(iter(Distribution.discover(context=context)), None)
-
-
-def _list_environment() -> list[str]:
-    """The packages of the bridge's environment, as `name==version`."""
-    versions = {one.name: one.version for one in reversed(list(distributions())) if one.name and one.version}
-    return [f"{name}=={version}" for name, version in sorted(versions.items())]

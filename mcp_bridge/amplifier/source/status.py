@@ -22,8 +22,7 @@ from mcp_bridge.wire.values import to_plain
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 JSON = "application/json"
-CONTRIBUTOR_TIMEOUT = 5.0
-"""Seconds that one contributor may take."""
+CONTRIBUTOR_TIMEOUT = 5.0  # seconds that one contributor may take
 
 
 class SourceStatus:
@@ -56,8 +55,8 @@ class SourceStatus:
             session: dict[str, Any] | None = _describe_session(await self._sessions.get(ctx))
         except CallError:  # no session is available, which the counts explain
             session = None
-        keeping = self._sessions.limits
-        counts = {"in_use": self._sessions.in_use, "most": keeping.limit, "shared": keeping.shared}
+        limits = self._sessions.limits
+        counts = {"in_use": self._sessions.in_use, "most": limits.limit, "shared": limits.shared}
         return {"source": self._name, "sessions": counts, "session": session}
 
     async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
@@ -131,7 +130,6 @@ def _describe_module(state: ModuleState) -> dict[str, Any]:
 
 
 def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:
-    """Mount keys, each with the name that the mounted object gives itself."""
     for key, one in dict(mounted or {}).items():
         try:
             yield str(key), str(getattr(one, "name", None) or key)
