@@ -71,9 +71,13 @@ class GitAddress:
     def scheme(self) -> str:
         return self.url.partition(":")[0]
 
+    def is_allowed(self, patterns: Sequence[str]) -> bool:
+        """Whether a pattern matches the repository. A pattern may begin with `git+` or not."""
+        return any(fnmatchcase(self.url, pattern.removeprefix(PREFIX)) for pattern in patterns)
+
     def require_allowed(self, patterns: Sequence[str]) -> None:
-        """Raises ModuleNotFoundError, with the line to add, where no pattern of the settings matches the repository."""
-        if not any(fnmatchcase(self.url, pattern.removeprefix(PREFIX)) for pattern in patterns):
+        """Raises ModuleNotFoundError, with the line to add, where the settings do not allow the repository."""
+        if not self.is_allowed(patterns):
             raise ModuleNotFoundError(
                 f"{self.uri} is not allowed. If you trust it, write beside 'plan', or at the top of a file that is a "
                 f"plan itself: git: [{self.url!r}]"
