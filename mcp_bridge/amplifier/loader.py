@@ -73,7 +73,7 @@ class ModuleLoader:
     async def find_mount(
         self, module_id: str, hint: Any = None, coordinator: Any = None
     ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-        """Return a module's `mount`, and its `on_session_ready` or None. Raises as `load` does."""
+        """Return the same as `import_mount`. Raises as `load` does."""
         return import_mount(await self.locate(module_id, hint, coordinator), module_id)
 
     async def locate(self, module_id: str, hint: Any = None, coordinator: Any = None) -> Path | EntryPoint:

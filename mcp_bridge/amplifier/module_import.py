@@ -106,7 +106,7 @@ def wrap_load_errors(module_id: str, doing: str = "cannot be imported", *, aside
 
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:
-    """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a taken name."""
+    """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a used name."""
     known = sys.modules.get(spec.name)
     if known is not None:
         where = getattr(known, "__file__", None) or "Python itself"

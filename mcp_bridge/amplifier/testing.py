@@ -170,7 +170,6 @@ class MockProvider:
         return [ModelInfo(id="mock-1", display_name="Mock", context_window=8192, max_output_tokens=1024)]
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Record a request and return the next response."""
         self.requests.append(request)
         response = self.responses[min(self.call_count, len(self.responses)) - 1]
         if isinstance(response, ChatResponse):

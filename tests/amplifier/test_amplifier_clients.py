@@ -180,7 +180,7 @@ async def test_a_session_ends_when_its_client_has_left(noting: Noting) -> None:
 
 @BOTH_LOOPS
 async def test_a_session_that_nobody_calls_ends_and_its_client_gets_a_new_one(tmp_path: Path) -> None:
-    noting = Noting(tmp_path, idle=0.1)
+    noting = Noting(tmp_path, idle_timeout=0.1)
     async with two(noting, "legacy") as (one, other):
         await noted(one, "a")
         await noted(other, "b")
@@ -189,7 +189,7 @@ async def test_a_session_that_nobody_calls_ends_and_its_client_gets_a_new_one(tm
 
 
 async def test_one_session_too_many_ends_the_one_that_was_idle_longest(tmp_path: Path) -> None:
-    noting = Noting(tmp_path, most=2)
+    noting = Noting(tmp_path, limit=2)
     async with two(noting, "2026-07-28") as (one, _):
         for name in ("a", "b", "a", "c"):
             await noted(one, name, meta={"mcp-bridge/session": name})
@@ -309,7 +309,7 @@ async def test_once_a_source_has_ended_calls_are_denied_where_its_modules_had_ho
 
 @BOTH_HOSTS
 async def test_a_session_that_made_room_is_let_go_though_its_client_stays(tmp_path: Path) -> None:
-    noting, made = Noting(tmp_path, most=1), []
+    noting, made = Noting(tmp_path, limit=1), []
     make = noting.source.sessions._create
     noting.source.sessions._create = lambda folder: made.append(make(folder)) or made[-1]  # type: ignore[func-returns-value]
     async with two(noting, "legacy") as (one, other):

@@ -264,7 +264,7 @@ async def test_a_plan_of_hooks_alone_is_served_with_its_problems(tmp_path: Path)
     served = Served(tmp_path, {"hook": hook, "bad": "1 / 0"})
     async with served.running():
         assert len(served.problems) == 1
-        assert served.coordinator.hooks.hears("tool:pre")
+        assert served.coordinator.hooks.has_handlers("tool:pre")
 
 
 def test_tools_and_providers_are_recognized_by_their_shape() -> None:

@@ -44,7 +44,7 @@ async def refused(place: Place) -> str:
     """Why nothing of a plan is served."""
     bridge = place.bridge()
     with pytest.raises(SourceError) as error:
-        async with bridge.running():
+        async with bridge.run_sources():
             await bridge.started()
     return str(error.value)
 

@@ -125,7 +125,6 @@ class ApprovalGate:
         return ApprovalDecision(scope=grant.scope, how="remembered", seconds=self._clock() - began)
 
     async def _ask(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
-        """Return the user's decision, or the default. `seconds` is the time that the user took."""
         began = self._clock()
         try:
             with anyio.fail_after(case.timeout):

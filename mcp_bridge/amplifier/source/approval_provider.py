@@ -94,11 +94,11 @@ def _give_provider(receiver: Any, provider: BridgeApprovalProvider) -> None:
     except BaseException as error:
         if is_own_cancellation(error):
             raise
-        logger.exception("a module that asks for approvals did not take a provider")
+        logger.exception("a module that asks for approvals raised when it received its provider")
         return
     if inspect.iscoroutine(result):
         result.close()
-        logger.error("a module that asks for approvals takes its provider in a coroutine, which is not awaited")
+        logger.error("a module that asks for approvals receives its provider in a coroutine, which is not awaited")
 
 
 def _format_prompt(request: ApprovalRequest, details: Any) -> str:

@@ -113,7 +113,6 @@ def parse_address(uri: str) -> GitAddress:
 
 
 def redact_userinfo(uri: str) -> str:
-    """An address without the user and password that it may contain."""
     return _USERINFO.sub("//***@", uri)
 
 

@@ -61,7 +61,7 @@ class AmplifierSource:
         resolver: Finds the modules by their `source`.
         host: What mounts the modules.
         mount_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
-        events: The file of the events log. Only a bridge writes it, because only a bridge passes the secrets to `hide`.
+        events: The file of the events log. Workers do not write it, because only the bridge passes secrets to `hide`.
         events_size: Bytes at which that file is rotated.
         status: Whether clients can read what is mounted.
 

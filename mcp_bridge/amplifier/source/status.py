@@ -33,21 +33,12 @@ class SourceStatus:
         self._name = name
         self._sessions = sessions
         self.uri = f"{base}/status"
-        self.entries = (
-            ResourceEntry(
-                self.uri,
-                self._read_status,
-                f"{name} status",
-                "The Amplifier modules of this session: what is mounted, what has failed, and the hooks of each event.",
-                mime_type=JSON,
-            ),
-            ResourceEntry(
-                f"{base}/contributions",
-                self._read_contributions,
-                f"{name} contributions",
-                "What the Amplifier modules of this session contribute to their channels, collected on each read.",
-                mime_type=JSON,
-            ),
+        status = "The Amplifier modules of this session: what is mounted, what has failed, and the hooks of each event."
+        channels = "What the Amplifier modules of this session contribute to their channels, collected on each read."
+        parts = (("status", self._read_status, status), ("contributions", self._read_contributions, channels))
+        self.entries = tuple(
+            ResourceEntry(f"{base}/{part}", read, f"{name} {part}", description, mime_type=JSON)
+            for part, read, description in parts
         )
 
     async def _read_status(self, _: Any, ctx: CallContext) -> dict[str, Any]:

@@ -121,7 +121,6 @@ class _ContextCheck:
         self._examiner.check("context.concurrent", problem, "Hold a lock while messages are added")
 
     async def check_compaction(self) -> None:
-        """Request messages of a history that exceeds the budget."""
         history, recorder = _build_history(), EventRecorder()
         names = (events.CONTEXT_PRE_COMPACT, events.CONTEXT_POST_COMPACT)
         with ExitStack() as stack:

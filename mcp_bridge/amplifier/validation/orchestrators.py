@@ -31,7 +31,7 @@ class _SampleCall(ToolCall):
 
 
 class _SampleModel(MockProvider):
-    """A model that calls a tool, then answers. With `endless` it never answers, with `fails` it raises."""
+    """A model that calls a tool, then returns text. With `endless` it only calls tools, with `fails` it raises."""
 
     def __init__(self, *, endless: bool = False, fails: bool = False) -> None:
         arguments = {"text": "as asked"}
