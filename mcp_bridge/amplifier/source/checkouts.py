@@ -214,12 +214,8 @@ def describe_clashes(requirements: Sequence[Requirement], path: Sequence[str]) -
     return clashes
 
 
-def list_installed(*folders: Path) -> list[str]:
-    """The packages in these folders, or in the bridge's environment, as `name==version`."""
-    found = distributions(path=[str(folder) for folder in folders] or sys.path)
-    # Of several versions on the path, Python imports the first.
-    versions = {one.name: one.version for one in reversed(list(found)) if one.name and one.version}
-    return [f"{name}=={version}" for name, version in sorted(versions.items())]
+def list_installed(site: Path) -> list[str]:
+    return sorted(f"{one.name}=={one.version}" for one in distributions(path=[str(site)]))
 
 
 def has_same_versions(installed: Sequence[str], locked: Sequence[str]) -> bool:
@@ -242,7 +238,7 @@ def install(requirements: Sequence[Requirement], site: Path, uri: str, versions:
         raise ModuleLoadError(f"{uri} needs {names}, and there is no pip to fetch it. Install it with the bridge")
     site.mkdir(parents=True)
     constraints = site.with_name(f"{site.name}.txt")
-    constraints.write_text("\n".join([*list_installed(), *versions]), "utf-8")
+    constraints.write_text("\n".join([*_list_environment(), *versions]), "utf-8")
     options = ["--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--no-compile", "--quiet"]
     _run_pip(["install", *options, "--target", str(site), "--constraint", str(constraints), "--"], requirements, uri)
     for core in (*site.glob(CORE_PACKAGE), *site.glob(f"{CORE_PACKAGE}-*.dist-info")):
@@ -302,3 +298,8 @@ def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
 def _find_package(name: str, path: Sequence[str]) -> Distribution | None:
     context: Any = DistributionFinder.Context(name=name, path=list(path))
     return next(iter(Distribution.discover(context=context)), None)
+
+
+def _list_environment() -> list[str]:
+    versions = {one.name: one.version for one in reversed(list(distributions())) if one.name and one.version}
+    return [f"{name}=={version}" for name, version in sorted(versions.items())]
