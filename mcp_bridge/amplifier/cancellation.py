@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from mcp_bridge.runtime.third_party import is_own_cancellation, resolve_awaitable
-
-logger = logging.getLogger("mcp_bridge.amplifier")
+from mcp_bridge.amplifier.errors import log_errors
+from mcp_bridge.runtime.third_party import resolve_awaitable
 
 
 class CancellationState(Enum):
@@ -31,12 +29,10 @@ class CancellationToken:
 
     @property
     def state(self) -> str:
-        """`none`, `graceful` or `immediate`."""
         return self._state.value
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the session stops, in either way."""
         return self._state is not CancellationState.NONE
 
     @property
@@ -46,7 +42,6 @@ class CancellationToken:
 
     @property
     def is_immediate(self) -> bool:
-        """Whether the session stops now."""
         return self._state is CancellationState.IMMEDIATE
 
     @property
@@ -60,7 +55,6 @@ class CancellationToken:
         return list(self._running.values())
 
     def request_cancellation(self) -> None:
-        """Like `request_graceful`."""
         self.request_graceful()
 
     def request_graceful(self) -> bool:
@@ -77,11 +71,9 @@ class CancellationToken:
         self._running.clear()
 
     def register_tool_start(self, tool_call_id: str, tool_name: str) -> None:
-        """Add a running call."""
         self._running[tool_call_id] = tool_name
 
     def register_tool_complete(self, tool_call_id: str) -> None:
-        """Remove a completed call."""
         self._running.pop(tool_call_id, None)
 
     def register_child(self, child: CancellationToken) -> None:
@@ -90,7 +82,6 @@ class CancellationToken:
         child._raise_state(self._state)
 
     def unregister_child(self, child: CancellationToken) -> None:
-        """Detach a child session."""
         if child in self._children:
             self._children.remove(child)
 
@@ -101,12 +92,8 @@ class CancellationToken:
     async def trigger_callbacks(self) -> None:
         """Call every registered function; errors are logged."""
         for callback in list(self._callbacks):
-            try:
+            with log_errors("a cancellation callback failed"):
                 await resolve_awaitable(callback())
-            except BaseException as error:
-                if is_own_cancellation(error):
-                    raise
-                logger.exception("a cancellation callback failed")
 
     def _raise_state(self, state: CancellationState) -> bool:
         order = list(CancellationState)

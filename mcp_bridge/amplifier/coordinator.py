@@ -11,24 +11,20 @@ from uuid import uuid4
 import anyio
 
 from mcp_bridge.amplifier.cancellation import CancellationToken
-from mcp_bridge.amplifier.errors import MountCollision
+from mcp_bridge.amplifier.errors import MountCollision, log_errors
 from mcp_bridge.amplifier.events import CANCEL_REQUESTED
 from mcp_bridge.amplifier.hook_decisions import apply_decision
 from mcp_bridge.amplifier.hooks import HookRegistry
 from mcp_bridge.amplifier.models import HookResult
-from mcp_bridge.runtime.third_party import is_own_cancellation, resolve_awaitable
+from mcp_bridge.runtime.third_party import resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Cleanup = Callable[[], Any]
-CLEANUP_TIMEOUT = 10.0
-"""Seconds that one cleanup may take."""
-AGENT_POINTS = ("orchestrator", "context")
-"""Mount points that the contracts also call `session`, with the name of the point as the module's name."""
-SINGLE_POINTS = (*AGENT_POINTS, "module-source-resolver")
-"""Mount points that hold one module."""
-NAMED_POINTS = ("providers", "tools")
-"""Mount points that hold modules by name."""
+CLEANUP_TIMEOUT = 10.0  # seconds that one cleanup may take
+AGENT_POINTS = ("orchestrator", "context")  # the contracts also mount these at `session`, under these names
+SINGLE_POINTS = (*AGENT_POINTS, "module-source-resolver")  # mount points that hold one module
+NAMED_POINTS = ("providers", "tools")  # mount points that hold modules by name
 _SESSION_POINT = "session"
 
 
@@ -161,15 +157,9 @@ class BaseCoordinator:
         """Return the contributions to a channel in order, without None and without those that fail."""
         found = []
         for name, callback in self.contributors(channel):
-            try:
-                given = await resolve_awaitable(callback())
-            except BaseException as error:
-                if is_own_cancellation(error):
-                    raise
-                logger.exception("skipping the failed contribution of %r to %r", name, channel)
-                continue
-            if given is not None:
-                found.append(given)
+            with log_errors("skipping the failed contribution of %r to %r", name, channel):
+                if (value := await resolve_awaitable(callback())) is not None:
+                    found.append(value)
         return found
 
     @abstractmethod
@@ -188,13 +178,8 @@ class BaseCoordinator:
         """
         while self._cleanups:
             cleanup = self._cleanups.pop()
-            with anyio.move_on_after(timeout, shield=True) as scope:
-                try:
-                    await resolve_awaitable(cleanup())
-                except BaseException as error:
-                    if is_own_cancellation(error):
-                        raise
-                    logger.exception("the cleanup of a module failed")
+            with anyio.move_on_after(timeout, shield=True) as scope, log_errors("the cleanup of a module failed"):
+                await resolve_awaitable(cleanup())
             if scope.cancelled_caught:
                 logger.error("cancelled the cleanup of a module after %s seconds", timeout)
 
@@ -206,16 +191,11 @@ class BaseCoordinator:
         return await apply_decision(self, result, event, hook_name)
 
     async def request_cancel(self, immediate: bool = False) -> None:
-        """Ask the modules of the session to stop."""
         token = self.cancellation
         if token.request_immediate() if immediate else token.request_graceful():
             await self.hooks.emit(CANCEL_REQUESTED, {"level": token.state, "running_tools": token.running_tool_names})
-            try:
+            with log_errors("a cancellation callback failed"):  # amplifier-core's token raises some errors of callbacks
                 await token.trigger_callbacks()
-            except BaseException as error:  # amplifier-core's token raises some errors of callbacks
-                if is_own_cancellation(error):
-                    raise
-                logger.exception("a cancellation callback failed")
 
     def take_snapshot(self) -> list[Any]:
         """Return what modules have registered besides mount points and hooks, for comparison with a later snapshot."""
@@ -268,13 +248,11 @@ class ModuleCoordinator(BaseCoordinator):
         self._cleanups = []
 
     def register_capability(self, name: str, value: Any) -> None:
-        """Offer a value to other modules under a name."""
         self._capabilities[name] = value
         if name in self._capability_callbacks:
             self._capability_callbacks[name](value)
 
     def get_capability(self, name: str) -> Any:
-        """Return the value that a module offers under a name, or None."""
         return self._capabilities.get(name)
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
@@ -283,11 +261,9 @@ class ModuleCoordinator(BaseCoordinator):
         self.channels[channel] = [*others, (name, callback)]
 
     def contributors(self, channel: str) -> Iterable[tuple[str, Callable[[], Any]]]:
-        """Return the name and the callback of each contributor to a channel."""
         return self.channels.get(channel, [])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the ids of the session and the names of everything mounted and registered."""
         return {
             "session_id": self.session_id,
             "parent_id": self.parent_id,

@@ -45,11 +45,9 @@ class CoreHooks(HookRegistry):
         self._relayed: set[str] = set()
 
     def relay_from(self, core: Any) -> None:
-        """Receive the events that a registry of amplifier-core emits."""
         self._core = core
 
     def register(self, event: str, handler: Handler, priority: int = 0, name: str | None = None) -> Callable[[], None]:
-        """Register a handler as the native registry does."""
         unregister = super().register(event, handler, priority, name)
         if self._core is not None and event not in self._relayed:
             self._relayed.add(event)
@@ -86,22 +84,18 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
 
     @property
     def hooks(self) -> HookRegistry:  # type: ignore[override]
-        """The registry of the bridge."""
         return self._hooks
 
     @property
     def mount_points(self) -> dict[str, Any]:  # type: ignore[override]
-        """The mount points of the bridge."""
         return self._points
 
     def register_capability(self, name: str, value: Any) -> None:
-        """Offer a value to other modules under a name."""
         super().register_capability(name, value)
         if name in self._capability_callbacks:
             self._capability_callbacks[name](value)
 
     def contributors(self, channel: str) -> Iterable[tuple[str, Callable[[], Any]]]:
-        """Return the name and the callback of each contributor to a channel."""
         return [(one["name"], one["callback"]) for one in self.channels.get(channel, ())]
 
     async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> Any:
@@ -116,7 +110,6 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
         return result if applied is decided else to_core_result(applied)
 
     async def cleanup(self, timeout: float = CLEANUP_TIMEOUT) -> None:
-        """Call every cleanup as the native coordinator does, and release the modules."""
         await super().cleanup(timeout)
         self._release_modules()
 
@@ -183,7 +176,6 @@ class CoreLoader(ModuleLoader):
     async def find_mount(
         self, module_id: str, hint: Any = None, coordinator: Any = None
     ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-        """Return a module's `mount`, and its `on_session_ready` or None. Raises as `load` does."""
         where = await self.locate(module_id, hint, coordinator)
         if isinstance(where, Path) and is_foreign(where):
             return partial(self._mount_foreign, module_id, hint), None
@@ -193,7 +185,6 @@ class CoreLoader(ModuleLoader):
 
     @property
     def pending_count(self) -> int:
-        """The number of modules that wait for `session_ready`."""
         return super().pending_count + len(self.core.get_on_session_ready_queue())
 
     async def run_session_ready(self, coordinator: Any) -> list[str]:
@@ -240,7 +231,6 @@ class _ResolverAdapter:
 
 
 def to_core_result(result: HookResult) -> Any:
-    """Convert a decision to amplifier-core's class."""
     return amplifier_core.HookResult.model_validate(result.model_dump(exclude_unset=True))
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from mcp_bridge.contracts.errors import BridgeError, RegistryError
+from mcp_bridge.runtime.third_party import is_own_cancellation
+
+logger = logging.getLogger("mcp_bridge.amplifier")
 
 
 class ModuleNotFoundError(BridgeError):
@@ -24,3 +31,14 @@ class MountCollision(RegistryError, ValueError):
 
 class ApprovalTimeoutError(BridgeError):
     """An approval request timed out."""
+
+
+@contextmanager
+def log_errors(message: str, *args: object) -> Iterator[None]:
+    """Log what third-party code in the block raises, and continue after it. Cancellation of the caller passes."""
+    try:
+        yield
+    except BaseException as error:
+        if is_own_cancellation(error):
+            raise
+        logger.exception(message, *args)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import anyio
 
-from mcp_bridge.amplifier.errors import ApprovalTimeoutError
+from mcp_bridge.amplifier.errors import ApprovalTimeoutError, log_errors
 from mcp_bridge.amplifier.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.runtime.third_party import copy_value, is_own_cancellation, resolve_awaitable
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-DEFAULT_OPTIONS = ("Allow", "Deny")
-"""The options of an approval for which hooks declare none, or have none in common."""
-NO_DECISION = HookResult()
-"""The decision where no hook has decided anything. It is shared: never change it."""
-RESULT_KEYS = ("result", "tool_result", "tool_response")
-"""The keys of the result in the data of tool:post: in amplifier-core, in the contract, and in shell hooks."""
+DEFAULT_OPTIONS = ("Allow", "Deny")  # the options of an approval for which hooks declare none, or have none in common
+NO_DECISION = HookResult()  # the decision where no hook has decided anything. It is shared: never change it
+RESULT_KEYS = ("result", "tool_result", "tool_response")  # in tool:post of amplifier-core, the contract, shell hooks
 _LEVELS = ("info", "warning", "error")
 _SCOPES: dict[str, Literal["once", "session", "always"]] = {
     "allow": "once",
@@ -46,8 +43,7 @@ class DecisionTarget(Protocol):
     approval_system: Any
     display_system: Any
 
-    def get(self, mount_point: str, name: str | None = None) -> Any:
-        """Return a mounted module, or None."""
+    def get(self, mount_point: str, name: str | None = None) -> Any: ...
 
 
 class HookDecision:
@@ -62,7 +58,6 @@ class HookDecision:
         self._modified = False
 
     def add(self, result: HookResult | None) -> None:
-        """Add the decision of the next handler."""
         if result is None:
             return
         self.results.append(result)
@@ -74,7 +69,6 @@ class HookDecision:
             self.data = changed
 
     def build_result(self) -> HookResult:
-        """Combine everything into one decision."""
         if not self.results:
             return HookResult(data=self.data)
         fields: dict[str, Any] = {"data": self.data}
@@ -97,24 +91,23 @@ class HookDecision:
         return HookResult(**fields)
 
 
-def parse_hook_result(answer: Any) -> HookResult | None:
+def parse_hook_result(value: Any) -> HookResult | None:
     """Read the return value of a handler: a HookResult of this or another package, a mapping, or None.
 
     Returns None for a bare `continue`. Raises ValueError for anything else.
     """
-    if answer is None:
+    if value is None:
         return None
-    if isinstance(answer, dict):
-        return HookResult.model_validate(answer)
-    if hasattr(answer, "action") and hasattr(answer, "model_dump"):
-        if answer.action == "continue" and getattr(answer, "model_fields_set", None) == {"action"}:
+    if isinstance(value, dict):
+        return HookResult.model_validate(value)
+    if hasattr(value, "action") and hasattr(value, "model_dump"):
+        if value.action == "continue" and getattr(value, "model_fields_set", None) == {"action"}:
             return None  # the most frequent decision
-        return answer if isinstance(answer, HookResult) else HookResult.model_validate(answer.model_dump())
-    raise ValueError(f"a hook must return a HookResult, got {type(answer).__name__}")
+        return value if isinstance(value, HookResult) else HookResult.model_validate(value.model_dump())
+    raise ValueError(f"a hook must return a HookResult, got {type(value).__name__}")
 
 
 def get_injections(result: HookResult) -> list[ContextInjection]:
-    """Return every text that a decision injects into the model's context."""
     if result.context_injections:
         return [one.model_copy() for one in result.context_injections]
     if not result.context_injection:
@@ -135,7 +128,6 @@ def parse_option_scope(option: Any) -> Literal["once", "session", "always", "den
 
 
 def is_grant(option: Any) -> bool:
-    """Whether a chosen option allows the call."""
     return parse_option_scope(option) != "deny"
 
 
@@ -145,10 +137,13 @@ async def apply_decision(target: DecisionTarget, result: HookResult, event: str,
     Returns a `deny` where the user declines, else the decision. A failing step never skips the others.
     """
     if result.user_message:
-        await _run_safely(_show_message(target, result, hook_name), "cannot show the message of a hook")
+        with log_errors("cannot show the message of a hook"):
+            await _show_message(target, result, hook_name)
     for injection in get_injections(result):
-        if not injection.ephemeral:
-            await _run_safely(_store_injection(target, injection), "cannot store an injected text in the context")
+        context = None if injection.ephemeral else target.get("context")
+        if context is not None:
+            with log_errors("cannot store an injected text in the context"):
+                await resolve_awaitable(context.add_message({"role": injection.role, "content": injection.content}))
     if result.action != "ask_user":
         return result
     prompt = result.approval_prompt or "Allow this?"
@@ -166,15 +161,6 @@ async def apply_decision(target: DecisionTarget, result: HookResult, event: str,
     )
 
 
-async def _run_safely(step: Awaitable[None], problem: str) -> None:
-    try:
-        await step
-    except BaseException as error:
-        if is_own_cancellation(error):
-            raise
-        logger.exception(problem)
-
-
 async def _show_message(target: DecisionTarget, result: HookResult, hook_name: str) -> None:
     source = result.user_message_source or hook_name
     show = getattr(target.display_system, "show_message", None)
@@ -182,12 +168,6 @@ async def _show_message(target: DecisionTarget, result: HookResult, hook_name: s
         logger.info("%s: %s", source, result.user_message)
     else:
         await resolve_awaitable(show(result.user_message, result.user_message_level, source))
-
-
-async def _store_injection(target: DecisionTarget, injection: ContextInjection) -> None:
-    context = target.get("context")
-    if context is not None:
-        await resolve_awaitable(context.add_message({"role": injection.role, "content": injection.content}))
 
 
 async def _ask_user(system: Any, result: HookResult, prompt: str, options: list[str]) -> tuple[str, str]:
@@ -259,7 +239,7 @@ def _merge_questions(results: Sequence[HookResult]) -> dict[str, Any]:
 
 
 def _find_common_options(results: Sequence[HookResult]) -> list[str] | None:
-    """Return the options that all questions share, OPTIONS if fewer than two, None if no question has any."""
+    """Return the options that all questions share, DEFAULT_OPTIONS if fewer than two, None if no question has any."""
     declared = [result.approval_options for result in results if result.approval_options]
     if len(declared) < 2:
         return list(declared[0]) if declared else None

@@ -32,10 +32,8 @@ __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration", "pa
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
-HANDLER_TIMEOUT = 30.0
-"""Seconds that a handler may take to decide."""
-_SLACK = 0.01
-"""The share of its time that a handler may lose to those before it: a new deadline for each costs more than that."""
+HANDLER_TIMEOUT = 30.0  # seconds that a handler may take to decide
+_SLACK = 0.01  # share of its timeout that a handler may lose to those before it; resetting the deadline costs more
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,7 +93,6 @@ class HookRegistry:
     on = register
 
     def unregister(self, name: str) -> None:
-        """Unregister every handler of this name."""
         for event in list(self._registered):
             self._filter_handlers(event, lambda one: one.name != name)
 
@@ -109,11 +106,9 @@ class HookRegistry:
         return {name: [one.name for one in registered] for name, registered in chosen.items()}
 
     def list_registrations(self) -> dict[str, list[Registration]]:
-        """Return the registered handlers by event, in the order they run."""
         return {event: list(registered) for event, registered in self._registered.items()}
 
     def has_handlers(self, event: str) -> bool:
-        """Whether an event has a handler."""
         return event in self._registered
 
     async def emit(self, event: str, data: dict[str, Any] | None = None) -> HookResult:
@@ -125,7 +120,7 @@ class HookRegistry:
         return (await self._run_handlers(event, data)).build_result()
 
     async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Like `emit`, but return the shared `SILENCE` if no handler decides anything, which costs nothing."""
+        """Like `emit`, but return the shared NO_DECISION if no handler decides anything, which costs nothing."""
         decision = await self._run_handlers(event, data)
         return decision.build_result() if decision.results else NO_DECISION
 
@@ -188,8 +183,8 @@ class HookRegistry:
         self, registration: Registration, event: str, data: dict[str, Any], *, closed: bool
     ) -> HookResult | None:
         try:
-            answer = registration.handler(event, copy_value(data))
-            return parse_hook_result(await answer if inspect.isawaitable(answer) else answer)
+            result = registration.handler(event, copy_value(data))
+            return parse_hook_result(await result if inspect.isawaitable(result) else result)
         except BaseException as error:
             if is_own_cancellation(error):
                 raise

@@ -38,14 +38,12 @@ class Provider(Protocol):
     def name(self) -> str:
         """The name that plans use."""
 
-    def get_info(self) -> ProviderInfo:
-        """Return the description of the provider."""
+    def get_info(self) -> ProviderInfo: ...
 
     async def list_models(self) -> list[ModelInfo]:
         """Return the models; empty where the provider cannot list them."""
 
-    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Complete a conversation."""
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse: ...
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         """Return the tool calls that a completion requests."""
@@ -55,22 +53,19 @@ class Provider(Protocol):
 class ContextManager(Protocol):
     """The message store of an agent."""
 
-    async def add_message(self, message: dict[str, Any]) -> None:
-        """Append a message."""
+    async def add_message(self, message: dict[str, Any]) -> None: ...
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
     ) -> list[dict[str, Any]]:
         """Return the messages for a request, compacted to fit; stored messages are not changed."""
 
-    async def get_messages(self) -> list[dict[str, Any]]:
-        """Return every message."""
+    async def get_messages(self) -> list[dict[str, Any]]: ...
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace all messages, for example when a session is resumed."""
 
-    async def clear(self) -> None:
-        """Remove every message."""
+    async def clear(self) -> None: ...
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -22,6 +22,7 @@ from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, 
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
+T = TypeVar("T")
 RESOLVER_POINT = "module-source-resolver"
 _MOUNT_FAILED = "cannot be mounted: mount failed"
 
@@ -33,9 +34,9 @@ class ModuleLoader:
     the loader looks for the entry point of that name in the group `amplifier.modules`, then in `search_paths` for
     `amplifier-module-ID`, or for a folder or file with the module's own name.
 
-    `patience` limits, in seconds, each step that is awaited: the resolver, `mount` and `on_session_ready` (None: no
-    limit). A blocking step, such as an import, cannot be interrupted. `unready` has the modules whose
-    `on_session_ready` failed, in the order of the lines that `session_ready` returns.
+    `step_timeout` limits, in seconds, each step that is awaited: the resolver, `mount` and `on_session_ready` (None: no
+    limit). A blocking step, such as an import, cannot be interrupted. `failed_modules` has the modules whose
+    `on_session_ready` failed, in the order of the lines that `run_session_ready` returns.
     """
 
     def __init__(self, coordinator: ModuleCoordinator | None = None, search_paths: Sequence[str | Path] = ()) -> None:
@@ -62,18 +63,17 @@ class ModuleLoader:
         hint = source_hint if source_hint is not None else profile_source
         mount, ready = await self.find_mount(module_id, hint, target)
         with wrap_load_errors(module_id, doing=_MOUNT_FAILED):
-            answer = mount(target, dict(config or {}))
-        answer = await self._limit_time(
-            _wait_for_mount(answer, module_id), f"module '{module_id}' cannot be mounted: its mount"
-        )
+            mounting = mount(target, dict(config or {}))
+        what = f"module '{module_id}' cannot be mounted: its mount"
+        result = await self._limit_time(_wait_for_mount(mounting, module_id), what)
         if ready is not None:
             self._ready.append((module_id, ready))
-        return answer
+        return result
 
     async def find_mount(
         self, module_id: str, hint: Any = None, coordinator: Any = None
     ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-        """Return a module's `mount`, and its `on_session_ready` or None. Raises as `load` does."""
+        """Return the same as `import_mount`. Raises as `load` does."""
         return import_mount(await self.locate(module_id, hint, coordinator), module_id)
 
     async def locate(self, module_id: str, hint: Any = None, coordinator: Any = None) -> Path | EntryPoint:
@@ -87,10 +87,8 @@ class ModuleLoader:
                 logger.warning("no resolver is mounted: ignoring the source of module '%s'", module_id)
             return self._find_installed(module_id)
         try:
-            path: Path = await self._limit_time(
-                resolve_module_path(resolver, module_id, hint), f"module '{module_id}': its resolver"
-            )
-            return path
+            resolving = resolve_module_path(resolver, module_id, hint)
+            return await self._limit_time(resolving, f"module '{module_id}': its resolver")
         except ModuleNotFoundError as error:
             if hint is not None:
                 raise
@@ -98,7 +96,7 @@ class ModuleLoader:
 
     @property
     def pending_count(self) -> int:
-        """The number of modules that wait for `session_ready`."""
+        """The number of modules that wait for `run_session_ready`."""
         return len(self._ready)
 
     async def run_session_ready(self, coordinator: Any) -> list[str]:
@@ -117,7 +115,7 @@ class ModuleLoader:
                 self.failed_modules.append(module_id)
         return failed
 
-    async def _limit_time(self, step: Awaitable[Any], what: str) -> Any:
+    async def _limit_time(self, step: Awaitable[T], what: str) -> T:
         with anyio.move_on_after(self.step_timeout):
             return await step
         raise ModuleLoadError(f"{what} timed out after {self.step_timeout:g} seconds (mount_timeout)")
@@ -137,7 +135,6 @@ class ModuleLoader:
         )
 
     def search_folders(self, module_id: str) -> Path | None:
-        """Find a module in `search_paths`."""
         python = module_id.replace("-", "_")
         names = (f"amplifier-module-{module_id}", module_id, python, f"{python}.py")
         places = [folder / name for folder in self.search_paths for name in names]
@@ -175,9 +172,9 @@ def _call_resolver(resolve: Callable[..., Any], module_id: str, hint: Any) -> An
     return resolve(module_id, **dict.fromkeys(names, hint)) if names else resolve(module_id, hint)
 
 
-async def _wait_for_mount(answer: Any, module_id: str) -> Any:
+async def _wait_for_mount(mounting: Any, module_id: str) -> Any:
     try:
-        return await resolve_awaitable(answer)
+        return await resolve_awaitable(mounting)
     except BaseException as error:
         if is_own_cancellation(error):
             raise
@@ -202,11 +199,10 @@ def import_mount(where: Path | EntryPoint, module_id: str) -> tuple[Callable[...
     return _check_mount(getattr(module, name, None), module_id, name), _get_ready(module)
 
 
-def _check_mount(mount: Any, module_id: str, name: str) -> Callable[..., Any]:
+def _check_mount(mount: object, module_id: str, name: str) -> Callable[..., Any]:
     if not callable(mount):
         raise ModuleLoadError(f"module '{module_id}' has no function '{name}(coordinator, config)'")
-    checked: Callable[..., Any] = mount
-    return checked
+    return mount
 
 
 def _get_ready(module: Any) -> Callable[[Any], Any] | None:

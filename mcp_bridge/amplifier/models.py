@@ -35,12 +35,10 @@ class ToolResult(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def is_error(self) -> bool:
-        """The negation of `success`."""
         return not self.success
 
     @is_error.setter
     def is_error(self, is_error: bool) -> None:
-        """Set `success` accordingly."""
         self.success = not is_error
 
     @model_validator(mode="before")

@@ -21,8 +21,7 @@ from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 CORE_PACKAGE = "amplifier_core"
 CORE_EXTRA = f"{DISTRIBUTION}[amplifier]"
 _PREFIX = "amplifier_module_"
-_MANIFEST = "amplifier.toml"
-"""Declares the language of a module (amplifier-core, `resolve_module`)."""
+_MANIFEST = "amplifier.toml"  # declares the language of a module (amplifier-core, `resolve_module`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def wrap_load_errors(module_id: str, doing: str = "cannot be imported", *, aside
 
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:
-    """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a taken name."""
+    """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a used name."""
     known = sys.modules.get(spec.name)
     if known is not None:
         where = getattr(known, "__file__", None) or "Python itself"

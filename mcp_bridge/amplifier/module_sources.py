@@ -13,17 +13,11 @@ from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge.amplifier.interfaces import ModuleSource, ModuleSourceResolver
 
 __all__ = [
-    "FileSource",
-    "GitSource",
-    "ModuleLoadError",
-    "ModuleNotFoundError",
-    "ModuleSource",
-    "ModuleSourceResolver",
+    "FileSource", "GitSource", "ModuleLoadError", "ModuleNotFoundError", "ModuleSource", "ModuleSourceResolver",
     "PackageSource",
-]
+]  # fmt: skip
 
 ENTRY_POINT_GROUP = "amplifier.modules"
-"""The entry point group of modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +54,6 @@ class PackageSource:
         return origin.parent if origin.name == "__init__.py" else origin
 
     def _find_entry_module(self) -> str:
-        """Return the module that the distribution's entry point names."""
         try:
             found = distribution(self.package).entry_points.select(group=ENTRY_POINT_GROUP)
         except (PackageNotFoundError, ValueError):

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-MODULE_SECTIONS = ("providers", "tools", "hooks")
-"""Sections that are lists of modules."""
+MODULE_SECTIONS = ("providers", "tools", "hooks")  # sections that are lists of modules
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
 _AGENT_KINDS = ("orchestrator", "context")
 _SPEC_KEYS = ("module", "source", "config")
@@ -53,7 +52,6 @@ class MountPlan:
     session: Mapping[str, Any] = field(default_factory=dict)
 
     def get_section(self, kind: str) -> list[PlannedModule]:
-        """Return the modules of one section in order."""
         return [spec for spec in self.modules if spec.kind == kind]
 
     def list_modules(self) -> list[PlannedModule]:

@@ -20,24 +20,23 @@ from mcp_bridge.wire.content import render_block
 from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.protocol_versions import STATELESS
 
-MAX_DEPTH = 100
-"""Deeper data, such as data that contains itself, is truncated."""
+MAX_DEPTH = 100  # deeper data, such as data that contains itself, is truncated
 _FIRST_FORM = frozenset({"success", "output", "error", "content"})
 _SECOND_FORM = frozenset({"tool_call_id", "output", "is_error"})
 _EITHER_FORM = _FIRST_FORM | _SECOND_FORM
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def to_result(answer: Any, call_id: str = "") -> Any:
+def to_result(given: Any, call_id: str = "") -> Any:
     """Convert a result of either form to a `ToolResult`; return anything else (text, data, None) unchanged.
 
     A failed result keeps its output. An empty `tool_call_id` becomes `call_id`.
     """
-    if isinstance(answer, ToolResult):
-        return answer if answer.tool_call_id else replace(answer, tool_call_id=call_id)
-    fields = _read_fields(answer)
+    if isinstance(given, ToolResult):
+        return given if given.tool_call_id else replace(given, tool_call_id=call_id)
+    fields = _read_fields(given)
     if fields is None:
-        return answer
+        return given
     failed = not fields.get("success", True) or bool(fields.get("is_error"))
     blocks = fields.get("content")
     return ToolResult(
@@ -49,12 +48,12 @@ def to_result(answer: Any, call_id: str = "") -> Any:
     )
 
 
-def is_second_form(answer: Any) -> bool:
+def is_second_form(given: Any) -> bool:
     """Whether a result has the form of the contracts that carries the id of the call."""
-    fields = _read_fields(answer)
+    fields = _read_fields(given)
     if fields is None:
         return False
-    given = getattr(answer, "model_fields_set", ())  # a model with both forms is of the form its author used
+    given = getattr(given, "model_fields_set", ())  # a model with both forms is of the form its author used
     return "success" not in fields or "tool_call_id" in given or bool(fields.get("tool_call_id"))
 
 
@@ -128,16 +127,16 @@ def render_output(output: Any) -> str:
     return _UNREADABLE.sub("", plain) if isinstance(plain, str) else json.dumps(plain)
 
 
-def _read_fields(answer: Any) -> Mapping[str, Any] | None:
+def _read_fields(given: Any) -> Mapping[str, Any] | None:
     """Return the fields of an object or mapping that has the shape of a result, else None."""
-    if isinstance(answer, Mapping):
-        keys = set(answer)
-        first = isinstance(answer.get("success"), bool) and keys <= _EITHER_FORM
-        second = isinstance(answer.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
-        return answer if (first or second) and len(keys) > 1 else None
-    if not hasattr(answer, "output") or not (hasattr(answer, "success") or hasattr(answer, "is_error")):
+    if isinstance(given, Mapping):
+        keys = set(given)
+        first = isinstance(given.get("success"), bool) and keys <= _EITHER_FORM
+        second = isinstance(given.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
+        return given if (first or second) and len(keys) > 1 else None
+    if not hasattr(given, "output") or not (hasattr(given, "success") or hasattr(given, "is_error")):
         return None
-    return {name: getattr(answer, name) for name in _EITHER_FORM if hasattr(answer, name)}
+    return {name: getattr(given, name) for name in _EITHER_FORM if hasattr(given, name)}
 
 
 def _read_error(fields: Mapping[str, Any]) -> Any:

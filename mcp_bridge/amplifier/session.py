@@ -38,7 +38,6 @@ class SessionStats:
     errors: int = 0
 
     def count(self, *, failed: bool) -> None:
-        """Count a call."""
         self.calls += 1
         self.errors += failed
 
@@ -46,9 +45,9 @@ class SessionStats:
 class ModuleSession:
     """The mounted modules of a plan. `problems` has a line for each module that is not mounted or mounts nothing.
 
-    `missing` are the hook modules among them, without whose decisions no call may run; `states` has every module.
-    `shown` converts the plan for session:start, `ready` runs once every module is ready, and `changed` when the session
-    has begun and ended.
+    `missing_hooks` are the hook modules among them, without whose decisions no call may run; `states` has every module.
+    `describe_config` converts the plan for session:start, `on_ready` runs once every module is ready, and `on_change`
+    when the session has begun or ended.
     """
 
     def __init__(self, coordinator: ModuleCoordinator, loader: ModuleLoader | None = None) -> None:
@@ -86,17 +85,13 @@ class ModuleSession:
         self.on_change()
 
     def get_tools(self) -> dict[str, Any]:
-        """Return the mounted tools by their mount names."""
-        mounted: dict[str, Any] = self.coordinator.get("tools")
-        return dict(mounted)
+        return dict(self.coordinator.get("tools"))
 
     def get_tool(self, key: str) -> Any:
-        """Return the tool mounted under a name, or None."""
         return self.coordinator.get("tools", key)
 
     @property
     def hooks(self) -> HookRegistry:
-        """The hooks of the coordinator."""
         return self.coordinator.hooks
 
     async def _make_ready(self) -> None:
@@ -106,17 +101,16 @@ class ModuleSession:
             for state in self.states:
                 if state.spec.module == module and not state.problem:
                     state.problem = line.removeprefix(f"{module}: ")
-                    self.missing_hooks += (
-                        [module] if state.spec.kind == "hooks" else []
-                    )  # it may register its hooks there
+                    if state.spec.kind == "hooks":  # it may register its handlers there
+                        self.missing_hooks.append(module)
             await self.coordinator.hooks.emit(MODULE_ON_SESSION_READY_FAILED, {"module_id": module, "error": line})
 
     async def _mount(self, spec: PlannedModule) -> None:
         self.states.append(ModuleState(spec))
         before = self._take_snapshot()
         try:
-            answer = await self.loader.load(spec.module, dict(spec.config), spec.source)
-            used = self._accept_mount_result(spec, answer)
+            result = await self.loader.load(spec.module, dict(spec.config), spec.source)
+            used = accept_mount_result(self.coordinator, result)
         except BaseException as error:
             if is_own_cancellation(error):
                 raise
@@ -146,20 +140,7 @@ class ModuleSession:
         self.problems.append(f"{spec.module}: {problem}")
         self.states[-1].problem = problem
 
-    def _accept_mount_result(self, spec: PlannedModule, answer: Any) -> bool:
-        """Mount a returned tool or provider, or register a returned cleanup; return whether it was one of these."""
-        point = "tools" if is_tool(answer) else "providers" if is_provider(answer) else spec.kind
-        if point in NAMED_POINTS and (is_tool(answer) or is_provider(answer)):
-            if not any(answer is one for one in self.coordinator.get(point).values()):
-                self.coordinator.mount(point, answer)
-            return True
-        if callable(answer):
-            self.coordinator.register_cleanup(answer)
-            return True
-        return False
-
     def _take_snapshot(self) -> list[Any]:
-        """Everything that a module can register, for comparison."""
         coordinator = self.coordinator
         named = [{name: id(module) for name, module in coordinator.get(point).items()} for point in NAMED_POINTS]
         single = [id(coordinator.get("orchestrator")), id(coordinator.get("context"))]
@@ -167,11 +148,22 @@ class ModuleSession:
         return [named, single, handlers, self.loader.pending_count, *coordinator.take_snapshot()]
 
 
-def is_tool(answer: Any) -> bool:
-    """Whether an object has the members of a tool."""
-    return all(hasattr(answer, name) for name in ("name", "description")) and callable(getattr(answer, "execute", None))
+def is_tool(result: Any) -> bool:
+    return all(hasattr(result, name) for name in ("name", "description")) and callable(getattr(result, "execute", None))
 
 
-def is_provider(answer: Any) -> bool:
-    """Whether an object has the members of a provider."""
-    return hasattr(answer, "name") and callable(getattr(answer, "complete", None))
+def is_provider(result: Any) -> bool:
+    return hasattr(result, "name") and callable(getattr(result, "complete", None))
+
+
+def accept_mount_result(coordinator: ModuleCoordinator, result: Any) -> bool:
+    """Mount a returned tool or provider, or register a returned cleanup. Return whether it was one of these."""
+    for point, fits in (("tools", is_tool), ("providers", is_provider)):
+        if fits(result):
+            if not any(result is one for one in coordinator.get(point).values()):
+                coordinator.mount(point, result)
+            return True
+    if callable(result):
+        coordinator.register_cleanup(result)
+        return True
+    return False

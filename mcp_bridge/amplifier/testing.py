@@ -24,7 +24,6 @@ class RecordedMethod:
 
     @property
     def call_count(self) -> int:
-        """The number of calls."""
         return len(self.calls)
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -49,12 +48,10 @@ class TestCoordinator(ModuleCoordinator):
         super().__init__(session, self.approvals, self.display)
 
     def mount(self, mount_point: str, module: Any, name: str | None = None) -> Completed:
-        """Mount a module and record it in `mount_history`."""
         self.mount_history.append({"mount_point": mount_point, "module": module, "name": name})
         return super().mount(mount_point, module, name)
 
     def unmount(self, mount_point: str, name: str | None = None) -> Completed:
-        """Unmount a module and record it in `unmount_history`."""
         self.unmount_history.append({"mount_point": mount_point, "name": name})
         return super().unmount(mount_point, name)
 
@@ -70,7 +67,6 @@ class MockApprovals:
         self.asked: list[dict[str, Any]] = []
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
-        """Record a request and return `answer`."""
         self.asked.append({"prompt": prompt, "options": options, "timeout": timeout, "default": default})
         return self.answer
 
@@ -82,7 +78,6 @@ class MockDisplay:
         self.shown: list[tuple[str, str, str]] = []
 
     def show_message(self, message: str, level: str, source: str = "hook") -> None:
-        """Record a message."""
         self.shown.append((message, level, source))
 
 
@@ -110,21 +105,17 @@ class MockTool:
 
     @property
     def call_count(self) -> int:
-        """The number of calls."""
         return len(self.inputs)
 
     @property
     def last_input(self) -> dict[str, Any] | None:
-        """The input of the last call, or None."""
         return self.inputs[-1] if self.inputs else None
 
     @property
     def return_value(self) -> Any:
-        """The result of each call."""
         return self.output
 
     def get_schema(self) -> dict[str, Any]:
-        """Return the schema of the input."""
         return self.input_schema
 
     def _record_call(self, input: dict[str, Any]) -> ToolResult:
@@ -141,25 +132,20 @@ class MockContextManager:
         self.messages = list(messages)
 
     async def add_message(self, message: dict[str, Any]) -> None:
-        """Append a message."""
         self.messages.append(message)
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
     ) -> list[dict[str, Any]]:
-        """Return a copy of every message."""
         return list(self.messages)
 
     async def get_messages(self) -> list[dict[str, Any]]:
-        """Return a copy of every message."""
         return list(self.messages)
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Replace every message."""
         self.messages = list(messages)
 
     async def clear(self) -> None:
-        """Remove every message."""
         self.messages = []
 
 
@@ -173,21 +159,17 @@ class MockProvider:
 
     @property
     def call_count(self) -> int:
-        """The number of completions."""
         return len(self.requests)
 
     def get_info(self) -> ProviderInfo:
-        """Return a description with small windows."""
         return ProviderInfo(
             id=self.name, display_name=self.name, defaults={"context_window": 8192, "max_output_tokens": 1024}
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return one model, `mock-1`."""
         return [ModelInfo(id="mock-1", display_name="Mock", context_window=8192, max_output_tokens=1024)]
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Record a request and return the next response."""
         self.requests.append(request)
         response = self.responses[min(self.call_count, len(self.responses)) - 1]
         if isinstance(response, ChatResponse):
@@ -196,7 +178,6 @@ class MockProvider:
         return ChatResponse(content=[TextBlock(text=response)], usage=usage, finish_reason="stop")
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """Return the tool calls of a response."""
         return list(response.tool_calls or [])
 
 
@@ -217,11 +198,9 @@ class EventRecorder:
     record = emit
 
     def get_events(self, event_type: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-        """Return the recorded events, all or those of one name."""
         return [each for each in self.events if event_type in (None, each[0])]
 
     def clear(self) -> None:
-        """Remove every event."""
         self.events.clear()
 
 

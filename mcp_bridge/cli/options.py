@@ -14,7 +14,8 @@ from mcp_bridge.contracts.errors import ConfigError
 MAX_TIMEOUT = 3600
 FILE_HELP = (
     "A Python file, a folder of Python files, or a settings file (YAML, JSON, TOML). "
-    "Default: mcp-bridge.yaml or tools.py in the current folder."
+    "Default: mcp-bridge.yaml or tools.py in "
+    "the current folder."
 )
 CLIENTS = (
     "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
@@ -91,7 +92,8 @@ class ServeOptions:
         bool | None,
         Option(
             "--guard/--no-guard",
-            help="Run two supervisor processes that end all processes of the server when it ends (Linux only). Default: on if possible.",
+            help="Run two supervisor processes that end all processes of the server when it ends (Linux only). "
+            "Default: on if possible.",
         ),
     ] = None
     log_level: LogLevelOption = "warning"
@@ -118,7 +120,7 @@ class CallOptions:
         list[str] | None, Argument(metavar="KEY=VALUE", help="The arguments of the call, or one JSON object.")
     ] = None
     file: Annotated[Path | None, Option("--file", "-f", help=FILE_HELP)] = None
-    arguments: Annotated[str | None, Option(metavar="JSON", help="The arguments as JSON; - reads stdin.")] = None
+    arguments: Annotated[str | None, Option(metavar="JSON", help="A JSON object of arguments; - reads stdin.")] = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 
@@ -161,7 +163,8 @@ class DoctorOptions:
         str | None,
         Argument(
             metavar="CLIENT|FILE",
-            help="A client, `all` for every client, or a file to serve. Default: mcp-bridge.yaml or tools.py in the current folder.",
+            help="A client, `all` for every client, or a file to serve. Default: mcp-bridge.yaml or tools.py in "
+            "the current folder.",
         ),
     ] = None
     scope: Annotated[
@@ -264,7 +267,7 @@ class RegistryEntryOptions:
     output: OutputOption = None
     package: Annotated[str | None, Option(metavar="NAME", help="Your package on PyPI that runs the server.")] = None
     package_version: VersionOption = None
-    bundle: Annotated[Path | None, Option(metavar="FILE", help="Use this bundle from `export mcpb` instead.")] = None
+    bundle: Annotated[Path | None, Option(metavar="FILE", help="Publish this bundle of `export mcpb`.")] = None
     bundle_url: Annotated[str | None, Option(metavar="URL", help="The URL at which you will publish the bundle.")] = (
         None
     )

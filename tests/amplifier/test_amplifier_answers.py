@@ -164,7 +164,7 @@ def test_an_execute_of_another_language_is_called_on_the_loop_which_it_may_need(
     python = SimpleNamespace(name="len", description="Python.", execute=lambda input: len(input))
     served: Any = None
     assert ToolHandler("get", compiled, served).build_entry().handler.__name__ == "_run_async"
-    assert ToolHandler("len", python, served).build_entry().handler.__name__ == "_execute_in_thread"
+    assert ToolHandler("len", python, served).build_entry().handler.__name__ == "_run_in_thread"
 
 
 async def test_of_what_a_tool_raises_a_client_gets_a_reference_alone(tmp_path: Path) -> None:

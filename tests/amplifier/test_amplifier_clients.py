@@ -66,13 +66,13 @@ async def mount(coordinator, config):
 class Noting(Served):
     """A source whose modules keep state, and which tells in a file of the sessions that it begins and ends."""
 
-    def __init__(self, folder: Path, **keeping: Any) -> None:
+    def __init__(self, folder: Path, **limits: Any) -> None:
         self.told = folder / "told.txt"
         plan = {
             "tools": [{"module": "notes", "config": {"told": str(self.told)}}],
             "hooks": [{"module": "counts"}],
         }
-        super().__init__(folder, {"notes": NOTES, "counts": COUNTS}, keeping=SessionLimits(**keeping), **plan)
+        super().__init__(folder, {"notes": NOTES, "counts": COUNTS}, limits=SessionLimits(**limits), **plan)
 
     def sessions(self, what: str) -> int:
         """How many have begun, or have ended."""
@@ -219,7 +219,7 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_where_all_sessions_are_at_work_a_newcomer_is_refused(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"waits": WAITS}, keeping=SessionLimits(limit=1), tools=["waits"])
+    served = Served(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
     async with two(served, "2026-07-28") as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(one.call_tool, "wait", {})
         while not served.coordinator.session_state.get("waits"):
@@ -371,7 +371,7 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_without_hooks_around_them_too_calls_keep_their_session_alive(tmp_path: Path) -> None:
-    served = Served(tmp_path, {"long": LONG}, keeping=SessionLimits(idle_timeout=0.02))
+    served = Served(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
     served.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=served.source)])  # as in a worker
     async with served.running():
         for session in ("first", "second"):

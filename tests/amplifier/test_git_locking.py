@@ -45,7 +45,7 @@ async def refused(place: Place) -> str:
     bridge = place.bridge()
     with pytest.raises(SourceError) as error:
         async with bridge.run_sources():
-            await bridge.started()
+            await bridge.wait_until_started()
     return str(error.value)
 
 

@@ -115,7 +115,7 @@ async def test_each_session_has_a_file_of_its_own_where_the_path_says_so(mode: s
 
 async def test_a_session_that_all_share_is_written_once(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    served = Observed(tmp_path, MODULES, plan=PLAN, events=path, keeping=SessionLimits(shared=True))
+    served = Observed(tmp_path, MODULES, plan=PLAN, events=path, limits=SessionLimits(shared=True))
     async with served.clients(LEGACY) as (one, other):
         await say(one, "a")
         await say(other, "b")

@@ -183,7 +183,7 @@ async def test_two_clients_never_see_each_others_contributions_or_status(mode: s
 
 @EVERY_ERA
 async def test_clients_that_share_a_session_read_the_same(mode: str, tmp_path: Path) -> None:
-    async with Observed(tmp_path, {"gives": GIVES}, keeping=SessionLimits(shared=True)).clients(mode) as (one, other):
+    async with Observed(tmp_path, {"gives": GIVES}, limits=SessionLimits(shared=True)).clients(mode) as (one, other):
         await one.call_tool("note", {"word": "a"})
         first, second = await read(one, CONTRIBUTIONS), await read(other, CONTRIBUTIONS)
         assert first == second
@@ -199,7 +199,7 @@ class Waits:
     async def execute(self, input): await anyio.sleep_forever()
 def mount(c, d): return Waits()
 """
-    served = Observed(tmp_path, {"waits": text}, keeping=SessionLimits(limit=1))
+    served = Observed(tmp_path, {"waits": text}, limits=SessionLimits(limit=1))
     async with served.clients(LEGACY) as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(one.call_tool, "wait", {})
         while not (found := await read(other, STATUS))["sessions"]["in_use"] or found["session"] is not None:

@@ -150,13 +150,11 @@ def test_a_folder_that_does_not_exist_is_an_error_of_its_line(folder: Path) -> N
     line = 1 + path.read_text().splitlines().index('  "working_dir": "missing"')
     with pytest.raises(ConfigError) as raised:
         load(path, {})
-    assert str(raised.value).startswith(
-        f"{path}:{line}: working_dir: expected an existing folder, or one of cwd, roots"
-    )
+    assert str(raised.value).startswith(f"{path}:{line}: working_dir: expected an existing folder")
 
 
 def test_a_file_is_no_working_dir(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="expected an existing folder, or one of cwd, roots"):
+    with pytest.raises(ConfigError, match="expected an existing folder"):
         load(settings(folder, "files.py"), {})
 
 

@@ -225,8 +225,8 @@ async def test_a_module_that_takes_no_provider_harms_nobody(caplog: pytest.LogCa
     register_approval_provider(coordinator, ApprovalGate())
     for taker in (raising, later, 5):
         coordinator.register_capability(REGISTER_CAPABILITY, taker)
-    assert caplog.text.count("did not take a provider") == 2
-    assert "takes its provider in a coroutine" in caplog.text
+    assert caplog.text.count("raised when it received its provider") == 2
+    assert "receives its provider in a coroutine" in caplog.text
 
 
 async def test_a_request_outside_of_any_call_is_denied() -> None:

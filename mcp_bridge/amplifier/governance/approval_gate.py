@@ -30,7 +30,7 @@ from mcp_bridge.contracts.tool import ToolCall
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
-_RUNNING: ContextVar[tuple[ToolCall, CallContext] | None] = ContextVar("running_call", default=None)
+RUNNING_CALL: ContextVar[tuple[ToolCall, CallContext] | None] = ContextVar("running_call", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class ApprovalQuestion:
 
 
 class BoundCall:
-    """The block in which hooks run for a call; a class, because a generator would slow every event down."""
+    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event."""
 
     __slots__ = ("_running", "_token")
 
@@ -59,10 +59,10 @@ class BoundCall:
         self._running = (call, ctx)
 
     def __enter__(self) -> None:
-        self._token = _RUNNING.set(self._running)
+        self._token = RUNNING_CALL.set(self._running)
 
     def __exit__(self, *_: object) -> None:
-        _RUNNING.reset(self._token)
+        RUNNING_CALL.reset(self._token)
 
 
 class ApprovalGate:
@@ -89,16 +89,8 @@ class ApprovalGate:
         )
         return (await self.resolve_question(case, ctx)).is_allowed
 
-    def bind_call(self, call: ToolCall, ctx: CallContext) -> BoundCall:
-        """Make this call the `running` one in the block, so that a hook can ask about it."""
-        return BoundCall(call, ctx)
-
-    def get_bound_call(self) -> tuple[ToolCall, CallContext] | None:
-        """Return the call whose hooks are running, or None."""
-        return _RUNNING.get()
-
     async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
-        """Decide a case, remember the decision where the user wants that, and write the audit. Raises as `decide`."""
+        """Decide a question, remember the decision if the user wants that, and audit it. Raises as `approve_call`."""
         subject = ApprovalSubject.for_call(
             case.tool,
             case.arguments,
@@ -123,20 +115,16 @@ class ApprovalGate:
         self, subject: ApprovalSubject, options: tuple[Any, ...], since: float | None
     ) -> ApprovalDecision | None:
         """Return a remembered decision that these options offer, unless it is newer than a question asked `since`."""
+        if self.policy.grants is None:
+            return None
         began = self._clock()
-        remembered = self.policy.grants
-        grant = (
-            await remembered.find_grant(subject, set(map(parse_option_scope, options)))
-            if remembered is not None
-            else None
-        )
+        grant = await self.policy.grants.find_grant(subject, set(map(parse_option_scope, options)))
         if grant is None or (since is not None and grant.at >= since):
             return None
         logger.info("tool %r: allowed, as remembered (%s, %s)", subject.tool, grant.scope, grant.id[:12])
         return ApprovalDecision(scope=grant.scope, how="remembered", seconds=self._clock() - began)
 
     async def _ask(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
-        """Return the user's decision, or the default. `seconds` is the time that the user took."""
         began = self._clock()
         try:
             with anyio.fail_after(case.timeout):
@@ -175,14 +163,13 @@ class ApprovalGate:
 
     async def _store_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> ApprovalDecision:
         """Return the decision with its effective scope: `once` if it cannot be remembered."""
-        remembered = self.policy.grants
-        if remembered is None or (decision.scope == "session" and not subject.session):
+        if self.policy.grants is None or (decision.scope == "session" and not subject.session):
             return replace(decision, scope="once")
-        await remembered.add_grant(subject, decision.scope)
+        await self.policy.grants.add_grant(subject, decision.scope)
         return decision
 
     def _get_options(self, subject: ApprovalSubject) -> tuple[str, ...]:
-        """Leave out options that cannot be remembered; return OPTIONS if none of the others allows."""
+        """Leave out options that cannot be remembered; return DEFAULT_OPTIONS if none of the others allows."""
         unavailable: set[Scope] = set() if subject.session else {"session"}
         if self.policy.grants is None:
             unavailable |= {"session", "always"}

@@ -1,26 +1,18 @@
 """Amplifier's hooks around the calls of every source: tool:pre, tool:post, tool:error, prompt:submit (HOOK_CONTRACT).
 
-Questions of hooks go to the user through `Approvals`. A change is detected by value, and the pipeline validates changed
-arguments and results again.
+Questions of hooks go to the user through the `ApprovalGate`. A change is detected by value, and the pipeline validates
+changed arguments and results again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast
 
-from mcp_bridge.amplifier.events import (
-    APPROVAL_DENIED,
-    APPROVAL_GRANTED,
-    APPROVAL_REQUIRED,
-    PROMPT_SUBMIT,
-    TOOL_ERROR,
-    TOOL_POST,
-    TOOL_PRE,
-    USER_NOTIFICATION,
-)
+from mcp_bridge.amplifier import events
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, BoundCall
 from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, get_injections
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.amplifier.results import from_hook_data, to_content, to_hook_data
@@ -40,21 +32,10 @@ from mcp_bridge.wire.values import Unreadable, as_text, to_plain, to_result
 class SessionHooks(Protocol):
     """The hooks of one session."""
 
-    def has_handlers(self, event: str) -> bool:
-        """Whether an event has a handler."""
+    def has_handlers(self, event: str) -> bool: ...
 
     async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
         """Return the combined decision of the handlers; its `data` is None if none of them decides anything."""
-
-
-class CallApprovals(Protocol):
-    """Asks the user about calls."""
-
-    async def approve_call(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> bool:
-        """Whether the call is allowed."""
-
-    def bind_call(self, call: ToolCall, ctx: CallContext) -> AbstractContextManager[None]:
-        """Make this call the one that hooks in the block ask about."""
 
 
 OpenHooks = Callable[[CallContext], AbstractAsyncContextManager[SessionHooks]]
@@ -65,63 +46,61 @@ _ADVICE = "A hook changed the arguments. The operator of this server must fix th
 
 
 class HookMiddleware:
-    """Middleware that runs the hooks of a call's session; `hooked` opens them for the duration of the call.
+    """Middleware that runs the hooks of a call's session; `acquire_hooks` opens them for the duration of the call.
 
-    `ended` receives every tool call with its result.
+    `on_result` receives the result of every tool call.
     """
 
     stage = Stage.DECIDE
 
-    def __init__(self, hooked: OpenHooks, approvals: CallApprovals, ended: OnResult = lambda ctx, result: None) -> None:
-        self._hooked = hooked
+    def __init__(
+        self, acquire_hooks: OpenHooks, approvals: ApprovalGate, on_result: OnResult = lambda ctx, result: None
+    ) -> None:
+        self._acquire_hooks = acquire_hooks
         self._approvals = approvals
-        self._ended = ended
+        self._on_result = on_result
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        """Run the call under its hooks. A denial is a failed result. Raises what `hooked` raises."""
+        """Run the call under its hooks. A denial is a failed result. Raises what `acquire_hooks` raises."""
         if call.kind == "tool":
-            async with self._hooked(ctx) as hooks:
+            async with self._acquire_hooks(ctx) as hooks:
                 result = await _HookedToolCall(hooks, self._approvals, call, ctx).run(call_next)
-                self._ended(ctx, result)
+                self._on_result(ctx, result)
                 return result
         if call.kind == "prompt":
-            async with self._hooked(ctx) as hooks:
+            async with self._acquire_hooks(ctx) as hooks:
                 return await _HookedPrompt(hooks, self._approvals, call, ctx).run(call_next)
         return await call_next(call, ctx)
 
 
+@dataclass(slots=True)
 class _HookedCall:
     """One call under its hooks: the call as they change it, and the texts that they inject for the model."""
 
-    __slots__ = ("_approvals", "_call", "_ctx", "_hooks", "_injected")
-
-    def __init__(self, hooks: SessionHooks, approvals: CallApprovals, call: ToolCall, ctx: CallContext) -> None:
-        self._hooks = hooks
-        self._approvals = approvals
-        self._call = call
-        self._ctx = ctx
-        self._injected: list[ContextInjection] = []
+    _hooks: SessionHooks
+    _approvals: ApprovalGate
+    _call: ToolCall
+    _ctx: CallContext
+    _injected: list[ContextInjection] = field(default_factory=list)
 
     def _describe_call(self) -> dict[str, Any]:
-        """The fields that every event of this call has."""
         given = self._call.arguments
         arguments = dict(given) if isinstance(given, Mapping) else {}
         return {"tool_name": self._call.name, "tool_input": arguments, "tool_call_id": self._call.id}
 
     async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
         """Return the decision of hooks. Their messages to the user go to the client's log."""
-        with self._approvals.bind_call(self._call, self._ctx):
+        with BoundCall(self._call, self._ctx):
             decided = await self._hooks.collect_decision(event, data)
         self._injected += get_injections(decided)
         if decided.user_message:
             await self._log_message(decided)
-            if self._hooks.has_handlers(USER_NOTIFICATION):
+            if self._hooks.has_handlers(events.USER_NOTIFICATION):
                 source, level = decided.user_message_source, decided.user_message_level
                 notification = {"message": decided.user_message, "level": level, "source": source}
-                answer = await self._hooks.collect_decision(
-                    USER_NOTIFICATION, {**self._describe_call(), **notification}
-                )
-                await self._log_message(answer)  # without another notification, which could go on forever
+                data = {**self._describe_call(), **notification}
+                reaction = await self._hooks.collect_decision(events.USER_NOTIFICATION, data)
+                await self._log_message(reaction)  # without another notification, which could go on forever
         return decided
 
     async def _log_message(self, decided: HookResult) -> None:
@@ -136,9 +115,9 @@ class _HookedCall:
         asked = decided if decided.approval_prompt else decided.model_copy(update={"approval_prompt": prompt})
         options = list(asked.approval_options or DEFAULT_OPTIONS)
         data = {**self._describe_call(), "event": event, "prompt": asked.approval_prompt, "options": options}
-        await self._notify(APPROVAL_REQUIRED, data)
+        await self._notify(events.APPROVAL_REQUIRED, data)
         allowed = await self._approvals.approve_call(self._call, self._ctx, asked)
-        await self._notify(APPROVAL_GRANTED if allowed else APPROVAL_DENIED, data)
+        await self._notify(events.APPROVAL_GRANTED if allowed else events.APPROVAL_DENIED, data)
         self._ctx.approved_call = self._call
         if not allowed:
             raise ApprovalDeclined(f"{declined}: {decided.reason}" if decided.reason else f"{declined}.")
@@ -155,23 +134,23 @@ class _HookedToolCall(_HookedCall):
     async def run(self, call_next: CallNext) -> ToolResult:
         """Run the tool. A cancelled call emits no event: its client no longer waits for a result."""
         try:
-            if self._hooks.has_handlers(TOOL_PRE):
+            if self._hooks.has_handlers(events.TOOL_PRE):
                 await self._emit_pre()
             result = await self._run_tool(call_next)
-            if self._hooks.has_handlers(TOOL_POST):
+            if self._hooks.has_handlers(events.TOOL_POST):
                 result = await self._emit_post(result)
         except CallError as error:
             result = to_error_result(error)
-        if result.is_error and self._hooks.has_handlers(TOOL_ERROR):
+        if result.is_error and self._hooks.has_handlers(events.TOOL_ERROR):
             error_data = {"message": result.error_text, "type": result.code or "tool_error"}
             result_data = dict.fromkeys(RESULT_KEYS, to_hook_data(result))
-            await self._emit(TOOL_ERROR, {**self._describe_call(), "error": error_data, **result_data})
+            await self._emit(events.TOOL_ERROR, {**self._describe_call(), "error": error_data, **result_data})
         return _append_injections(result, self._injected)
 
     async def _emit_pre(self) -> None:
         """Let hooks change or stop the call. Raises Denied, ApprovalDeclined, InvalidArguments."""
         name, data = self._call.name, self._describe_call()
-        decided = await self._emit(TOOL_PRE, data)
+        decided = await self._emit(events.TOOL_PRE, data)
         if decided.action == "deny":
             raise Denied(f"Tool '{name}' was denied: {decided.reason or 'a policy denies this call'}")
         changed = (decided.data or data).get("tool_input")
@@ -180,7 +159,9 @@ class _HookedToolCall(_HookedCall):
             if self._ctx.approved_call is given and decided.action != "ask_user" and changed != data["tool_input"]:
                 raise Denied(f"Tool '{name}' was denied: {_NOT_ASKED_AGAIN}")
             self._check_call()
-        await self._approve(decided, TOOL_PRE, f"Allow the tool '{name}' to run?", f"Tool '{name}' was not approved")
+        await self._approve(
+            decided, events.TOOL_PRE, f"Allow the tool '{name}' to run?", f"Tool '{name}' was not approved"
+        )
 
     def _check_call(self) -> None:
         """Before the user is asked. The advice differs because the model cannot fix what a hook has changed."""
@@ -203,11 +184,11 @@ class _HookedToolCall(_HookedCall):
         """Return the result as hooks change it. Raises Denied, ApprovalDeclined, InvalidOutput."""
         result = to_result(result)
         name, seen = self._call.name, to_hook_data(result)
-        decided = await self._emit(TOOL_POST, {**self._describe_call(), **dict.fromkeys(RESULT_KEYS, seen)})
+        decided = await self._emit(events.TOOL_POST, {**self._describe_call(), **dict.fromkeys(RESULT_KEYS, seen)})
         if decided.action == "deny":
             raise Denied(f"The result of tool '{name}' was denied: {decided.reason or 'a policy denies it'}")
         declined = f"The result of tool '{name}' was not approved"
-        await self._approve(decided, TOOL_POST, f"Return the result of the tool '{name}'?", declined)
+        await self._approve(decided, events.TOOL_POST, f"Return the result of the tool '{name}'?", declined)
         data = decided.data or {}
         changed = next((data[key] for key in RESULT_KEYS if key in data and data[key] != seen), None)
         if changed is None:
@@ -228,14 +209,16 @@ class _HookedPrompt(_HookedCall):
     async def run(self, call_next: CallNext) -> ToolResult:
         """Return the prompt's messages as hooks change them. Raises Denied, ApprovalDeclined, and prompt errors."""
         result = to_result(await call_next(self._call, self._ctx))
-        if result.is_error or not self._hooks.has_handlers(PROMPT_SUBMIT):
+        if result.is_error or not self._hooks.has_handlers(events.PROMPT_SUBMIT):
             return result
         name, sent = self._call.name, render_messages(result.content or (), STATELESS)
         text = "\n\n".join(one["content"]["text"] for one in sent if one["content"].get("type") == "text")
-        decided = await self._emit(PROMPT_SUBMIT, {**self._describe_call(), "prompt": text, "messages": sent})
+        decided = await self._emit(events.PROMPT_SUBMIT, {**self._describe_call(), "prompt": text, "messages": sent})
         if decided.action == "deny":
             raise Denied(f"Prompt '{name}' was denied: {decided.reason or 'a policy denies it'}")
-        await self._approve(decided, PROMPT_SUBMIT, f"Use the prompt '{name}'?", f"Prompt '{name}' was not approved")
+        await self._approve(
+            decided, events.PROMPT_SUBMIT, f"Use the prompt '{name}'?", f"Prompt '{name}' was not approved"
+        )
         changed = _read_changed_messages(decided.data or {}, sent, text)
         content = result.content if changed is None else changed
         injected = [Message(Text(one.content), _check_role(one.role)) for one in self._injected]

@@ -11,7 +11,7 @@ import json
 import logging
 from typing import Any
 
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, ApprovalQuestion
+from mcp_bridge.amplifier.governance.approval_gate import RUNNING_CALL, ApprovalGate, ApprovalQuestion
 from mcp_bridge.amplifier.hooks import pause_handler_clock
 from mcp_bridge.amplifier.interfaces import ApprovalRequest, ApprovalResponse
 from mcp_bridge.contracts.context import CallContext
@@ -20,10 +20,8 @@ from mcp_bridge.runtime.third_party import is_own_cancellation
 logger = logging.getLogger("mcp_bridge.approvals")
 
 REGISTER_CAPABILITY = "approval.register_provider"
-MAX_DETAILS = 2000
-"""Characters of a request's details that a question shows."""
-_TIMEOUT_SHARE = 0.9
-"""The share of a request's timeout that a question gets, so that it ends before the module times out."""
+MAX_DETAILS = 2000  # characters of a request's details that a question shows
+_TIMEOUT_SHARE = 0.9  # share of a request's timeout for its question, which thus ends before the module times out
 _REASONS = {
     "default": "This call needs a user's approval, and no user could be asked.",
     "timeout": "This call needs a user's approval, and no user answered in time.",
@@ -36,15 +34,15 @@ _REASONS = {
 class BridgeApprovalProvider:
     """An `ApprovalProvider` that asks about the call whose hooks run."""
 
-    def __init__(self, asking: ApprovalGate) -> None:
-        self._asking = asking
+    def __init__(self, gate: ApprovalGate) -> None:
+        self._gate = gate
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
         """The decision of the user, now or earlier; a denial where no user can be asked. Raises TimeoutError.
 
         The request may be of another package's class.
         """
-        call, ctx = self._asking.get_bound_call() or (None, CallContext())
+        call, ctx = RUNNING_CALL.get() or (None, CallContext())
         details = request.details or (call.arguments if call is not None else {})
         timeout = request.timeout
         case = ApprovalQuestion(
@@ -56,20 +54,20 @@ class BridgeApprovalProvider:
             kind=call.kind if call is not None else "tool",
         )
         with pause_handler_clock():
-            decision = await self._asking.resolve_question(case, ctx)
+            decision = await self._gate.resolve_question(case, ctx)
         if decision.how == "timeout":
             raise TimeoutError(_REASONS["timeout"])
         reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
         return ApprovalResponse(approved=decision.is_allowed, reason=reason, remember=decision.scope == "always")
 
 
-def register_approval_provider(coordinator: Any, asking: ApprovalGate) -> None:
+def register_approval_provider(coordinator: Any, gate: ApprovalGate) -> None:
     """Give the bridge's provider to every module that registers for one, now and later.
 
     A module that finds the capability before another has registered it offers itself as a provider; it receives the
     bridge's instead. A coordinator without `on_capability` is read once.
     """
-    provider = BridgeApprovalProvider(asking)
+    provider = BridgeApprovalProvider(gate)
 
     def offer(receiver: Any) -> None:
         if receiver is not return_provider:
@@ -96,11 +94,11 @@ def _give_provider(receiver: Any, provider: BridgeApprovalProvider) -> None:
     except BaseException as error:
         if is_own_cancellation(error):
             raise
-        logger.exception("a module that asks for approvals did not take a provider")
+        logger.exception("a module that asks for approvals raised when it received its provider")
         return
     if inspect.iscoroutine(result):
         result.close()
-        logger.error("a module that asks for approvals takes its provider in a coroutine, which is not awaited")
+        logger.error("a module that asks for approvals receives its provider in a coroutine, which is not awaited")
 
 
 def _format_prompt(request: ApprovalRequest, details: Any) -> str:

@@ -34,15 +34,13 @@ from mcp_bridge.amplifier.source.git import GitAddress
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-PIP_TIMEOUT = 600.0
-"""Seconds that pip may take."""
+PIP_TIMEOUT = 600.0  # seconds that pip may take
 _CORE = CORE_PACKAGE.replace("_", "-")
+# Environment variables that would make pip install to another folder, or not at all.
 _TARGET_VARIABLES = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
-"""Environment variables that would make pip install to another folder, or not at all."""
 COMPILED = "__pycache__"
 _PARTIAL = ".partial-"
-_ABANDONED = 24 * 3600
-"""Seconds after which the remains of an interrupted fetch are deleted."""
+_ABANDONED = 24 * 3600  # seconds after which the remains of an interrupted fetch are deleted
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -54,21 +52,17 @@ class Checkout:
 
     @property
     def files(self) -> Path:
-        """The files of the commit."""
         return self.folder / "files"
 
     @property
     def sites(self) -> Path:
-        """The folder of installed packages."""
         return self.folder / "sites"
 
     @property
     def is_fetched(self) -> bool:
-        """Whether the commit has been fetched."""
         return self.files.is_dir()
 
     def get_module_folder(self, subdirectory: str) -> Path:
-        """The folder of a module."""
         return self.files / subdirectory if subdirectory else self.files
 
 
@@ -106,7 +100,6 @@ class Checkouts:
 
 
 def get_default_folder() -> Path:
-    """The folder of checkouts where the settings name none."""
     import platformdirs
 
     return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "modules"
@@ -182,7 +175,17 @@ def read_requirements(folder: Path, uri: str) -> list[Requirement]:
     """The requirements of a module on this machine, without amplifier-core. Raises ModuleLoadError."""
     with _wrap_errors(uri):
         lines = _read_project(folder).get("dependencies", [])
-        return _parse_requirements(lines) if lines else []
+        if not lines:
+            return []
+
+        from packaging.requirements import Requirement
+        from packaging.utils import canonicalize_name
+
+        return [
+            one
+            for one in map(Requirement, lines)
+            if canonicalize_name(one.name) != _CORE and (one.marker is None or one.marker.evaluate({"extra": ""}))
+        ]
 
 
 def check_python(folder: Path, uri: str) -> None:
@@ -212,7 +215,6 @@ def describe_clashes(requirements: Sequence[Requirement], path: Sequence[str]) -
 
 
 def list_installed(site: Path) -> list[str]:
-    """The packages in a folder, as `name==version`."""
     return sorted(f"{one.name}=={one.version}" for one in distributions(path=[str(site)]))
 
 
@@ -279,17 +281,6 @@ def _wrap_errors(uri: str) -> Iterator[None]:
         raise ModuleLoadError(f"{uri}: its pyproject.toml cannot be read: {error}") from error
 
 
-def _parse_requirements(lines: Sequence[str]) -> list[Requirement]:
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    return [
-        one
-        for one in map(Requirement, lines)
-        if canonicalize_name(one.name) != _CORE and (one.marker is None or one.marker.evaluate({"extra": ""}))
-    ]
-
-
 def _list_names(requirement: Requirement, path: Sequence[str]) -> Iterator[str]:
     """The required package, and the packages that its extras require."""
     yield requirement.name
@@ -310,6 +301,5 @@ def _find_package(name: str, path: Sequence[str]) -> Distribution | None:
 
 
 def _list_environment() -> list[str]:
-    """The packages of the bridge's environment, as `name==version`."""
     versions = {one.name: one.version for one in reversed(list(distributions())) if one.name and one.version}
     return [f"{name}=={version}" for name, version in sorted(versions.items())]

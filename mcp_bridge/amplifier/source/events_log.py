@@ -29,21 +29,14 @@ from mcp_bridge.wire.values import Unreadable, sanitize_text, to_plain
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-MAX_BYTES = 10 * 1024 * 1024
-"""Size at which a file is rotated."""
-BACKUPS = 3
-"""How many rotated files are kept: `NAME.1` is the newest."""
-MAX_PENDING = 16 * 1024 * 1024
-"""Bytes that may wait for a slow disk. Lines beyond that are dropped and counted."""
-PATIENCE = 5.0
-"""Seconds that a shutdown waits for the pending lines."""
+MAX_BYTES = 10 * 1024 * 1024  # size at which a file is rotated
+BACKUPS = 3  # how many rotated files are kept: `NAME.1` is the newest
+MAX_PENDING = 16 * 1024 * 1024  # bytes that may wait for a slow disk. Lines beyond that are dropped and counted
+PATIENCE = 5.0  # seconds that a shutdown waits for the pending lines
 SCHEMA = {"name": "amplifier.log", "ver": "1.0.0"}
-EVENTS_CHANNEL = "observability.events"
-"""The channel, and the capability, in which modules list the events that they emit."""
-SESSION = "{session_id}"
-"""The placeholder for the id of the session in a path."""
-LAST = 2**31 - 1
-"""The lowest priority, so that a line shows the data as all other handlers have left it."""
+EVENTS_CHANNEL = "observability.events"  # channel and capability in which modules list the events that they emit
+SESSION = "{session_id}"  # placeholder in a path
+LAST = 2**31 - 1  # the lowest priority, so that a line shows the data as all other handlers have left it
 _TOP_LEVEL = frozenset(
     {"redaction", "status", "duration_ms", "module", "component", "error", "request_id"}
     | {"span_id", "parent_span_id", "session_id"}

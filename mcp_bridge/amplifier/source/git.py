@@ -21,13 +21,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from mcp_bridge.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 
 PREFIX = "git+"
-SCHEMES = ("https", "ssh", "file")
-"""Schemes that are allowed. Git knows others, and some of them run commands."""
+SCHEMES = ("https", "ssh", "file")  # schemes that are allowed. Git knows others, and some of them run commands
 COMMIT = re.compile(r"[0-9a-f]{40}")
-TIMEOUT = 300.0
-"""Seconds that one git command may take."""
-MIN_VERSION = (2, 32)
-"""The first version of git that can ignore the user's settings."""
+TIMEOUT = 300.0  # seconds that one git command may take
+MIN_VERSION = (2, 32)  # the first version of git that can ignore the user's settings
 _HINT = "Write it as git+https://HOST/PATH@REF, with #subdirectory=FOLDER where the module is not at the top"
 _REF = re.compile(r"(?!.*(?:\.\.|//|\.lock$|\.lock/|/$|\.$))[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -58,8 +55,7 @@ _SETTINGS = {
     "transfer.bundleURI": "false",
 }
 _BOILERPLATE = ("Please make sure you have the correct access rights", "and the repository exists.")
-_NO_SINGLE_COMMIT = ("unadvertised object", "not our ref", "does not support shallow")
-"""Errors of servers that serve whole branches or plain files only, but no single commit."""
+_NO_SINGLE_COMMIT = ("unadvertised object", "not our ref", "does not support shallow")  # errors of simple servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,6 @@ class GitAddress:
 
     @property
     def scheme(self) -> str:
-        """The scheme of the repository's URL."""
         return self.url.partition(":")[0]
 
     def is_allowed(self, patterns: Sequence[str]) -> bool:
@@ -90,7 +85,6 @@ class GitAddress:
 
 
 def is_git_source(source: object) -> bool:
-    """Whether a source of a plan is in a git repository."""
     return isinstance(source, str) and source.startswith(PREFIX)
 
 
@@ -119,7 +113,6 @@ def parse_address(uri: str) -> GitAddress:
 
 
 def redact_userinfo(uri: str) -> str:
-    """An address without the user and password that it may contain."""
     return _USERINFO.sub("//***@", uri)
 
 
@@ -271,7 +264,6 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def _list_full_refs(ref: str) -> list[str]:
-    """The full refs that a short name may mean."""
     if not ref:
         return ["HEAD"]
     full = [ref] if ref.startswith("refs/") or ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}"]

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,6 @@ class LockEntry:
         return cls(commit=commit, hash=content, used_by=tuple(lists[0]), installed=tuple(lists[1]))
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON-ready data."""
         data: dict[str, Any] = {"commit": self.commit, "hash": self.hash, "used_by": sorted(self.used_by)}
         return data | ({"installed": list(self.installed)} if self.installed else {})
 
@@ -103,7 +103,7 @@ class LockFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedModule:
-    """A module that was locked; `was` is the commit that it was locked at before, if any."""
+    """A module that was locked; `previous_commit` is empty if it was not locked before."""
 
     uri: str
     entry: LockEntry
@@ -113,7 +113,7 @@ class LockedModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOutcome:
-    """What was locked, and which addresses were removed. Where anything has `failed`, nothing was written."""
+    """What was locked, and which addresses were removed. Where there are `errors`, nothing was written."""
 
     locked: Sequence[LockedModule] = ()
     removed: Sequence[str] = ()
@@ -141,7 +141,6 @@ class ModuleLocker:
         self._report = report
         self._commits: dict[tuple[str, str], str] = {}
         self._hashes: dict[Path, str] = {}
-        self._git: Git | None = None
 
     def lock(self, wanted: Sequence[RequestedModule]) -> LockOutcome:
         """Lock these modules, and write the lock file unless one of them fails."""
@@ -196,13 +195,12 @@ class ModuleLocker:
         key = (address.url, address.ref)
         if key not in self._commits:
             self._report(f"looking at {address.url}")
-            self._commits[key] = self._get_git().find_commit(address)
+            self._commits[key] = self._git.find_commit(address)
         return self._commits[key]
 
-    def _get_git(self) -> Git:
-        if self._git is None:
-            self._git = Git()
-        return self._git
+    @cached_property
+    def _git(self) -> Git:
+        return Git()
 
     def _ensure_files(
         self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str
@@ -227,7 +225,7 @@ class ModuleLocker:
     def _fetch(self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str) -> str:
         with checkouts.create_temporary_folder() as room:
             files = room / "files"
-            self._get_git().fetch(address, commit, files)
+            self._git.fetch(address, commit, files)
             remove_compiled(files)
             check_links(files, address.uri)
             content = hash_files(files)

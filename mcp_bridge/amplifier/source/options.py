@@ -108,7 +108,7 @@ class AmplifierOptions(SettingsModel):
             directory=directory,
             hook_timeout=self.hook_timeout,
             call_ids=self.call_ids,
-            keeping=SessionLimits(
+            limits=SessionLimits(
                 shared=self.sessions == "shared", limit=self.session_limit, idle_timeout=self.session_idle
             ),
             host=self.host,
@@ -126,7 +126,6 @@ class AmplifierOptions(SettingsModel):
         return directory.resolve() / Path(self.modules).expanduser() if self.modules is not None else None
 
     def default_name(self) -> str:
-        """The name of a source that the settings do not name."""
         return "amplifier"
 
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from weakref import ref
@@ -28,23 +27,19 @@ from mcp_bridge.contracts.errors import CallError, Overloaded, ToolUnavailable
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 T = TypeVar("T")
-AskRoot = Callable[[CallContext], Awaitable[Path | None]]
-"""Asks the client of a call for its working directory; None means that of the settings."""
-WORKING_DIR = "session.working_dir"
-"""The capability that modules read, as a string. Without it they use the working directory of the process."""
+AskRoot = Callable[[CallContext], Awaitable[Path | None]]  # returns None for the working directory of the settings
+WORKING_DIR = "session.working_dir"  # capability (text); without it, modules use the directory of the process
 NOT_ASKED = "clients that share a session are not asked"
-EVENTS_LOG = "events-log"
-"""The name of the handlers that write the events log. They belong to the bridge, not to a module."""
-SWEEP = 0.25
-"""The share of the idle timeout between two searches for idle sessions."""
+EVENTS_LOG = "events-log"  # name of the bridge's own handlers, which write the events log
+SWEEP = 0.25  # the share of the idle timeout between two searches for idle sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
     """Which clients share a session, and when sessions end.
 
-    With `shared`, all clients share one. A session ends after `idle_timeout` seconds without a call. At most `limit` exist
-    at once: a new client ends the one that has been idle longest, or is rejected where none is idle.
+    With `shared`, all clients share one. A session ends after `idle_timeout` seconds without a call. At most `limit`
+    exist at once: a new client ends the one that has been idle longest, or is rejected where none is idle.
     """
 
     shared: bool = False
@@ -53,7 +48,7 @@ class SessionLimits:
 
 
 class ClientSession:
-    """A session with a count of its calls in flight; `used` is when the last one ended, on the event loop's clock.
+    """A session with a count of its calls in flight; `last_used` is when the last one ended, on the event loop's clock.
 
     `ready` is set once all modules are mounted, or once mounting has failed and `has_started` stays False.
     """
@@ -76,7 +71,6 @@ class ClientSession:
             self._closed.set()
 
     def release(self) -> None:
-        """Count one call less."""
         self.calls -= 1
         self.last_used = anyio.current_time()
         if self._is_closing:
@@ -113,11 +107,9 @@ class DenyingHooks:
         self._modules = modules
 
     def has_handlers(self, event: str) -> bool:
-        """Whether the event can still be denied."""
         return event in {TOOL_PRE, PROMPT_SUBMIT}
 
     async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Deny the event."""
         modules = ", ".join(f"'{module}'" for module in self._modules)
         return HookResult(action="deny", reason=f"the hooks of {modules} are not in place, so every call is denied")
 
@@ -126,14 +118,14 @@ class ModuleSessions:
     """The sessions of one plan, by the key of the client's session. `create` creates one that is not started.
 
     The first session is started before any client connects, because it determines what is published; the first client
-    adopts it. A session ends when its client disconnects, or as `keeping` says. With `ask_root`, each client is asked
+    adopts it. A session ends when its client disconnects, or as `limits` says. With `ask_root`, each client is asked
     once for its working directory; a client that has one gets a session of its own instead of the first.
     """
 
-    def __init__(self, plan: MountPlan, create: Callable[[Path | None], ModuleSession], keeping: SessionLimits) -> None:
+    def __init__(self, plan: MountPlan, create: Callable[[Path | None], ModuleSession], limits: SessionLimits) -> None:
         self._plan = plan
         self._create = create
-        self.limits = keeping
+        self.limits = limits
         self.ask_root: AskRoot | None = None
         self._root_locks: dict[str, anyio.Lock] = {}
         self._sessions: dict[str, ClientSession] = {}
@@ -164,7 +156,6 @@ class ModuleSessions:
 
     @property
     def in_use(self) -> int:
-        """The number of sessions that clients have."""
         return len(self._sessions)
 
     def acquire_hooks(self, ctx: CallContext) -> SessionLease[SessionHooks]:
@@ -276,24 +267,20 @@ class ModuleSessions:
                     self._end(key)
 
 
+@dataclass(slots=True)
 class SessionLease(Generic[T]):
     """Holds a session for a `with` block, which gets what `select` returns. A class, because every call enters one."""
 
-    __slots__ = ("_acquired", "_ctx", "_select", "_sessions")
-
-    def __init__(self, sessions: ModuleSessions, ctx: CallContext, select: Callable[[ClientSession | None], T]) -> None:
-        self._sessions = sessions
-        self._ctx = ctx
-        self._select = select
-        self._acquired: ClientSession | None = None
+    _sessions: ModuleSessions
+    _ctx: CallContext
+    _select: Callable[[ClientSession | None], T]
+    _acquired: ClientSession | None = None
 
     async def __aenter__(self) -> T:
         self._acquired = await self._sessions.acquire(self._ctx)
         return self._select(self._acquired)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._acquired is not None:
             self._acquired.release()
 
@@ -337,7 +324,6 @@ async def ask_for_root(ctx: CallContext) -> Path | None:
 
 
 def log_fallback(problem: str) -> None:
-    """Log why a session does not work in one of its client's roots."""
     logger.warning("working_dir: roots: %s, so this session works in the settings' folder", problem)
 
 

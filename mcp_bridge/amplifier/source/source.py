@@ -20,7 +20,7 @@ from mcp_bridge.amplifier.hosts import Host, choose_host, create_session
 from mcp_bridge.amplifier.mount_plan import MountPlan
 from mcp_bridge.amplifier.results import is_second_form, to_result
 from mcp_bridge.amplifier.session import ModuleSession
-from mcp_bridge.amplifier.source import approval_provider
+from mcp_bridge.amplifier.source.approval_provider import register_approval_provider
 from mcp_bridge.amplifier.source.events_log import MAX_BYTES, EventsLog, redact_config
 from mcp_bridge.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.source.sessions import (
@@ -43,8 +43,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
-CALL_ID = "_tool_call_id"
-"""The argument that carries the id of the call, for tools whose results have the contract's second form."""
+CALL_ID = "_tool_call_id"  # argument with the id of the call, for tools whose results have the contract's second form
 
 
 class AmplifierSource:
@@ -58,11 +57,11 @@ class AmplifierSource:
         hook_timeout: Seconds that one hook may take. A hook that takes longer, or raises, denies the call; after the
             tool has run, the client gets an error instead of its result.
         call_ids: Patterns of the names of tools that receive the id of the call, whatever their schema is.
-        keeping: Which clients share a session, and when sessions end.
+        limits: Which clients share a session, and when sessions end.
         resolver: Finds the modules by their `source`.
         host: What mounts the modules.
         mount_timeout: Seconds that a module may take to mount, and again to become ready; None for no limit.
-        events: The file of the events log. Only a bridge writes it, because only a bridge passes the secrets to `hide`.
+        events: The file of the events log. Workers do not write it, because only the bridge passes secrets to `hide`.
         events_size: Bytes at which that file is rotated.
         status: Whether clients can read what is mounted.
 
@@ -79,7 +78,7 @@ class AmplifierSource:
         directory: Path | None = None,
         hook_timeout: float | None = 30.0,
         call_ids: Sequence[str] = (),
-        keeping: SessionLimits | None = None,
+        limits: SessionLimits | None = None,
         resolver: Resolver | None = None,
         host: Literal["auto"] | Host = "auto",
         mount_timeout: float | None = 30.0,
@@ -100,7 +99,7 @@ class AmplifierSource:
         self._changed = anyio.Event()
         self._call_soon: CallSoon | None = None
         self._handlers: dict[str, ToolHandler] = {}
-        self.sessions = ModuleSessions(plan, self._create_session, keeping or SessionLimits())
+        self.sessions = ModuleSessions(plan, self._create_session, limits or SessionLimits())
         self.asking = ApprovalGate()
         self.middleware: tuple[Middleware, ...] = (
             HookMiddleware(self.sessions.acquire_hooks, self.asking, self._count_call),
@@ -169,7 +168,7 @@ class AmplifierSource:
         hooks: Any = {"fail_closed": (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT), "timeout": self._hook_timeout}
         session = create_session(self.host, config, self._resolver, folders, self._schedule_publish, **hooks)
         session.coordinator.register_capability(WORKING_DIR, str(folder or self._working_dir))
-        approval_provider.register_approval_provider(session.coordinator, self.asking)
+        register_approval_provider(session.coordinator, self.asking)
         session.loader.step_timeout = self._mount_timeout
         session.describe_config, session.on_change = self._redact_plan, self._schedule_publish
         if self._events_log is not None and self._notify_update is not None:
@@ -233,17 +232,14 @@ class ToolHandler:
         self.wants_id = False
 
     def build_entry(self) -> ToolEntry:
-        """The entry of the tool, under the name that it gives itself."""
         tool = self.tool
         name, schema = str(getattr(tool, "name", "") or self.key), _read_schema(tool)
         properties = schema.get("properties")
         self.wants_id = self.wants_id or (isinstance(properties, Mapping) and CALL_ID in properties)
-        return ToolEntry(name, str(getattr(tool, "description", "") or ""), self._choose_handler(), schema)
-
-    def _choose_handler(self) -> Callable[[Any, CallContext], Any]:
-        """A synchronous `execute` runs in a thread; a built-in one returns a future of the loop that calls it."""
-        execute = self.tool.execute
-        return self._run_async if is_async(execute) or inspect.isbuiltin(execute) else self._run_in_thread
+        # A synchronous `execute` runs in a thread, but a built-in one returns a future of the loop that calls it.
+        on_loop = is_async(tool.execute) or inspect.isbuiltin(tool.execute)
+        run: Callable[[Any, CallContext], Any] = self._run_async if on_loop else self._run_in_thread
+        return ToolEntry(name, str(getattr(tool, "description", "") or ""), run, schema)
 
     async def _run_async(self, data: Any, ctx: CallContext) -> Any:
         async with self._sessions.lease(ctx) as session:  # no hooks hold a lease in a worker

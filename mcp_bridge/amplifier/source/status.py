@@ -22,8 +22,7 @@ from mcp_bridge.wire.values import to_plain
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 JSON = "application/json"
-CONTRIBUTOR_TIMEOUT = 5.0
-"""Seconds that one contributor may take."""
+CONTRIBUTOR_TIMEOUT = 5.0  # seconds that one contributor may take
 
 
 class SourceStatus:
@@ -34,21 +33,12 @@ class SourceStatus:
         self._name = name
         self._sessions = sessions
         self.uri = f"{base}/status"
-        self.entries = (
-            ResourceEntry(
-                self.uri,
-                self._read_status,
-                f"{name} status",
-                "The Amplifier modules of this session: what is mounted, what has failed, and the hooks of each event.",
-                mime_type=JSON,
-            ),
-            ResourceEntry(
-                f"{base}/contributions",
-                self._read_contributions,
-                f"{name} contributions",
-                "What the Amplifier modules of this session contribute to their channels, collected on each read.",
-                mime_type=JSON,
-            ),
+        status = "The Amplifier modules of this session: what is mounted, what has failed, and the hooks of each event."
+        channels = "What the Amplifier modules of this session contribute to their channels, collected on each read."
+        parts = (("status", self._read_status, status), ("contributions", self._read_contributions, channels))
+        self.entries = tuple(
+            ResourceEntry(f"{base}/{part}", read, f"{name} {part}", description, mime_type=JSON)
+            for part, read, description in parts
         )
 
     async def _read_status(self, _: Any, ctx: CallContext) -> dict[str, Any]:
@@ -56,8 +46,8 @@ class SourceStatus:
             session: dict[str, Any] | None = _describe_session(await self._sessions.get(ctx))
         except CallError:  # no session is available, which the counts explain
             session = None
-        keeping = self._sessions.limits
-        counts = {"in_use": self._sessions.in_use, "most": keeping.limit, "shared": keeping.shared}
+        limits = self._sessions.limits
+        counts = {"in_use": self._sessions.in_use, "most": limits.limit, "shared": limits.shared}
         return {"source": self._name, "sessions": counts, "session": session}
 
     async def _read_contributions(self, _: Any, ctx: CallContext) -> dict[str, Any]:
@@ -131,7 +121,6 @@ def _describe_module(state: ModuleState) -> dict[str, Any]:
 
 
 def _list_mounts(mounted: Any) -> Iterator[tuple[str, str | None]]:
-    """Mount keys, each with the name that the mounted object gives itself."""
     for key, one in dict(mounted or {}).items():
         try:
             yield str(key), str(getattr(one, "name", None) or key)

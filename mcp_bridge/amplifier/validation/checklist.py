@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 Level = Literal["required", "recommended"]
 State = Literal["passed", "failed", "warned", "skipped"]
-KINDS = ("tool", "hook", "provider", "orchestrator", "context")
-"""The types of modules."""
+KINDS = ("tool", "hook", "provider", "orchestrator", "context")  # the types of modules
 BRIDGE = "mcp-bridge"
 _SOURCE, _MODULE, _CORE = "Module Source Protocol", "every contract", "amplifier-core"
 _TOOL, _HOOK, _PROVIDER = "Tool contract", "Hook contract", "Provider contract"
@@ -48,7 +47,6 @@ class ItemFinding:
     advice: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding and its item as one flat, JSON-ready dict."""
         return {**asdict(self.item), "state": self.state, "found": self.found, "advice": self.advice}
 
 
@@ -65,7 +63,6 @@ class ItemFindings:
             self._known[item] = (state, found, advice)
 
     def has_failed(self, item: str) -> bool:
-        """Whether an item has failed."""
         return self._known.get(item, ("",))[0] == "failed"
 
     def build_findings(self, kind: str | None) -> list[ItemFinding]:
@@ -81,7 +78,6 @@ class ItemFindings:
 
 
 def list_ids(findings: Iterable[ItemFinding], state: State) -> list[str]:
-    """The ids of the items with this state."""
     return [finding.item.id for finding in findings if finding.state == state]
 
 
@@ -132,12 +128,7 @@ _ROWS: tuple[tuple[str, Level, str, str], ...] = (
     ("provider.degrades", "recommended", _PROVIDER, "mounting without a configuration raises nothing"),
     ("provider.debug", "recommended", _PROVIDER, "it reads a configuration key for debugging"),
     ("provider.cleanup", "recommended", _PROVIDER, "it has a cleanup"),
-    (
-        "orchestrator.execute",
-        "required",
-        _ORCHESTRATOR,
-        "`execute` is an `async def` with the parameters of the contract",
-    ),
+    ("orchestrator.execute", "required", _ORCHESTRATOR, "`execute` is an `async def` with the contract's parameters"),
     ("orchestrator.answers", "required", _ORCHESTRATOR, "a turn with a tool call ends with text"),
     ("orchestrator.events", "required", _ORCHESTRATOR, "a turn emits provider:request/response and tool:pre/post"),
     ("orchestrator.hooks", "required", _ORCHESTRATOR, "it follows deny, modify, inject_context, ask_user on tool:pre"),
@@ -158,5 +149,4 @@ _ROWS: tuple[tuple[str, Level, str, str], ...] = (
     ("context.config", "recommended", _CONTEXT, "it reads its configuration"),
     ("context.copies", "recommended", _CONTEXT, "its lists are copies, which the caller may change"),
 )
-ITEMS = tuple(ChecklistItem(*row) for row in _ROWS)
-"""All items, in the order in which they are shown."""
+ITEMS = tuple(ChecklistItem(*row) for row in _ROWS)  # in the order in which they are shown

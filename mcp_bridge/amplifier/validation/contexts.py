@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import anyio
@@ -10,12 +13,11 @@ import anyio
 from mcp_bridge.amplifier import events
 from mcp_bridge.amplifier.models import ProviderInfo
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider
-from mcp_bridge.amplifier.validation.examiner import Examiner, Step, describe_method_problem
+from mcp_bridge.amplifier.validation.examiner import Examiner, Step, describe_method_problem, truncate
 from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest
 
 Messages = list[dict[str, Any]]
-BUDGET = 1500
-"""Tokens of a request. The history has ten times as many."""
+BUDGET = 1500  # tokens of a request. The history has ten times as many
 _METHODS: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
     ("add_message", ({},), {}),
     ("get_messages_for_request", (), {"token_budget": None, "provider": None}),
@@ -27,7 +29,7 @@ _LONG_MESSAGES, _CONCURRENT, _TURNS = 10, 20, 40
 
 
 class _SmallModel(MockProvider):
-    """A model whose window leaves the budget, after its answer and the contract's margin."""
+    """A model whose window leaves the budget, after the response and the contract's margin."""
 
     def get_info(self) -> ProviderInfo:
         sizes = {"context_window": BUDGET + 1500, "max_output_tokens": 500}
@@ -39,16 +41,27 @@ class ContextError(Exception):
 
 
 def build_context_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
-    """The steps for the mounted context."""
     check = _ContextCheck(examiner, mounted)
-    return [
-        Step(item="context.protocol", run=check.check_protocol),
-        Step(item="context.stores", run=check.check_storage),
-        Step(item="context.copies", run=check.check_copies),
-        Step(item="context.concurrent", run=check.check_concurrency),
-        Step(item="context.compacts", run=check.check_compaction),
-        Step(item="context.tokens", run=check.check_tokens),
-    ]
+    parts: tuple[tuple[str, Callable[[], Awaitable[None]], str], ...] = (
+        ("context.protocol", check.check_protocol, ""),
+        ("context.stores", check.check_storage, "Store messages as they come, and nothing else"),
+        ("context.copies", check.check_copies, ""),
+        ("context.concurrent", check.check_concurrency, "Hold a lock while messages are added"),
+        ("context.compacts", check.check_compaction, "Compact within get_messages_for_request()"),
+        ("context.tokens", check.check_tokens, ""),
+    )
+    return [Step(item=item, run=partial(_run_check, examiner, item, run, advice)) for item, run, advice in parts]
+
+
+async def _run_check(examiner: Examiner, item: str, run: Callable[[], Awaitable[None]], advice: str) -> None:
+    """Run a check. Where the context cannot be used, its item fails; without advice it is skipped."""
+    try:
+        await run()
+    except ContextError as error:
+        if advice:
+            examiner.report_failed(item, str(error), advice)
+        else:
+            examiner.report_skipped(item, str(error))
 
 
 class _ContextCheck:
@@ -62,7 +75,6 @@ class _ContextCheck:
         self._compacts = False
 
     async def check_protocol(self) -> None:
-        """Check the five methods, and that the configuration was read."""
         problems = [describe_method_problem(self._context, name, *args, named=named) for name, args, named in _METHODS]
         problem = "; ".join(filter(None, problems))
         self._examiner.check("context.protocol", problem, "See mcp_bridge.amplifier.ContextManager")
@@ -70,74 +82,52 @@ class _ContextCheck:
         self._examiner.check("context.config", problem, "Make the threshold of compaction configurable")
 
     async def check_storage(self) -> None:
-        """Add, set and clear messages. Check their order, which holds where nothing is compacted."""
         given = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
-        advice = "Store messages as they come, and nothing else"
-        try:
-            await self._replace_messages(given)
-            added, requested = await self._get("get_messages"), await self._get("get_messages_for_request")
-            await self._call("set_messages", deepcopy(given[:1]))
-            replaced = await self._get("get_messages")
-            await self._call("clear")
-            cleared = await self._get("get_messages")
-        except ContextError as error:
-            self._examiner.report_failed("context.stores", str(error), advice)
-            return
+        await self._replace_messages(given)
+        added, requested = await self._get("get_messages"), await self._get("get_messages_for_request")
+        await self._call("set_messages", deepcopy(given[:1]))
+        replaced = await self._get("get_messages")
+        await self._call("clear")
+        cleared = await self._get("get_messages")
         problem = ""
         if _sort(added) != _sort(given):
-            problem = f"after adding two messages there is {_truncate_repr(_sort(added))}"
+            problem = f"after adding two messages there is {truncate(repr(_sort(added)), 200)}"
         elif replaced != given[:1]:
-            problem = f"after setting one there is {_truncate_repr(replaced)}"
+            problem = f"after setting one there is {truncate(repr(replaced), 200)}"
         elif cleared:
-            problem = f"after clearing there is {_truncate_repr(cleared)}"
-        self._examiner.check("context.stores", problem, advice)
-        problem = next((_truncate_repr(found) for found in (added, requested) if not _is_ordered(found, given)), "")
+            problem = f"after clearing there is {truncate(repr(cleared), 200)}"
+        self._examiner.check("context.stores", problem, "Store messages as they come, and nothing else")
+        problem = next(
+            (truncate(repr(found), 200) for found in (added, requested) if not _is_ordered(found, given)), ""
+        )
         self._examiner.check("context.order", problem, "Return messages in the order in which they came")
 
     async def check_copies(self) -> None:
-        """Clear the lists that the context returns."""
-        try:
-            await self._replace_messages([{"role": "user", "content": "one"}])
-            for name in ("get_messages", "get_messages_for_request"):
-                returned = await self._call(name)
-                returned.clear()
-            remaining = await self._call("get_messages")
-        except ContextError as error:
-            self._examiner.report_skipped("context.copies", str(error))
-            return
+        await self._replace_messages([{"role": "user", "content": "one"}])
+        for name in ("get_messages", "get_messages_for_request"):
+            (await self._call(name)).clear()
+        remaining = await self._call("get_messages")
         problem = "" if remaining else "a caller that clears the returned list clears the history"
         self._examiner.check("context.copies", problem, "Return a copy: list(self._messages)")
 
     async def check_concurrency(self) -> None:
-        """Add messages at the same time."""
-        advice = "Hold a lock while messages are added"
-        try:
-            await self._replace_messages([])
-            async with anyio.create_task_group() as tasks:
-                for number in range(_CONCURRENT):
-                    message = {"role": "user", "content": f"message {number}"}
-                    tasks.start_soon(self._examiner.call, self._context.add_message, message)
-            found = await self._call("get_messages")
-        except ContextError as error:
-            self._examiner.report_failed("context.concurrent", str(error), advice)
-            return
+        await self._replace_messages([])
+        async with anyio.create_task_group() as tasks:
+            for number in range(_CONCURRENT):
+                message = {"role": "user", "content": f"message {number}"}
+                tasks.start_soon(self._examiner.call, self._context.add_message, message)
+        found = await self._call("get_messages")
         problem = f"of {_CONCURRENT} messages added at once {len(found)} are kept" if len(found) != _CONCURRENT else ""
-        self._examiner.check("context.concurrent", problem, advice)
+        self._examiner.check("context.concurrent", problem, "Hold a lock while messages are added")
 
     async def check_compaction(self) -> None:
-        """Request messages of a history that exceeds the budget."""
         history, recorder = _build_history(), EventRecorder()
         names = (events.CONTEXT_PRE_COMPACT, events.CONTEXT_POST_COMPACT)
-        unregister = [self._hooks.register(name, recorder) for name in names]
-        try:
+        with ExitStack() as stack:
+            for name in names:
+                stack.callback(self._hooks.register(name, recorder))
             view = await self._get_view(history)
             after = await self._get("get_messages")
-        except ContextError as error:
-            self._examiner.report_failed("context.compacts", str(error), "Compact within get_messages_for_request()")
-            return
-        finally:
-            for each in unregister:
-                each()
         found = f"a request within {BUDGET} tokens got {len(view)} of {len(history)} messages of 100 tokens each"
         advice = "Leave out or summarize older messages, until the rest fits the budget"
         self._compacts = self._examiner.check("context.compacts", found if len(view) >= len(history) else "", advice)
@@ -160,18 +150,13 @@ class _ContextCheck:
         examiner.check("context.system", problem, "Keep messages with the role `system`")
 
     async def check_tokens(self) -> None:
-        """Request a few messages, each of them long."""
         if not self._compacts:
             self._examiner.report_skipped("context.tokens", "it does not compact")
             return
         history = [
             {"role": "user", "content": f"message {number} " + "word " * 800} for number in range(_LONG_MESSAGES)
         ]
-        try:
-            view = await self._get_view(history)
-        except ContextError as error:
-            self._examiner.report_skipped("context.tokens", str(error))
-            return
+        view = await self._get_view(history)
         problem = ""
         if len(view) >= len(history):
             problem = f"a request within {BUDGET} tokens got all {_LONG_MESSAGES} messages of 1000 tokens each"
@@ -208,7 +193,6 @@ class _ContextCheck:
 
 
 def _build_history() -> Messages:
-    """A long conversation, with calls and their results."""
     history: Messages = [{"role": "system", "content": "You are a sample. " * 20}]
     for turn in range(_TURNS):
         call = {"id": f"call_{turn}", "type": "function", "function": {"name": "sample", "arguments": "{}"}}
@@ -238,8 +222,3 @@ def _is_ordered(found: Messages, history: Messages) -> bool:
 
 def _sort(messages: Messages) -> list[str]:
     return sorted(map(repr, messages))
-
-
-def _truncate_repr(messages: Any) -> str:
-    text = repr(messages)
-    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -14,8 +14,7 @@ from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
 Report = Callable[[dict[str, Any]], None]
-MAX_FOUND = 300
-"""Characters of a description that are reported."""
+MAX_FOUND = 300  # characters of a description that are reported
 _OWN_LOGGERS = ("mcp_bridge", "asyncio")
 
 
@@ -29,7 +28,6 @@ class CallOutcome:
 
     @property
     def problem(self) -> str:
-        """Why there is no result."""
         if self.is_slow:
             return "it did not end in time"
         return describe_error(self.error) if self.error is not None else ""
@@ -52,7 +50,6 @@ class Step:
 
     @property
     def key(self) -> str:
-        """Identifies the step among those of an examination."""
         return f"{self.item}:{self.subject}"
 
 
@@ -92,7 +89,6 @@ class Examiner:
                 self.report_failed("stdout", found, "Use logging, or print to sys.stderr")
 
     async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> CallOutcome:
-        """Call a function of the module, sync or async, and wait for its result."""
         self.report_call()
         outcome = CallOutcome(is_slow=True)
         with anyio.move_on_after(self.patience) as scope:
@@ -109,15 +105,12 @@ class Examiner:
         self._report({"say": "alive"})
 
     def report_passed(self, item: str, found: str = "") -> None:
-        """Report that an item passed."""
         self._report_finding(item, "passed", found)
 
     def report_failed(self, item: str, found: str, advice: str) -> None:
-        """Report that an item failed."""
         self._report_finding(item, "failed", found, advice)
 
     def report_skipped(self, item: str, reason: str) -> None:
-        """Report that an item cannot be checked."""
         self._report_finding(item, "skipped", reason)
 
     def check(self, item: str, problem: str, advice: str) -> bool:
@@ -129,8 +122,8 @@ class Examiner:
         return not problem
 
     def _report_finding(self, item: str, state: str, found: str, advice: str = "") -> None:
-        text = found if len(found) <= MAX_FOUND else f"{found[:MAX_FOUND]}…"
-        self._report({"say": "found", "item": item, "state": state, "found": text, "advice": advice})
+        found = truncate(found, MAX_FOUND)
+        self._report({"say": "found", "item": item, "state": state, "found": found, "advice": advice})
 
 
 class LogCounter(logging.Handler):
@@ -141,9 +134,12 @@ class LogCounter(logging.Handler):
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count a record."""
         if record.name.partition(".")[0] not in _OWN_LOGGERS:
             self.count += 1
+
+
+def truncate(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def describe_mismatch(function: Any, *args: Any, **named: Any) -> str:

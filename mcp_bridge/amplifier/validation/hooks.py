@@ -46,7 +46,6 @@ _COMMON_FIELDS = {"session_id": "test-session", "parent_id": None, "timestamp": 
 
 
 def build_hook_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
-    """The steps for every registered handler."""
     slow: set[int] = set()
     checks = [_HandlerCheck(examiner, event, one, slow) for event, one in mounted.coordinator.list_registrations()]
 
@@ -100,7 +99,6 @@ class _HandlerCheck:
         return f"{self.label}: {mismatch}" if mismatch else ""
 
     async def check_result(self) -> None:
-        """Call the handler with ordinary data of its event."""
         data = _EVENTS.get(self.event, {})
         cases = [data]
         if self.event.startswith("tool:"):
@@ -110,7 +108,6 @@ class _HandlerCheck:
                 self._examiner.report_passed(item)
 
     async def check_odd_data(self) -> None:
-        """Call the handler with unexpected values in the fields of its event."""
         cases = [{**_EVENTS.get(self.event, {}), **odd} for odd in _ODD_DATA]
         if all([await self._call(case) for case in cases]):
             self._examiner.report_passed("hook.errors")

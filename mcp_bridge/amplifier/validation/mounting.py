@@ -13,23 +13,26 @@ from typing import Any
 import anyio
 
 from mcp_bridge.amplifier.hooks import HookRegistry, Registration
-from mcp_bridge.amplifier.session import is_provider, is_tool
+from mcp_bridge.amplifier.session import accept_mount_result, is_provider, is_tool
 from mcp_bridge.amplifier.testing import TestCoordinator
 from mcp_bridge.amplifier.validation.checklist import KINDS
 from mcp_bridge.amplifier.validation.examiner import Examiner, describe_mismatch
 from mcp_bridge.contracts.handlers import is_async
 
 EVENTS_CHANNEL = "observability.events"
-GRACE = 1.0
-"""Seconds in which threads and processes of a module may end after its cleanups."""
+GRACE = 1.0  # seconds in which threads and processes of a module may end after its cleanups
 _NAME_WORDS = {
     "tool": "tool", "tools": "tool", "hook": "hook", "hooks": "hook", "provider": "provider", "loop": "orchestrator",
     "orchestrator": "orchestrator", "context": "context",
 }  # fmt: skip
 """The types that words in a module's name mean."""
 _GUESS_ORDER = ("tool", "provider", "orchestrator", "context", "hook")
-_POOLS = ("AnyIO worker thread", "asyncio_", "uvloop_", "ThreadPoolExecutor-")
-"""Prefixes of the names of idle pool threads, which end with the interpreter."""
+_POOLS = (
+    "AnyIO worker thread",
+    "asyncio_",
+    "uvloop_",
+    "ThreadPoolExecutor-",
+)  # their idle threads end with the interpreter
 
 
 class RecordingCoordinator(TestCoordinator):
@@ -41,26 +44,18 @@ class RecordingCoordinator(TestCoordinator):
         self.cleanups: list[Callable[[], Any]] = []
 
     def register_cleanup(self, cleanup: Any) -> None:
-        """Record a cleanup."""
         if callable(cleanup):
             self.cleanups.append(cleanup)
 
     def accept_result(self, result: Any) -> str:
         """Mount or register the result of `mount`, as a session does. Return a problem, or an empty text."""
-        for point, fits in (("tools", is_tool), ("providers", is_provider)):
-            if fits(result):
-                if not any(result is one for one in self.get(point).values()):
-                    self.mount(point, result)
-                return ""
-        if result is None or any(result is one for one in self.get("session").values()):
+        is_agent_module = any(result is one for one in self.get("session").values())
+        if is_agent_module and not is_tool(result) and not is_provider(result):
             return ""
-        if callable(result):
-            self.register_cleanup(result)
-            return ""
-        return f"`mount` returns a {type(result).__name__}"
+        is_accepted = accept_mount_result(self, result) or result is None
+        return "" if is_accepted else f"`mount` returns a {type(result).__name__}"
 
     def list_registrations(self) -> list[tuple[str, Registration]]:
-        """The registered handlers, each with its event."""
         return [(event, one) for event, registered in self.hooks.list_registrations().items() for one in registered]
 
     def list_mounted(self, kind: str) -> dict[str, Any]:
@@ -73,18 +68,10 @@ class RecordingCoordinator(TestCoordinator):
         return {} if mounted is None else {kind: mounted}
 
 
-def _record_key(method: Callable[..., Any]) -> Callable[..., Any]:
-    def record(config: RecordingConfig, key: Any, *args: Any) -> Any:
-        config.read.add(str(key))
-        return method(config, key, *args)
-
-    return record
-
-
-def _record_all(method: Callable[..., Any]) -> Callable[..., Any]:
-    def record(config: RecordingConfig) -> Any:
-        config.read.add("*")
-        return method(config)
+def _record_read(method: Callable[..., Any]) -> Callable[..., Any]:
+    def record(config: RecordingConfig, *args: Any) -> Any:
+        config.read.add(str(args[0]) if args else "*")
+        return method(config, *args)
 
     return record
 
@@ -96,17 +83,17 @@ class RecordingConfig(dict[str, Any]):
         super().__init__(given)
         self.read: set[str] = set()
 
-    __getitem__ = _record_key(dict.__getitem__)
-    __contains__ = _record_key(dict.__contains__)
-    get = _record_key(dict.get)
-    pop = _record_key(dict.pop)
-    setdefault = _record_key(dict.setdefault)
-    __iter__ = _record_all(dict.__iter__)
-    __bool__ = _record_all(lambda config: len(config) > 0)  # `config or {}` replaces an empty configuration
-    keys = _record_all(dict.keys)
-    values = _record_all(dict.values)
-    items = _record_all(dict.items)
-    copy = _record_all(dict.copy)
+    __getitem__ = _record_read(dict.__getitem__)
+    __contains__ = _record_read(dict.__contains__)
+    get = _record_read(dict.get)
+    pop = _record_read(dict.pop)
+    setdefault = _record_read(dict.setdefault)
+    __iter__ = _record_read(dict.__iter__)
+    __bool__ = _record_read(lambda config: len(config) > 0)  # `config or {}` replaces an empty configuration
+    keys = _record_read(dict.keys)
+    values = _record_read(dict.values)
+    items = _record_read(dict.items)
+    copy = _record_read(dict.copy)
 
 
 class ModuleUnderTest:
@@ -144,7 +131,6 @@ class ModuleUnderTest:
         return True
 
     async def check_ready(self) -> None:
-        """Call `on_session_ready` where the module has it."""
         if not callable(self._on_ready):
             self._examiner.report_skipped("mount.ready", "it has none")
             return
@@ -157,7 +143,6 @@ class ModuleUnderTest:
         return next((kind for kind in _GUESS_ORDER if self.coordinator.list_mounted(kind)), None)
 
     def check_mounted(self, kind: str | None) -> bool:
-        """Check that something of this type is mounted."""
         problem, advice = "", ""
         if kind is None or not self.coordinator.list_mounted(kind):
             found = self.guess_kind()
@@ -168,7 +153,6 @@ class ModuleUnderTest:
         return self._examiner.check("mount.mounts", problem, advice)
 
     async def check_events(self) -> None:
-        """Check that it contributes the names of its events."""
         names, problem = [], ""
         for _, callback in self.coordinator.channels.get(EVENTS_CHANNEL, []):
             outcome = await self._examiner.call(callback)
@@ -197,7 +181,6 @@ class ModuleUnderTest:
         self.coordinator.cleanups += other.cleanups
 
     async def check_without_config(self) -> None:
-        """Mount a provider without a configuration."""
         other = RecordingCoordinator()
         outcome = await self._examiner.call(self._mount, other, {})
         other.accept_result(outcome.result)
@@ -205,7 +188,6 @@ class ModuleUnderTest:
         self._examiner.check("provider.degrades", outcome.problem, "Log what is missing, and return None")
 
     async def check_cleanup(self, kind: str | None) -> None:
-        """Run the cleanups, the last one first, and check what is left."""
         problems = []
         for cleanup in reversed(self.coordinator.cleanups):
             outcome = await self._examiner.call(cleanup)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import anyio
@@ -14,10 +15,9 @@ from mcp_bridge.amplifier.message_models import ChatRequest, ChatResponse, ToolC
 from mcp_bridge.amplifier.models import HookResult
 from mcp_bridge.amplifier.testing import EventRecorder, MockContextManager, MockProvider, MockTool
 from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_method_problem
-from mcp_bridge.amplifier.validation.mounting import RecordingCoordinator
+from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest, RecordingCoordinator
 
-MAX_COMPLETIONS = 300
-"""Completions after which a turn counts as endless."""
+MAX_COMPLETIONS = 300  # completions after which a turn counts as endless
 _EVENTS = (events.PROVIDER_REQUEST, events.PROVIDER_RESPONSE, events.TOOL_PRE, events.TOOL_POST)
 _PROMPT, _INJECTED, _RESULT, _ANSWER = "What is a sample?", "An injected sample.", "A result.", "The answer."
 
@@ -31,7 +31,7 @@ class _SampleCall(ToolCall):
 
 
 class _SampleModel(MockProvider):
-    """A model that calls a tool, then answers. With `endless` it never answers, with `fails` it raises."""
+    """A model that calls a tool, then returns text. With `endless` it only calls tools, with `fails` it raises."""
 
     def __init__(self, *, endless: bool = False, fails: bool = False) -> None:
         arguments = {"text": "as asked"}
@@ -82,9 +82,8 @@ class _Turn:
         return repr((self.context.messages, [request for model in self.models for request in model.requests]))
 
 
-def build_orchestrator_steps(examiner: Examiner, coordinator: RecordingCoordinator) -> list[Step]:
-    """The steps for the mounted orchestrator."""
-    check = _OrchestratorCheck(examiner, coordinator)
+def build_orchestrator_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
+    check = _OrchestratorCheck(examiner, mounted.coordinator)
     parts = (
         ("orchestrator.execute", check.check_protocol),
         ("orchestrator.answers", check.check_turn),
@@ -109,7 +108,6 @@ class _OrchestratorCheck:
         self._examiner.check("orchestrator.execute", problem, advice)
 
     async def check_turn(self) -> None:
-        """Run a turn with one tool call."""
         check, recorder = self._examiner.check, EventRecorder()
         turn = await self._run_turn(_Turn(), *((event, recorder) for event in _EVENTS))
         result, problem = turn.outcome.result, turn.outcome.problem
@@ -168,7 +166,6 @@ class _OrchestratorCheck:
         self._examiner.check("orchestrator.providers", turn.outcome.problem, "Choose one of the given providers")
 
     async def check_limit(self) -> None:
-        """Run a turn with a model that asks for another call each time."""
         model = _SampleModel(endless=True)
         turn = _Turn(model)
         async with anyio.create_task_group() as tasks:
@@ -196,12 +193,10 @@ class _OrchestratorCheck:
         """Run a turn. What it works with is also on the coordinator, where some orchestrators look for it."""
         self._coordinator.mount_points["context"] = turn.context
         self._coordinator.mount_points["tools"] = {"sample": turn.tool}
-        unregister = [self._coordinator.hooks.register(event, handler, 50) for event, handler in handlers]
-        try:
+        with ExitStack() as stack:
+            for event, handler in handlers:
+                stack.callback(self._coordinator.hooks.register(event, handler, 50))
             turn.outcome = await self._examiner.call(self._orchestrator.execute, **self._build_arguments(turn))
-        finally:
-            for each in unregister:
-                each()
         return turn
 
     def _build_arguments(self, turn: _Turn) -> dict[str, Any]:

@@ -19,7 +19,6 @@ _METHODS: tuple[tuple[str, tuple[Any, ...], bool], ...] = (
 
 
 def build_provider_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
-    """The steps for every mounted provider."""
     steps: list[Step] = []
     has_cleanup = bool(mounted.coordinator.cleanups)
     for name, provider in mounted.coordinator.list_mounted("provider").items():

@@ -42,15 +42,15 @@ def find_module(given: str, folder: Path) -> ExaminedModule:
             raise ModuleNotFoundError(f"{given[:100]}: {error.strerror}") from error
         if path.is_file() and path.suffix != ".py":
             raise ModuleNotFoundError(f"{given[:100]} is a file, but not a Python file")
-        return ExaminedModule(id=_get_id(path), path=path)
-    point = next((point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name == given), None)
-    if point is not None:
-        return ExaminedModule(id=given, point=point)
+        name = path.stem if path.is_file() else path.name
+        return ExaminedModule(id=name.removeprefix(PREFIX), path=path)
+    points = entry_points(group=ENTRY_POINT_GROUP)
+    if found_points := points.select(name=given):
+        return ExaminedModule(id=given, point=next(iter(found_points)))
     found = ModuleLoader(search_paths=[folder]).search_folders(given)
     if found is not None:
         return ExaminedModule(id=given, path=found.resolve())
-    installed = sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)})
-    known = f". Installed modules: {', '.join(installed)}" if installed else ""
+    known = f". Installed modules: {', '.join(sorted(points.names))}" if points else ""
     raise ModuleNotFoundError(
         f"'{given}' is neither a folder nor a file, and no module of that name is installed or in {folder}{known}"
     )
@@ -172,10 +172,5 @@ def _find_pyproject(path: Path) -> Path | None:
 
 
 def _is_path(given: str, folder: Path) -> bool:
-    if given.startswith(("file://", "~", ".")) or "/" in given or "\\" in given or given.endswith(".py"):
-        return True
-    return os.path.exists(folder / given)
-
-
-def _get_id(path: Path) -> str:
-    return (path.stem if path.is_file() else path.name).removeprefix(PREFIX)
+    is_marked = given.startswith(("file://", "~", ".")) or "/" in given or "\\" in given or given.endswith(".py")
+    return is_marked or os.path.exists(folder / given)

@@ -9,18 +9,16 @@ from copy import deepcopy
 from typing import Any
 
 from mcp_bridge.amplifier.results import to_result
-from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_method_problem
-from mcp_bridge.amplifier.validation.mounting import RecordingCoordinator
+from mcp_bridge.amplifier.validation.examiner import CallOutcome, Examiner, Step, describe_method_problem, truncate
+from mcp_bridge.amplifier.validation.mounting import ModuleUnderTest
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.third_party import describe_error, resolve_awaitable
 from mcp_bridge.schema.references import resolve_pointer
 from mcp_bridge.schema.validator import Validator, check_schema
 
 LONG_TEXT = "sample \N{SNOWMAN} \x07 " * 200
-MAX_DEPTH = 8
-"""The depth of generated arguments."""
-MAX_LENGTH = 100_000
-"""Characters of the longest generated text."""
+MAX_DEPTH = 8  # the depth of generated arguments
+MAX_LENGTH = 100_000  # characters of the longest generated text
 _ANY_OBJECT: dict[str, Any] = {"type": "object"}
 _FORMATS = {
     "date": "2020-02-29",
@@ -34,9 +32,8 @@ _FORMATS = {
 }
 
 
-def build_tool_steps(examiner: Examiner, coordinator: RecordingCoordinator) -> list[Step]:
-    """The steps for every mounted tool."""
-    tools = coordinator.list_mounted("tool").items()
+def build_tool_steps(examiner: Examiner, mounted: ModuleUnderTest) -> list[Step]:
+    tools = mounted.coordinator.list_mounted("tool").items()
     return [step for key, tool in tools for step in _ToolCheck(examiner, key, tool).build_steps()]
 
 
@@ -105,7 +102,7 @@ class _ToolCheck:
         """Call the tool once. Return whether it ended in time."""
         examiner, given = self._examiner, deepcopy(arguments)
         outcome = await examiner.call(self._tool.execute, given)
-        call = f"'{self._key}' with {_truncate_arguments(arguments)}"
+        call = f"'{self._key}' with {truncate(repr(arguments), 80)}"
         if outcome.is_slow:
             advice = "Return sooner, or allow more with --timeout"
             examiner.report_failed("tool.time", f"{call} did not return in time", advice)
@@ -117,7 +114,7 @@ class _ToolCheck:
             self._check_result(outcome, arguments, call)
         if given != arguments:
             examiner.report_failed(
-                "tool.input", f"{call} has changed them to {_truncate_arguments(given)}", "Work on a copy of the input"
+                "tool.input", f"{call} has changed them to {truncate(repr(given), 80)}", "Work on a copy of the input"
             )
         return True
 
@@ -171,11 +168,6 @@ async def _describe_cancellation(examiner: Examiner, function: Any, arguments: d
     )
 
 
-def _truncate_arguments(arguments: dict[str, Any]) -> str:
-    text = repr(arguments)
-    return text if len(text) <= 80 else f"{text[:80]}…"
-
-
 def describe_schema_problem(schema: Any) -> str:
     """Why a value is no valid JSON Schema of an object. Empty where it is one."""
     if not isinstance(schema, Mapping):
@@ -222,11 +214,9 @@ def _generate(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
             return schema[keyword][0]
     if "default" in schema:
         return schema["default"]
-    for keyword in ("anyOf", "oneOf"):
+    for keyword in ("anyOf", "oneOf", "allOf"):
         if isinstance(schema.get(keyword), list) and schema[keyword]:
             return _generate_combined(schema, keyword, root, depth)
-    if isinstance(schema.get("allOf"), list):
-        return _generate_combined(schema, "allOf", root, depth)
     return _generate_typed(schema, root, depth)
 
 

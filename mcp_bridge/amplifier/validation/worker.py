@@ -33,10 +33,15 @@ from mcp_bridge.amplifier.validation.providers import build_provider_steps
 from mcp_bridge.amplifier.validation.tools import build_tool_steps
 from mcp_bridge.runtime.event_loop import make_loop_factory
 
-MAX_FILE_SIZE = 256 * 1024 * 1024
-"""Bytes of the largest file that a module may write."""
-_MAX_PRINTED = 80
-"""Characters of printed text that are reported."""
+MAX_FILE_SIZE = 256 * 1024 * 1024  # bytes of the largest file that a module may write
+_MAX_PRINTED = 80  # characters of printed text that are reported
+_BUILDERS: dict[str, Callable[[Examiner, ModuleUnderTest], list[Step]]] = {
+    "tool": build_tool_steps,
+    "hook": build_hook_steps,
+    "orchestrator": build_orchestrator_steps,
+    "context": build_context_steps,
+    "provider": build_provider_steps,
+}
 
 
 class ModuleExamination:
@@ -92,20 +97,9 @@ class ModuleExamination:
         self._has_kind = module.check_mounted(self._kind)
 
     def _build_steps(self, module: ModuleUnderTest, kind: str) -> list[Step]:
-        examiner = self._examiner
-        if kind == "tool":
-            steps = build_tool_steps(examiner, module.coordinator)
-        elif kind == "hook":
-            steps = build_hook_steps(examiner, module)
-        elif kind == "orchestrator":
-            steps = build_orchestrator_steps(examiner, module.coordinator)
-        elif kind == "context":
-            steps = build_context_steps(examiner, module)
-        else:
-            steps = build_provider_steps(examiner, module)
         return [
             Step(item="events", run=module.check_events),
-            *steps,
+            *_BUILDERS[kind](self._examiner, module),
             Step(item="mount.twice", run=partial(module.check_second_session, kind)),
             Step(item="mount.cleanup", run=partial(module.check_cleanup, kind)),
         ]
@@ -177,7 +171,6 @@ def _limit_resources() -> None:
 
 
 def main() -> None:
-    """Examine the module of the order on standard input."""
     order = _read_order()
     _limit_resources()
     report, read_printed = _capture_stdout()

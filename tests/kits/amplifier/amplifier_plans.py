@@ -44,13 +44,13 @@ class Served:
     host: Host = "native"
 
     def __init__(
-        self, folder: Path, modules: Mapping[str, str], *, keeping: SessionLimits | None = None, **plan: Any
+        self, folder: Path, modules: Mapping[str, str], *, limits: SessionLimits | None = None, **plan: Any
     ) -> None:
         written(folder, {f"{name}.py": HEADS[self.host] + text for name, text in modules.items()})
         plan = plan or {"tools": [{"module": name} for name in modules]}
         made, problems = read_plan(plan)
         assert problems == []
-        self.source = AmplifierSource("mine", made, config=plan, directory=folder, keeping=keeping, host=self.host)
+        self.source = AmplifierSource("mine", made, config=plan, directory=folder, limits=limits, host=self.host)
         self.bridge = Bridge(
             ToolRegistry(pipeline=Pipeline(self.source.middleware)), sources=[AttachedSource(source=self.source)]
         )

@@ -35,16 +35,16 @@ class Observed(Served):
         modules: Mapping[str, str],
         *,
         plan: Mapping[str, Any] | None = None,
-        keeping: SessionLimits | None = None,
+        limits: SessionLimits | None = None,
         others: Iterable[ToolSource] = (),
         secrets: Iterable[str] = (),
         timeout: float | None = 60.0,
         **options: Any,
     ) -> None:
-        super().__init__(folder, modules, keeping=keeping, **(plan or {}))
+        super().__init__(folder, modules, limits=limits, **(plan or {}))
         config = self.source._config
         self.source = AmplifierSource(
-            "mine", self.source._plan, config=config, directory=folder, keeping=keeping, host=self.host, **options
+            "mine", self.source._plan, config=config, directory=folder, limits=limits, host=self.host, **options
         )
         sources = [AttachedSource(source=source) for source in (self.source, *others)]
         registry = ToolRegistry(pipeline=Pipeline(self.source.middleware, timeout=timeout))
