@@ -75,7 +75,7 @@ def test_short_values_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("breaker", ["\n", "\x85", "\u2028", "\x1b[2K\r"])
-def test_no_line_of_the_log_can_be_forged(tmp_path: Path, breaker: str, unspoilt: None) -> None:
+def test_a_log_line_cannot_be_forged(tmp_path: Path, breaker: str, unspoilt: None) -> None:
     log = tmp_path / "the.log"
     logs.configure_logging("debug", log)
     logger = logging.getLogger("mcp_bridge.x")

@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("way", "how"), [(STDIO, "SIGTERM"), (STDIO, "SIGINT"), (STDIO, "SIGHUP"), (STATELESS, "SIGTERM")], ids=str
 )
-def test_nothing_is_left_after_a_signal(way: Way, how: str, tmp_path: Path) -> None:
+def test_no_process_remains_after_a_signal(way: Way, how: str, tmp_path: Path) -> None:
     with spawning(way, tmp_path) as server:
         tokens, below = leave(server, *LEFT), trio_of(server)
         server.signal(getattr(signal, how))
@@ -75,7 +75,7 @@ def test_nothing_is_left_after_the_end_of_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("way", "whom"), [(STDIO, "front"), (STDIO, "reaper"), (STDIO, "bridge"), (STATELESS, "front")], ids=str
 )
-def test_nothing_is_left_whichever_process_is_killed(whom: str, way: Way, tmp_path: Path) -> None:
+def test_no_process_remains_whichever_process_is_killed(whom: str, way: Way, tmp_path: Path) -> None:
     with spawning(way, tmp_path) as server:
         tokens, three = leave(server, *LEFT), trio_of(server)
         os.kill(three[("front", "reaper", "bridge").index(whom)], signal.SIGKILL)
@@ -95,7 +95,7 @@ def test_nothing_is_left_when_the_whole_group_is_killed(tmp_path: Path) -> None:
             is_gone(token)
 
 
-def test_a_signal_to_the_whole_group_is_one_and_drains(tmp_path: Path) -> None:
+def test_a_signal_to_the_whole_group_counts_once_and_drains(tmp_path: Path) -> None:
     with spawning(STDIO, tmp_path, limits={"drain": "5m", "timeout": "5m"}) as server:
         token = a_token()
         waiting = server.call("neighbour", token=token)

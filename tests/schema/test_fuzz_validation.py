@@ -43,7 +43,7 @@ def judged(data: Any, schema: Any) -> bool:
 
 @examples(150)
 @given(data=DATA, schema=SOUND)
-def test_any_sound_schema_and_any_json_get_the_verdict_of_the_reference(data: Any, schema: dict[str, Any]) -> None:
+def test_any_valid_schema_and_any_json_get_the_verdict_of_the_reference(data: Any, schema: dict[str, Any]) -> None:
     assert check_schema(schema) == []
     assert judged(data, schema) is Draft202012Validator(schema).is_valid(data)
 
@@ -71,7 +71,7 @@ def given_by(finding: dict[str, Any], key: str) -> Any:
 
 
 @pytest.mark.parametrize("finding", corpus("schema"))
-def test_a_schema_that_once_failed_is_judged_in_time_or_refused_with_a_reason(finding: dict[str, Any]) -> None:
+def test_a_schema_that_once_failed_is_validated_in_time_or_rejected_with_a_reason(finding: dict[str, Any]) -> None:
     schema, data = given_by(finding, "schema"), given_by(finding, "data")
     verdict = judged(data, schema)
     assert (check_schema(schema) != []) is (finding["expect"] == "refused"), finding["name"]
@@ -124,7 +124,7 @@ def served(schema: Any) -> tuple[list[str], list[str], list[str]]:
 
 @examples(30)
 @given(schema=HOSTILE)
-def test_a_tool_with_a_hostile_schema_is_listed_or_refused_with_a_reason_and_its_neighbour_is_served(
+def test_a_tool_with_a_hostile_schema_is_listed_or_rejected_with_a_reason_and_others_are_served(
     schema: Any,
 ) -> None:
     older, newer, problems = served(schema)

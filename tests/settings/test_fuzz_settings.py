@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
-def test_any_file_gives_settings_or_one_error_that_names_it_and_tells_no_secret(place: Path, suffix: str) -> None:
+def test_any_file_gives_settings_or_one_error_that_names_it_and_contains_no_secret(place: Path, suffix: str) -> None:
     path = place / f"mcp-bridge.{suffix}"
 
     @examples(50)

@@ -247,14 +247,14 @@ FINDINGS = corpus("message")
         *(pytest.param(OTHER, *finding.values, id=f"{OTHER}-{finding.id}") for finding in FINDINGS[:3]),
     ],
 )
-def test_a_message_that_once_failed_is_answered_as_it_should_be(fuzzed: Fuzzed, finding: Json) -> None:
+def test_a_message_that_once_failed_gets_the_correct_error(fuzzed: Fuzzed, finding: Json) -> None:
     body = replayed(finding, fuzzed.server.way)
     fuzzed.send([body])
     assert fuzzed.said(body) == finding["expect"], finding["name"]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_messages_of_every_shape_neither_end_nor_mute_nor_fill_the_server(fuzzed: Fuzzed) -> None:
+def test_generated_messages_neither_stop_nor_silence_nor_fill_the_server(fuzzed: Fuzzed) -> None:
     @examples(50)
     @given(bodies=sequences(stateless=fuzzed.server.way.stateless))
     def check(bodies: list[bytes]) -> None:

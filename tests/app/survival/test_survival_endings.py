@@ -49,7 +49,7 @@ def ends(*cases: tuple[Way, str]) -> pytest.MarkDecorator:
     (HANDSHAKE_HTTP, "SIGTERM"),
     (STATELESS_HTTP, "SIGINT"),
 )
-def test_calls_in_flight_are_all_answered_and_the_exit_code_is_0(way: Way, how: str, tmp_path: Path) -> None:
+def test_calls_in_flight_finish_and_the_exit_code_is_0(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         tools = ("waits", "waits", "waits_in_a_thread", "steps")
         answers = [begin(server, tool, f"{number}") for number, tool in enumerate(tools)]
@@ -73,7 +73,7 @@ def test_while_it_drains_nothing_new_is_taken_and_whoever_asks_is_told(way: Way,
         ends_well(server)
 
 
-def test_over_http_what_comes_too_late_is_told_with_its_id_to_come_again(tmp_path: Path) -> None:
+def test_over_http_a_late_request_is_rejected_with_its_id_and_asked_to_retry(tmp_path: Path) -> None:
     with serving(STATELESS_HTTP, tmp_path) as server:
         begin(server, "waits", "first")
         server.signal(SIGTERM)
@@ -88,7 +88,9 @@ def test_over_http_what_comes_too_late_is_told_with_its_id_to_come_again(tmp_pat
 
 
 @ends((ONE, EOF), (HANDSHAKE, "SIGTERM"), (HANDSHAKE_HTTP, "SIGTERM"), (STATELESS_HTTP, "SIGTERM"))
-def test_calls_that_do_not_end_in_time_are_cancelled_and_their_clients_told(way: Way, how: str, tmp_path: Path) -> None:
+def test_calls_that_do_not_finish_in_time_are_cancelled_and_their_clients_notified(
+    way: Way, how: str, tmp_path: Path
+) -> None:
     with serving(way, tmp_path, 0.3, limits={"tools": {"for_ever": {"concurrency": 1}}}) as server:
         answers = [begin(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
         answers.append(server.call("for_ever", name="second"))  # waits for its place
@@ -102,7 +104,7 @@ def test_calls_that_do_not_end_in_time_are_cancelled_and_their_clients_told(way:
 
 
 @ends((ONE, EOF), (HANDSHAKE_HTTP, "SIGTERM"))
-def test_calls_that_wait_for_a_place_are_answered_too(way: Way, how: str, tmp_path: Path) -> None:
+def test_queued_calls_finish_too(way: Way, how: str, tmp_path: Path) -> None:
     with serving(way, tmp_path, limits={"tools": {"waits": {"concurrency": 1}}}) as server:
         answers = [begin(server, "waits", "first"), *(server.call("waits", name=f"{number}") for number in range(3))]
         assert server.text("echo", text="there") == "there"  # the others have come in before that
@@ -247,7 +249,7 @@ def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Pat
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_a_parked_call_goes_on_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
+def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
     with serving(Way(transport, stateless=True), tmp_path, guest=PERSON) as server:
         call = {"name": "asks", "arguments": {"name": "asks"}}
         parked = server.ask("tools/call", call).result(PATIENCE)["result"]

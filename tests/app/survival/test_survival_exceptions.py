@@ -29,7 +29,7 @@ def in_child(hows: list[str]) -> list[tuple[str, str]]:
 
 
 @on_one_way("raising", RAISED, smoke=SMOKE)
-def test_whatever_a_tool_raises_is_answered_with_a_reference_alone(server: Any, raising: tuple[str, str]) -> None:
+def test_whatever_a_tool_raises_the_client_receives_only_a_reference(server: Any, raising: tuple[str, str]) -> None:
     tool, kind = raising
     with unharmed(server):
         answer = refused(server.result(tool, kind=kind))
@@ -39,14 +39,14 @@ def test_whatever_a_tool_raises_is_answered_with_a_reference_alone(server: Any, 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize(("how", "kind"), in_child(AWAITED))
-def test_what_a_child_task_raises_reaches_the_call_that_awaits_it(server: Any, kind: str, how: str) -> None:
+def test_an_error_in_a_child_task_reaches_the_call_that_awaits_it(server: Any, kind: str, how: str) -> None:
     with unharmed(server):
         assert REFERENCE.match(refused(server.result("in_child", kind=kind, how=how)))
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize(("how", "kind"), in_child(UNHEARD))
-def test_what_nobody_awaits_ends_neither_the_call_nor_the_loop(server: Any, kind: str, how: str) -> None:
+def test_an_error_in_an_abandoned_task_ends_neither_the_call_nor_the_loop(server: Any, kind: str, how: str) -> None:
     with unharmed(server):
         assert server.text("in_child", kind=kind, how=how) == "answered"
 

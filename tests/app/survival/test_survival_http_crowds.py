@@ -43,7 +43,7 @@ async def tasks() -> int:
 
 
 @pytest.mark.timeout(600)
-def test_500_clients_at_once_are_all_answered(tmp_path: Path) -> None:
+def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     context = ssl.create_default_context()  # one for all: a client that makes its own takes longer than its calls
     with live(OTHER, tmp_path) as server, server.neighbour():
         every = threading.Barrier(500)
@@ -139,7 +139,7 @@ def test_a_session_whose_client_may_come_back_for_an_answer_is_left_alone(tmp_pa
 
 
 @pytest.mark.timeout(600)
-def test_1000_abandoned_sessions_lock_nobody_out_and_leave_no_memory(tmp_path: Path) -> None:
+def test_1000_abandoned_sessions_lock_no_client_out_and_leave_no_memory(tmp_path: Path) -> None:
     with live(OTHER, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
         before = crowded(server)
         assert crowded(server) < before * 1.1
@@ -172,7 +172,7 @@ def until(true: Callable[[], bool], within: float = PATIENCE) -> None:
         time.sleep(0.05)
 
 
-def test_a_process_without_file_descriptors_goes_on_once_it_has_some(tmp_path: Path) -> None:
+def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
     with live(OTHER, tmp_path, settings={"http": {"receive_timeout": "2s"}}) as server, server.neighbour():
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (60, 60))
         host, _, port = server.base.removeprefix("http://").rpartition(":")

@@ -132,7 +132,7 @@ LENGTHS: dict[str, tuple[str, bytes, int]] = {
 @in_one_era(
     LENGTHS, "length body status", smoke=["right", "chunked", "chunked with a length", "a byte too large for us"]
 )
-def test_a_length_that_lies_is_told_from_one_that_does_not(
+def test_a_wrong_content_length_is_distinguished_from_a_correct_one(
     watched: HttpLive, length: str, body: bytes, status: int
 ) -> None:
     assert exchange(watched, head(watched, length=length) + body)[0] == status
@@ -166,7 +166,7 @@ HEADERS: dict[str, tuple[str, int]] = {
 
 
 @in_one_era(HEADERS, "line status", smoke=["a foreign Origin", "two sessions", "another Content-Type", "gzip"])
-def test_an_odd_header_is_refused_or_ignored(watched: HttpLive, line: str, status: int) -> None:
+def test_an_odd_header_is_rejected_or_ignored(watched: HttpLive, line: str, status: int) -> None:
     assert exchange(watched, head(watched, line) + LIST)[0] == status
 
 
@@ -188,7 +188,7 @@ INSTEAD: dict[str, tuple[dict[str, str], int]] = {
 
 
 @in_one_era(INSTEAD, "instead status", smoke=[name for name in INSTEAD if "Host" not in name])
-def test_a_header_that_matters_is_looked_at(watched: HttpLive, instead: dict[str, str], status: int) -> None:
+def test_relevant_headers_are_checked(watched: HttpLive, instead: dict[str, str], status: int) -> None:
     if "Application/JSON" in instead.values() and not watched.way.stateless:
         status = 415  # the SDK's older reader takes it as it is written
     assert exchange(watched, head(watched, **instead) + LIST)[0] == status
@@ -227,7 +227,7 @@ FIRST: dict[str, tuple[str, int]] = {
 
 
 @in_one_era(FIRST, "first status", smoke=["HTTP/1.0", "a slash at the end", "PUT"])
-def test_an_odd_first_line_is_answered(watched: HttpLive, first: str, status: int) -> None:
+def test_an_odd_request_line_is_answered(watched: HttpLive, first: str, status: int) -> None:
     assert exchange(watched, head(watched, first=first) + LIST)[0] == status
 
 
@@ -240,7 +240,7 @@ STRANGERS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", STRANGERS.values(), ids=STRANGERS)
-def test_another_protocol_is_refused_and_the_connection_closed(watched: HttpLive, data: bytes) -> None:
+def test_another_protocol_is_rejected_and_the_connection_closed(watched: HttpLive, data: bytes) -> None:
     with connected(watched) as made:
         made.sendall(data)
         status, _ = answer(made)
@@ -249,7 +249,7 @@ def test_another_protocol_is_refused_and_the_connection_closed(watched: HttpLive
             assert made.recv(1) == b""
 
 
-def test_headers_without_end_are_cut_at_constant_memory(watched: HttpLive) -> None:
+def test_endless_headers_are_rejected_in_constant_memory(watched: HttpLive) -> None:
     before = watched.rss
     for _ in range(20):
         with connected(watched) as made, contextlib.suppress(ConnectionError):
@@ -261,7 +261,7 @@ def test_headers_without_end_are_cut_at_constant_memory(watched: HttpLive) -> No
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 300000000", TE.strip()], ids=["with a length", "without"])
-def test_a_body_that_is_too_large_is_refused_at_constant_memory(watched: HttpLive, length: str) -> None:
+def test_a_body_that_is_too_large_is_rejected_in_constant_memory(watched: HttpLive, length: str) -> None:
     before, piece = watched.rss, b"%x\r\n%s\r\n" % (1_000_000, b"a" * 1_000_000)
     with connected(watched) as made, contextlib.suppress(ConnectionError):
         made.sendall(head(watched, length=length))
@@ -343,7 +343,7 @@ CUTS = {"in the head": 30, "at the end of the head": -len(LIST), "in the body": 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
-def test_a_client_that_leaves_in_the_middle_costs_nothing(watched: HttpLive, cut: int | None, reset: bool) -> None:
+def test_a_client_that_disconnects_in_the_middle_has_no_effect(watched: HttpLive, cut: int | None, reset: bool) -> None:
     for length in (f"Content-Length: {len(LIST)}", f"Content-Length: {len(LIST) + 5}"):
         for _ in range(5):
             with connected(watched) as made:

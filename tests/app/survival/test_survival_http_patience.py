@@ -182,7 +182,7 @@ def test_a_request_that_the_loop_kept_waiting_is_not_late(server: HttpLive) -> N
         assert "result" in held.result(PATIENCE)
 
 
-def test_a_client_that_takes_nothing_of_a_large_answer_is_cut_off_and_its_memory_freed(server: HttpLive) -> None:
+def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_memory_freed(server: HttpLive) -> None:
     numbers = count(510)
     with server.neighbour():
         sizes: list[int] = []
@@ -204,7 +204,7 @@ def wait_for_reset(made: socket.socket) -> None:
     assert poll.poll(PATIENCE * 1000)
 
 
-def test_an_sse_stream_that_nobody_reads_is_cut_off(server: HttpLive) -> None:
+def test_an_sse_stream_that_is_not_read_is_closed(server: HttpLive) -> None:
     with server.neighbour(), connected(server) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         made.sendall(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")

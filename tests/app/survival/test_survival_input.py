@@ -107,7 +107,7 @@ def routing(server: Any, data: bytes) -> dict[str, str]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("way", "group"), TABLE, ids=[f"{way}-{group}" for way, group in TABLE])
-def test_a_malformed_message_gets_the_answer_that_is_right_and_the_next_is_served(server: Any, group: str) -> None:
+def test_a_malformed_message_gets_the_correct_error_and_the_next_is_served(server: Any, group: str) -> None:
     said, wrong = len(server.err), []
     send = over_http if server.way.transport == "http" else over_stdio
     for row in rows(server.way, group):
@@ -120,7 +120,7 @@ def test_a_malformed_message_gets_the_answer_that_is_right_and_the_next_is_serve
 
 
 @pytest.mark.parametrize("way", [ONE, OTHER, STATELESS_HTTP], ids=str)
-def test_an_id_that_is_in_flight_is_refused_and_its_first_call_is_answered(way: Way, tmp_path: Path) -> None:
+def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, tmp_path: Path) -> None:
     era = Era(way.stateless)
     first, second = (
         json.dumps(era.ask("mine", "tools/call", name=name, arguments=arguments)).encode()
@@ -146,7 +146,7 @@ def test_an_id_that_is_in_flight_is_refused_and_its_first_call_is_answered(way: 
 
 
 @BOTH
-def test_fifty_megabytes_are_refused_in_constant_memory(way: Way, tmp_path: Path) -> None:
+def test_fifty_megabytes_are_rejected_in_constant_memory(way: Way, tmp_path: Path) -> None:
     with live(way, tmp_path) as server, server.neighbour():
         assert server.result("whoami")["content"]
         before = server.rss

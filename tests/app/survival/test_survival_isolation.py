@@ -75,7 +75,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 @pytest.mark.parametrize(("way", "where"), [(ONE, "wreck"), (OTHER, "wreck_async")], ids=["stdio", "http"])
-def test_a_process_that_ends_costs_one_call(way: Way, where: str, tmp_path: Path) -> None:
+def test_a_process_that_ends_fails_only_one_call(way: Way, where: str, tmp_path: Path) -> None:
     with isolated(way, tmp_path) as server, beside(server):
         bridge = served_by(server)
         for kind in ("os._exit", "segfault", "SIGKILL"):
@@ -87,7 +87,7 @@ def test_a_process_that_ends_costs_one_call(way: Way, where: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", CRASHES)
-def test_whatever_ends_a_process_is_told_and_the_next_call_works(server: Any, kind: str) -> None:
+def test_whatever_ends_a_process_is_reported_and_the_next_call_works(server: Any, kind: str) -> None:
     with beside(server):
         result = server.result("wreck", kind=kind)
         if kind != "recursion in C" or result.get("isError"):  # newer Pythons count that too
@@ -98,7 +98,7 @@ def test_whatever_ends_a_process_is_told_and_the_next_call_works(server: Any, ki
         assert served_by(server) == server.pid
 
 
-def test_a_call_that_computes_for_too_long_is_ended(tmp_path: Path) -> None:
+def test_a_call_beyond_its_cpu_limit_is_ended(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, {**SMALL, "cpu": "1s"}) as server, beside(server):
         result = server.result("wreck", kind="cpu")
         assert code_of(result) == "tool_crashed"
@@ -132,7 +132,7 @@ LASTING = [
 
 
 @pytest.mark.parametrize("kind", LASTING)
-def test_what_does_not_end_is_killed_at_the_time_out(server: Any, kind: str) -> None:
+def test_a_call_that_never_returns_is_killed_at_the_timeout(server: Any, kind: str) -> None:
     with beside(server):
         result = server.result("wreck_async", kind=kind)
         assert code_of(result) == "timeout", result
@@ -205,7 +205,7 @@ def test_a_task_that_tries_to_end_the_process_does_as_little_as_in_the_bridge(se
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_processes_that_a_worker_started_are_gone_once_it_is(server: Any, dies: bool) -> None:
+def test_processes_of_a_worker_end_with_it(server: Any, dies: bool) -> None:
     token = os.urandom(4).hex()
     with beside(server):
         result = server.result("leaves_children", token=token, dies=dies)
@@ -219,7 +219,7 @@ def test_processes_that_a_worker_started_are_gone_once_it_is(server: Any, dies: 
 
 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGKILL"])
-def test_nothing_is_left_when_the_bridge_ends(how: str, tmp_path: Path) -> None:
+def test_no_process_remains_when_the_bridge_ends(how: str, tmp_path: Path) -> None:
     token = os.urandom(4).hex()
     with isolated(ONE, tmp_path, {**SMALL, "workers": 3}, limits={"drain": "0.3s"}) as server:
         server.result("leaves_children", token=token, dies=False)

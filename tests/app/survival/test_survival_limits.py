@@ -58,7 +58,7 @@ def whole(server: Any, result: dict[str, Any]) -> str:
     return str(shown) + "".join(pages)
 
 
-def test_a_call_ends_at_its_time_out_and_a_tool_may_have_its_own(tmp_path: Path) -> None:
+def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) -> None:
     settings = {"limits": {"timeout": "1s", "tools": {"other_*": {"timeout": 0.2}}}}
     with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():  # the neighbour has longer than all
         for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
@@ -76,7 +76,7 @@ def test_an_answer_of_a_mebibyte_is_whole_and_one_character_more_is_cut(server: 
     assert len(whole(server, cut)) == MIB + 1
 
 
-def test_the_rest_of_a_cut_answer_adds_up_to_the_whole_by_setting(tmp_path: Path) -> None:
+def test_the_pages_of_a_truncated_result_add_up_to_the_whole(tmp_path: Path) -> None:
     with live(ONE, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.neighbour():
         cut = server.result("letters", count=100_001)
         assert len(cut["content"][0]["text"]) == 10 * 1024
@@ -97,9 +97,7 @@ HUGE: list[tuple[Way, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("way", "name", "arguments"), HUGE, ids=[f"{way}-{name}" for way, name, _ in HUGE])
 @pytest.mark.timeout(180)
-def test_no_answer_of_any_kind_gets_through_whole_when_it_is_huge(
-    server: Any, name: str, arguments: dict[str, Any]
-) -> None:
+def test_huge_content_of_any_kind_is_left_out(server: Any, name: str, arguments: dict[str, Any]) -> None:
     result = server.call(name, **arguments).result(120)["result"]
     assert len(str(result)) < 3 * MIB
     told = " ".join(item.get("text", "") for item in result["content"])
@@ -117,7 +115,7 @@ def test_pictures_within_the_limit_stay_as_they_are(server: Any) -> None:
 
 
 @BOTH
-def test_a_tool_that_is_full_refuses_and_others_are_served(way: Way, tmp_path: Path) -> None:
+def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp_path: Path) -> None:
     settings = {"limits": {"queue": 1, "concurrency": 50, "tools": {"holds": {"concurrency": 2}}}}
     with live(way, tmp_path, TOOLS, settings) as server, server.neighbour():
         held = [server.call("holds", token=f"a{number}") for number in range(2)]
@@ -134,7 +132,7 @@ def test_a_tool_that_is_full_refuses_and_others_are_served(way: Way, tmp_path: P
         assert server.text("holds", token="again") == "again"
 
 
-def test_a_full_server_refuses_with_overloaded_and_serves_again_after(tmp_path: Path) -> None:
+def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> None:
     with live(ONE, tmp_path, TOOLS, {"limits": {"queue": 2, "concurrency": 2}}) as server:
         held = [server.call("holds", token=f"all{number}") for number in range(2)]
         for number in range(2):
@@ -164,7 +162,7 @@ TOO_MUCH: list[tuple[Any, str]] = [
 ]
 
 
-def test_arguments_that_are_too_much_are_told_what_was(tmp_path: Path) -> None:
+def test_arguments_beyond_a_limit_are_rejected_with_that_limit(tmp_path: Path) -> None:
     settings = {"limits": {"arguments": 3000, "depth": 8, "nodes": 500}}
     with live(ONE, tmp_path, TOOLS, settings) as server, server.neighbour():
         for data, told in TOO_MUCH:
@@ -267,7 +265,7 @@ def test_a_request_is_rejected_before_its_text_becomes_something_larger(
     ],
     ids=["tool", "prompt", "resource", "completed prompt", "completed template", "argument", "cursor"],
 )
-def test_an_error_repeats_the_beginning_of_a_long_name_alone(server: Any, method: str, params: dict[str, Any]) -> None:
+def test_an_error_repeats_only_the_beginning_of_a_long_name(server: Any, method: str, params: dict[str, Any]) -> None:
     error = server.ask(method, params).result(PATIENCE)["error"]
     assert error["code"] == -32602
     assert "x" * 900 in str(error)

@@ -64,7 +64,7 @@ def forged(text: str) -> str:
 
 
 @on_one_way("breaker", BREAKERS, smoke=["\n"])
-def test_no_line_of_the_log_can_be_forged(server: Any, breaker: str) -> None:
+def test_a_log_line_cannot_be_forged(server: Any, breaker: str) -> None:
     text = f"before{breaker}{FORGED}"
     assert server.text("logs", text=text) == "done"
     assert server.result("raises", text=text)["isError"]

@@ -115,7 +115,7 @@ def seen(server: Any, path: str) -> set[str]:
 
 
 @needs_bubblewrap
-def test_only_the_settings_folder_and_what_is_named_can_be_read(tmp_path: Path) -> None:
+def test_a_sandbox_can_read_only_the_settings_folder_and_named_paths(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "named").mkdir()
     (tmp_path / "named" / "file.txt").write_text("seen")
@@ -153,7 +153,7 @@ def test_the_folder_that_the_bridge_was_started_in_is_not_seen(tmp_path: Path) -
 
 
 @needs_bubblewrap
-def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
+def test_a_sandbox_can_write_only_named_paths(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with boxed(tmp_path, write=[str(tmp_path / "out")]) as server:
         fails(server, "writes", path="new.txt")
@@ -192,7 +192,7 @@ def test_the_network_is_there_when_it_is_asked_for(network: bool, tmp_path: Path
 
 
 @needs_bubblewrap
-def test_the_processes_of_others_are_out_of_reach(tmp_path: Path) -> None:
+def test_a_sandbox_cannot_reach_other_processes(tmp_path: Path) -> None:
     with boxed(tmp_path) as server:
         assert len(json.loads(server.text("processes"))) < 6
         result = server.result("kills", pid=server.pid)
@@ -252,7 +252,7 @@ def refused(folder: Path, path: str) -> tuple[int, str]:
         return code, process.stderr.read()
 
 
-def test_without_bubblewrap_the_start_is_refused(tmp_path: Path) -> None:
+def test_without_bubblewrap_the_server_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     code, errors = refused(tmp_path, str(tmp_path / "bin"))
     assert code == 2
@@ -262,7 +262,7 @@ def test_without_bubblewrap_the_start_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "imported").exists()
 
 
-def test_where_bubblewrap_cannot_make_a_sandbox_it_says_why(tmp_path: Path) -> None:
+def test_a_kernel_that_forbids_the_sandbox_is_an_error_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")

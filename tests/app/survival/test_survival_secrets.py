@@ -51,7 +51,7 @@ RETURNS = (
 
 
 @on_one_way("kind", RETURNS, smoke=["text", "keys"])
-def test_what_a_tool_returns_reaches_the_client_without_the_secrets(server: Any, kind: str) -> None:
+def test_results_reach_the_client_without_the_secrets(server: Any, kind: str) -> None:
     answer = server.result(f"returns_{kind}")
     assert not answer.get("isError")
     assert says_secret(answer)
@@ -72,7 +72,7 @@ def test_an_exceptions_text_stays_in_the_log_without_the_secrets(server: Any, ki
 
 
 @pytest.mark.parametrize("name", ["does_tool_error", "lies", "streams", "returns_spiteful"])
-def test_errors_that_are_told_are_told_without_the_secrets(server: Any, name: str) -> None:
+def test_errors_reach_the_client_without_the_secrets(server: Any, name: str) -> None:
     answer = server.result(name)
     assert answer["isError"]
     keeps_secrets(server)
@@ -88,7 +88,7 @@ def test_errors_that_are_told_are_told_without_the_secrets(server: Any, name: st
         ("abandons", "Task exception was never retrieved"),
     ],
 )
-def test_what_is_raised_where_nobody_waits_is_in_the_log_without_the_secrets(
+def test_errors_in_threads_finalizers_and_abandoned_tasks_are_logged_without_the_secrets(
     server: Any, name: str, logged: str
 ) -> None:
     assert server.text(name) == "done"
@@ -96,7 +96,7 @@ def test_what_is_raised_where_nobody_waits_is_in_the_log_without_the_secrets(
     keeps_secrets(server)
 
 
-def test_a_secret_in_the_seam_of_a_cut_answer_is_found(server: Any) -> None:
+def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> None:
     answer = server.result("returns_large")
     shown, note = (item["text"] for item in answer["content"] if item["type"] == "text")
     first, last = re.findall(r"mcp-bridge://results/[\w/-]+", note)
@@ -111,7 +111,7 @@ def test_a_secret_in_the_seam_of_a_cut_answer_is_found(server: Any) -> None:
 
 
 @on_one_way("name", ["progresses", "tells"], smoke=["progresses", "tells"])
-def test_progress_and_log_messages_go_without_the_secrets(server: Any, name: str) -> None:
+def test_progress_and_log_messages_contain_no_secrets(server: Any, name: str) -> None:
     meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
     before = bytes(server.raw).count(b"[secret]")
     assert "result" in server.ask("tools/call", {"name": name, "arguments": {}}, meta).result(PATIENCE)
@@ -187,7 +187,7 @@ def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
         ("tools/call", {"name": 'nothing of sk-live/7d1f+"9a\\3z é=q0', "arguments": {}}),
     ],
 )
-def test_lists_resources_prompts_and_completions_go_without_the_secrets(server: Any, method: str, params: Any) -> None:
+def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any, method: str, params: Any) -> None:
     answer = server.ask(method, params).result(PATIENCE)
     assert says_secret(answer)
     keeps_secrets(server)

@@ -71,7 +71,7 @@ def test_a_second_signal_cancels_the_calls_in_flight_at_once_and_tells_their_cli
 
 
 @on_one_way("tool", ["stubborn", "loop_for_ever"], smoke=["loop_for_ever"])
-def test_a_second_signal_ends_also_what_will_not_be_cancelled(way: Way, tool: str, tmp_path: Path) -> None:
+def test_a_second_signal_ends_even_calls_that_ignore_cancellation(way: Way, tool: str, tmp_path: Path) -> None:
     with serving(way, tmp_path) as server:
         begin(server, tool, tool)
         server.signal(signal.SIGTERM)
@@ -169,7 +169,7 @@ def test_sighup_stays_ignored_where_it_was(tmp_path: Path) -> None:
         assert {server.line()["result"]["content"][0]["text"] for _ in range(2)} == {"done call", "done other"}
 
 
-def test_a_client_that_died_is_not_waited_for(tmp_path: Path) -> None:
+def test_the_server_does_not_wait_for_a_client_that_died(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
     with bare(tmp_path) as server:
         server.ask("for_ever", "call")

@@ -25,7 +25,7 @@ PASSING = [kind for kind in stream_faults() if kind not in {"input", *chain(*LAS
 
 
 @on_one_way("kind", PASSING, smoke=["print", "a write to descriptor 1", "a read of descriptor 0"])
-def test_a_tool_may_print_and_read_as_it_likes(server: Any, kind: str) -> None:
+def test_a_tool_can_print_and_read_without_reaching_the_client(server: Any, kind: str) -> None:
     with unharmed(server):
         assert server.text("streams", kind=kind).startswith("answered")
 
@@ -45,7 +45,7 @@ def test_a_tool_that_asks_on_standard_input_is_not_answered(server: Any) -> None
 
 
 @on_one_way("what", LASTING, smoke=["descriptor 1"])
-def test_streams_that_a_tool_closes_or_replaces_are_not_missed(way: Way, tmp_path: Path, what: str) -> None:
+def test_a_tool_that_closes_or_replaces_the_standard_streams_has_no_effect(way: Way, tmp_path: Path, what: str) -> None:
     with live(way, tmp_path, TOOLS_FILE) as server:
         for kind in LASTING[what]:
             with server.neighbour():

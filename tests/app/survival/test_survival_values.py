@@ -56,7 +56,7 @@ def test_an_odd_value_becomes_json_that_every_client_reads(server: Any, kind: st
 
 
 @on_one_way("kind", WRONG, smoke=["deep nesting"])
-def test_what_cannot_be_json_is_refused_with_the_reason(server: Any, kind: str) -> None:
+def test_a_value_that_cannot_become_json_is_rejected_with_the_reason(server: Any, kind: str) -> None:
     with unharmed(server):
         assert WRONG[kind] in refused(server.result("value", kind=kind))
 
@@ -82,7 +82,7 @@ def test_a_function_is_shown_as_python_names_it(server: Any) -> None:
 
 
 @ON_ONE_WAY
-def test_100_megabytes_of_text_are_cut(server: Any) -> None:
+def test_100_megabytes_of_text_are_truncated(server: Any) -> None:
     with unharmed(server):
         content = server.result("value", kind="100 MB of text")["content"]
     assert content[0]["text"] == "x" * 1024 * 1024

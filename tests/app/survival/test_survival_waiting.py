@@ -66,14 +66,14 @@ def insisted(server: Any) -> int:
 
 
 @ON_ONE_WAY
-def test_a_tool_that_holds_the_event_loop_is_named_with_its_time(server: Any) -> None:
+def test_a_tool_that_blocks_the_event_loop_is_logged_with_the_time(server: Any) -> None:
     with unharmed(server):
         assert server.text("blocks", seconds=1.5) == "slept"
     server.says("'blocks' (at ")
     server.says("blocked the event loop for 1.")
 
 
-def test_threads_that_never_end_are_refused_by_name_while_others_are_answered(tmp_path: Path) -> None:
+def test_calls_are_rejected_when_threads_never_end_while_async_tools_continue(tmp_path: Path) -> None:
     with live(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         with server.neighbour():
             fill(server)
@@ -113,7 +113,7 @@ def test_a_tool_that_swallows_its_cancellation_is_cancelled_again(server: Any, t
 
 
 @on_one_way("tool", STUBBORN)
-def test_a_tool_that_ignores_every_cancellation_costs_its_own_call_alone(server: Any, tool: str) -> None:
+def test_a_tool_that_ignores_cancellation_affects_only_its_own_call(server: Any, tool: str) -> None:
     with unharmed(server):
         stubborn = server.call(tool, token=tool)
         assert server.text("swallows", times=1) == "went on"  # it began later, and its time is over as well
@@ -132,7 +132,7 @@ def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Wa
 
 
 @on_one_way("what", LEFT, smoke=["processes"])
-def test_what_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, what: str) -> None:
+def test_the_server_does_not_wait_for_what_a_tool_leaves_behind(way: Way, tmp_path: Path, what: str) -> None:
     with live(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
             for kind in LEFT[what]:
@@ -150,7 +150,7 @@ def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp
 
 
 @on_one_way("what", CHANGED, smoke=["no module path"])
-def test_what_a_tool_changes_for_all_leaves_them_served(way: Way, tmp_path: Path, what: str) -> None:
+def test_a_tool_that_changes_global_state_does_not_stop_other_calls(way: Way, tmp_path: Path, what: str) -> None:
     with live(way, tmp_path, TOOLS_FILE) as server:
         for kind in CHANGED[what]:
             with unharmed(server):
@@ -158,7 +158,7 @@ def test_what_a_tool_changes_for_all_leaves_them_served(way: Way, tmp_path: Path
 
 
 @on_one_way("what", LOOP, smoke=["stop"])
-def test_the_event_loop_goes_on(server: Any, what: str) -> None:
+def test_the_event_loop_continues(server: Any, what: str) -> None:
     with unharmed(server):
         assert server.text("on_the_loop", what=what) == "answered"
 

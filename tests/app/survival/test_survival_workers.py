@@ -45,7 +45,7 @@ def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None
         assert {said for said in several if not said.isdigit()} <= {"overloaded"}
 
 
-def test_calls_that_call_themselves_are_refused_at_some_depth(tmp_path: Path) -> None:
+def test_calls_that_call_themselves_are_rejected_at_some_depth(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path) as server, server.neighbour():
         assert server.text("recurses_through_bridge") == "overloaded"
         levels = server.err.count("level ")
@@ -53,7 +53,7 @@ def test_calls_that_call_themselves_are_refused_at_some_depth(tmp_path: Path) ->
         assert len(workers_of(server)) <= 2 * levels
 
 
-def test_a_worker_sees_the_usual_variables_and_those_that_are_named(tmp_path: Path) -> None:
+def test_a_worker_has_the_usual_variables_and_those_in_the_settings(tmp_path: Path) -> None:
     given = {"SECRET_KEY": "s3cret", "NAMED": "seen", "PYTHONBREAKPOINT": "x"}
     with isolated(ONE, tmp_path, {**SMALL, "env": ["NAMED", "MISSING"]}, env=given) as server:
         seen = server.result("environment")["structuredContent"]
@@ -94,7 +94,7 @@ def test_a_pattern_that_fits_no_tool_is_a_problem_that_is_told(tmp_path: Path) -
         server.says("isolation: no tool matches 'riksy_*'")
 
 
-def test_a_source_that_ends_its_process_at_import_is_refused_alone(tmp_path: Path) -> None:
+def test_a_source_that_crashes_at_import_is_the_only_one_that_fails(tmp_path: Path) -> None:
     with isolated(ONE, tmp_path, tools="import os\nos._exit(5)\n") as server:
         server.says("the worker ended its process with exit code 5 before its first offer")
         assert server.text("echo", text="served") == "served"
@@ -115,7 +115,7 @@ def die():
 """
 
 
-def test_a_source_that_begins_to_crash_is_unavailable_until_it_is_mended(tmp_path: Path) -> None:
+def test_a_source_that_starts_to_crash_is_unavailable_until_it_is_fixed(tmp_path: Path) -> None:
     with isolated(OTHER, tmp_path, {**SMALL, "workers": 1}, GOOD) as server, server.neighbour():
         first = server.text("pid")
         (tmp_path / "own_tools.py").write_text("import os\nsecret = 'path-and-secret'\nos._exit(4)\n")

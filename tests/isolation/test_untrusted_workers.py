@@ -87,7 +87,7 @@ CRASHING: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", CRASHING)
-async def test_what_nobody_understands_costs_its_call(kind: str) -> None:
+async def test_an_invalid_message_of_a_worker_fails_only_its_call(kind: str) -> None:
     async with pool_of(*CRASHING[kind]) as pool:
         for _ in range(2):
             assert await said(pool) == "tool_crashed"
