@@ -219,7 +219,7 @@ LIGATURES = "\ufdfa" * 650_000
                 "argument": {"name": "color", "value": "r"},
                 "context": {"arguments": {"count": "1" * 10_001}},
             },
-            "'count' has 10001 characters, and at most 10000 are allowed",
+            "'count' has 10001 characters; at most 10000 are allowed",
         ),
         (
             "completion/complete",
@@ -228,7 +228,7 @@ LIGATURES = "\ufdfa" * 650_000
                 "argument": {"name": "color", "value": "r"},
                 "context": {"arguments": {str(number): "x" for number in range(101)}},
             },
-            "context.arguments has 101 arguments, and at most 100 are allowed",
+            "context.arguments has 101 arguments; at most 100 are allowed",
         ),
         ("prompts/get", {"name": "paint", "arguments": {"count": "[" + "[]," * 1_300_000 + "1]"}}, "count"),
     ],
