@@ -86,7 +86,7 @@ def is_bridge_entry(client: Client, value: Mapping[str, Any]) -> bool:
     if argv and _get_program_name(argv[0]) == PROGRAM:
         return True
     pairs = tuple(itertools.pairwise(argv))
-    # `uvx mcp-bridge` is not one: the package of that name is another project's.
+    # `uvx` with the name of the command is not one: the package of that name is another project's.
     return MODULE in pairs or any(_get_program_name(word) == PROGRAM and after == "serve" for word, after in pairs)
 
 

@@ -51,7 +51,7 @@ def test_the_wheel_has_the_package_and_nothing_of_the_workshop(wheel: Path) -> N
     assert {name.partition("/")[0] for name in names} == {"mcp_bridge", f"mcp_tool_bridge-{__version__}.dist-info"}
     assert "mcp_bridge/py.typed" in names
     assert f"mcp_tool_bridge-{__version__}.dist-info/licenses/LICENSE" in names
-    assert not [name for name in names if "test_" in name or "__pycache__" in name]
+    assert not [name for name in names if Path(name).match("test_*.py") or "__pycache__" in name]
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mcp_bridge").rglob("*.py")}
     assert modules <= set(names)
 

@@ -257,7 +257,7 @@ def test_without_bubblewrap_the_server_does_not_start(tmp_path: Path) -> None:
     code, errors = refused(tmp_path, str(tmp_path / "bin"))
     assert code == 2
     assert "bridge.yaml:5" in errors
-    assert "there is no bubblewrap on this machine" in errors
+    assert "bubblewrap is not installed" in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "imported").exists()
 
