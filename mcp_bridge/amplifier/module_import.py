@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from types import ModuleType
 from mcp_bridge._version import DISTRIBUTION
 from mcp_bridge.amplifier.errors import ModuleLoadError
 from mcp_bridge.amplifier.module_sources import ENTRY_POINT_GROUP
+from mcp_bridge.runtime.python_import import run_spec
 from mcp_bridge.runtime.third_party import describe_error, is_own_cancellation
 
 CORE_PACKAGE = "amplifier_core"
@@ -115,13 +115,7 @@ def _import_spec(spec: ModuleSpec, module_id: str) -> None:
                 f"module '{module_id}': the name '{spec.name}' is taken by {where}. Rename its package"
             )
         return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)  # type: ignore[union-attr]
-    except BaseException:
-        sys.modules.pop(spec.name, None)
-        raise
+    run_spec(spec)
 
 
 def _find_package_root(path: Path) -> ImportTarget:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterator
 from difflib import get_close_matches
 from hashlib import sha256
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,13 +55,18 @@ def import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SourceError(f"{path}: not a Python file")
+    with report_errors(root=path.parent, fallback=str(path)):
+        return run_spec(spec)
+
+
+def run_spec(spec: ModuleSpec) -> ModuleType:
+    """Import the module of a spec under its own name. Raises whatever the module raises, in which case the module is forgotten."""
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[spec.name] = module
     try:
-        with report_errors(root=path.parent, fallback=str(path)):
-            spec.loader.exec_module(module)
-    except SourceError:
-        del sys.modules[name]
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except BaseException:
+        sys.modules.pop(spec.name, None)
         raise
     return module
 
