@@ -60,7 +60,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def run_spec(spec: ModuleSpec) -> ModuleType:
-    """Import the module of a spec under its own name. If it raises, the error is passed on and the module is forgotten."""
+    """Import the module of a spec under its own name. A module that raises is forgotten, and the error is passed on."""
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
