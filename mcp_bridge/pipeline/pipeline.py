@@ -1,4 +1,4 @@
-"""The steps of one call. `Pipeline.list_layers` lists them in order, from the outside in."""
+"""The steps of one call. `Pipeline.layers` lists them in order, from the outside in."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Pipeline:
         """Whether there is middleware, which may ask the user something."""
         return bool(self._middleware)
 
-    def list_layers(self, tool: PreparedEntry) -> list[Layer]:
+    def layers(self, tool: PreparedEntry) -> list[Layer]:
         """Return the layers that a call of `tool` passes through, outermost first."""
         by_stage = ([layer for layer in self._middleware if layer.stage == stage] for stage in Stage)
         observe, admit, decide, attempt = by_stage
@@ -131,7 +131,7 @@ class Pipeline:
         composed = tool.composed.get(self)
         if composed is None:
             composed = _run_no_handler
-            for layer in reversed(self.list_layers(tool)):
+            for layer in reversed(self.layers(tool)):
                 composed = partial(_call_layer, layer, composed)
             tool.composed[self] = composed
         return composed

@@ -80,7 +80,7 @@ def names_of(layers: list[Any]) -> list[str]:
 
 def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
     tool = PreparedEntry(entry_of(print))
-    assert names_of(Pipeline().list_layers(tool)) == [
+    assert names_of(Pipeline().layers(tool)) == [
         "_map_errors",
         "_validate_input",
         "_limit_time",
@@ -93,7 +93,7 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
 def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     log: list[str] = []
     stages = {stage: Recorder(stage, log) for stage in Stage}
-    layers = Pipeline([stages[stage] for stage in reversed(Stage)]).list_layers(PreparedEntry(entry_of(print)))
+    layers = Pipeline([stages[stage] for stage in reversed(Stage)]).layers(PreparedEntry(entry_of(print)))
     names = [layer.stage.name if isinstance(layer, Recorder) else names_of([layer])[0] for layer in layers]
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",
