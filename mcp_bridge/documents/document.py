@@ -149,6 +149,8 @@ def _find_fault(value: Any) -> tuple[str, str] | None:
     """Return what is wrong with one value, and what to do."""
     if isinstance(value, str) and not is_encodable(value):
         return "found half of a surrogate pair (\\ud800 to \\udfff)", "Write the character itself."
+    if isinstance(value, str) and "\0" in value:  # no path, argument, variable or header can contain one
+        return "found a null character", "Remove it."
     if isinstance(value, dict) and not all(map(is_encodable, value)):
         return "found half of a surrogate pair in a key", "Write the character itself."
     if isinstance(value, int) and abs(value) >= _LARGEST:
