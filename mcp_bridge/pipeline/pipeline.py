@@ -103,6 +103,7 @@ class Pipeline:
         validate_input = partial(_validate_input, check_input)
         recheck_output = partial(_recheck_output, tool)
         limits = self._find_limits(tool.name)
+        timeout, quota = limits.timeout, limits.concurrency
         outer: list[Layer] = [self._map_errors, recheck_output]
         return [
             *(outer if observe else []),  # for errors of the observers themselves
@@ -116,8 +117,8 @@ class Pipeline:
             *([self._map_unexpected_errors] if decide else []),
             *attempt,
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
-            *([partial(self._limit_time, limits.timeout)] if limits.timeout is not None else []),
-            *([partial(_limit_calls, self._tool_slots, tool.name, limits.concurrency)] if limits.concurrency else []),
+            *([partial(self._limit_time, timeout)] if timeout is not None else []),
+            *([partial(_limit_calls, self._tool_slots, tool.name, quota)] if quota is not None else []),
             partial(_limit_outermost_calls, partial(_limit_calls, self._slots, "", math.inf)),
             partial(_validate_output, tool),
             partial(self._run_handler, tool),

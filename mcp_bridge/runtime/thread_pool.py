@@ -83,7 +83,7 @@ class ThreadPool:
             except BaseException as error:
                 return None, error
             finally:
-                handover.thread_ends()
+                handover.end_thread_work()
 
         held = holds if holds is not None else []
         held.append(slot)
@@ -91,7 +91,7 @@ class ThreadPool:
             result, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
         finally:
             held.remove(slot)
-            handover.release_waiter()
+            handover.stop_waiting()
         if error is not None:
             raise error
         return cast("T", result)
@@ -117,7 +117,7 @@ class _SlotHandover:
             self._is_working = not self._is_abandoned
             return self._is_working
 
-    def thread_ends(self) -> None:
+    def end_thread_work(self) -> None:
         with self._lock:
             self._is_working = False
             is_abandoned = self._is_abandoned
@@ -125,7 +125,7 @@ class _SlotHandover:
             with suppress(RuntimeError):  # the loop has ended, and the pool with it
                 self._soon(self._release)
 
-    def release_waiter(self) -> None:
+    def stop_waiting(self) -> None:
         with self._lock:
             self._is_abandoned = True
             is_working = self._is_working

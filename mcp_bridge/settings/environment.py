@@ -43,7 +43,7 @@ def expand(document: Document, environ: Mapping[str, str]) -> Document:
         raise join_errors(expansion.errors)
     hidden = document.hidden_places | expansion.hidden
     secrets = document.secrets | expansion.secrets
-    visible = document.visible_secrets | (expansion.secrets - expansion.withheld)
+    visible = document.visible_secrets | (expansion.secrets - expansion.redacted)
     return replace(document, data=data, hidden_places=hidden, secrets=secrets, visible_secrets=visible)
 
 
@@ -55,7 +55,7 @@ class _Expansion:
     environ: Mapping[str, str]
     errors: list[ConfigError] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
-    withheld: set[str] = field(default_factory=set)
+    redacted: set[str] = field(default_factory=set)
     hidden: set[KeyPath] = field(default_factory=set)
 
     def replace_all(self, value: Any, place: KeyPath) -> Any:
@@ -86,7 +86,7 @@ class _Expansion:
             self.secrets.add(found)
             self.hidden.add(place)
             if _is_secret_name(name) or not (_is_for_clients(place) or _is_common(found)):
-                self.withheld.add(found)
+                self.redacted.add(found)
         return found
 
     def _fail(self, place: KeyPath, problem: str, hint: str) -> str:

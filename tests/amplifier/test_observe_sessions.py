@@ -165,7 +165,7 @@ async def test_where_nobody_says_what_is_secret_nothing_is_told_of_the_plan(tmp_
     heard = tmp_path / "heard"
     served = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(heard)}}])
     source = served.source
-    source._notify_update = None  # as in a worker, which no bridge has told anything
+    source._notify_update = None  # as in a worker, where no bridge sets a listener
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             published = anyio.Event()

@@ -166,7 +166,7 @@ def test_hundreds_of_processes_are_ended_too(inside: Inside, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing keeps a worker")
-def test_who_stops_its_keeper_is_ended_all_the_same(inside: Inside, tmp_path: Path) -> None:
+def test_a_module_that_stops_its_supervisor_is_ended_all_the_same(inside: Inside, tmp_path: Path) -> None:
     stops = f"{MOUNT}    import signal\n    os.kill(os.getppid(), signal.SIGSTOP)\n    time.sleep(3600)\n"
     done = check(inside, tmp_path, source("tool").replace(MOUNT, stops), "2")
     assert done.json["failed"] == ["mount.works"]
@@ -205,7 +205,7 @@ def test_the_command_itself_is_not_touched(tmp_path: Path) -> None:
     assert done.err.splitlines()[-1].endswith("1 requirement not met: mount.works")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a keeper that its parent has gone")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a supervisor of the end of its parent")
 def test_when_the_command_is_killed_the_module_ends_too(tmp_path: Path) -> None:
     started = tmp_path / "started"
     code = source("tool").replace(

@@ -141,7 +141,7 @@ def test_a_folder_that_nobody_may_write_in_leaves_the_file_as_it_is(
     def refused(*given: object, **named: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(config_file.tempfile, "mkstemp", refused)  # whoever is root may write everywhere
+    monkeypatch.setattr(config_file.tempfile, "mkstemp", refused)  # root can write everywhere
     with pytest.raises(ConfigError, match="cannot be written: Permission denied"):
         save_file(path, old, "{ }", backup=True)
     _unchanged(path)

@@ -29,7 +29,7 @@ class Rude:
         raise RuntimeError("do not ask")
 
 
-STRANGERS: dict[str, Any] = {
+UNSUPPORTED_OBJECTS: dict[str, Any] = {
     "everything": Everything(),
     "rude": Rude(),
     "mock": MagicMock(),
@@ -50,10 +50,10 @@ def turn() -> str:
     return "turned"
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize("name", UNSUPPORTED_OBJECTS)
 def test_any_other_object_is_neither_a_tool_nor_a_toolbox_and_none_of_its_code_runs(name: str) -> None:
-    assert convert_tool(STRANGERS[name]) is None
-    assert convert_toolbox(STRANGERS[name]) is None
+    assert convert_tool(UNSUPPORTED_OBJECTS[name]) is None
+    assert convert_toolbox(UNSUPPORTED_OBJECTS[name]) is None
 
 
 def test_a_tool_is_of_its_framework() -> None:

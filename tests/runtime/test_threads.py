@@ -123,7 +123,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
 ) -> None:
     begun, release, ended = threading.Event(), threading.Event(), threading.Event()
     raised: list[BaseException] = []
-    ends = _SlotHandover.thread_ends
+    ends = _SlotHandover.end_thread_work
 
     def watched(handover: _SlotHandover) -> None:
         try:
@@ -140,7 +140,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
                 await checkpoint()
             tasks.cancel_scope.cancel()
 
-    monkeypatch.setattr(_SlotHandover, "thread_ends", watched)
+    monkeypatch.setattr(_SlotHandover, "end_thread_work", watched)
     threads = ThreadPool(1)
     anyio.run(main, backend=anyio_backend)
     release.set()
@@ -152,8 +152,8 @@ async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() 
     ended = threading.Event()
     handover = _SlotHandover(ended.set, lambda: None, make_call_soon())
     assert handover.start_thread_work()
-    handover.release_waiter()
-    worker = threading.Thread(target=handover.thread_ends)
+    handover.stop_waiting()
+    worker = threading.Thread(target=handover.end_thread_work)
     worker.start()
     worker.join(PATIENCE)  # this loop does nothing meanwhile
     assert not worker.is_alive()

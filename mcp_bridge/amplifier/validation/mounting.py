@@ -239,7 +239,7 @@ def detect_kind(module: ModuleType, name: str, given: str | None, examiner: Exam
 
 
 def _list_processes() -> list[str]:
-    """The children of this process and, on Linux, the orphans that its keeper has adopted."""
+    """The children of this process and, on Linux, the orphans that its supervisor has adopted."""
     import psutil
 
     running, own = [], psutil.Process()

@@ -76,14 +76,14 @@ def examine(modules: Mapping[str, Module], folder: Path) -> dict[str, Result]:
             orders[name] = {**order, "config": json.loads(module.config)}
     command = worker_system.wrap_command(
         [sys.executable, "-m", "tests.kits.cli.examining"]
-    )  # the keeper has no other processes
+    )  # the supervisor has no other processes
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps([*orders.values()]) + "\n")
-        process.stdin.flush()  # and stays open: its end is the end of the keeper
+        process.stdin.flush()  # and stays open: the supervisor ends when it is closed
         lines = process.stdout.read().splitlines()
     for name, line in zip(orders, lines, strict=True):
         for message in json.loads(line):

@@ -206,7 +206,7 @@ async def test_a_listening_stateless_client_is_told_and_its_cached_list_is_dropp
                     break
                 assert [tool.name for tool in (await client.list_tools()).tools] == ["new", "old"]
         if road.transport == "http":
-            assert await app.ledger.wait_until_idle(0)  # a listen stream is nobody's unanswered call
+            assert await app.ledger.wait_until_idle(0)  # a listen stream is not a call in flight
 
 
 @pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)

@@ -87,7 +87,7 @@ async def test_only_http_1_1_clients_receive_100_continue(version: bytes, contin
     head = b"POST / HTTP/" + version + b"\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 4\r\n\r\n"
     async with connection_to(echo) as (reader, writer):
         writer.write(head)
-        await asyncio.sleep(0.1)  # with the body at once, nobody waits for 100 Continue
+        await asyncio.sleep(0.1)  # a client that sends the body at once does not wait for 100 Continue
         writer.write(b"body")
         got = await reader.read()
     assert got.startswith(b"HTTP/1.1 100 Continue\r\n\r\n") is continues
