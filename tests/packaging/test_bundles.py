@@ -195,7 +195,7 @@ def test_files_of_nobody_are_never_packed_even_if_they_are_named(project_folder:
         ("sources: [{type: python, path: broken.py}]", "broken.py:1: this is not valid Python"),
         ("sources: [{type: python, path: endless.py}]", "endless.py: this is not valid Python"),
         ("sources: [{type: python, path: ~nobody-of-that-name/t.py}]", "'~nobody-of-that-name/t.py' does not exist"),
-        ('sources: [{type: python, path: "a\\0b"}]', "sources[0].path: 'a"),
+        ('sources: [{type: python, path: "a\\0b"}]', "sources[0].path: found a null character"),
         (f"sources: [{{type: python, path: {'a' * 300}.py}}]", "sources[0].path: 'aaa"),
         (
             "sources: [{type: python, path: HERE/broken.py}]",

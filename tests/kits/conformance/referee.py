@@ -136,7 +136,7 @@ def several(folder: Path, count: int = 2) -> Iterator[Front]:
     """Separate processes of the fixture server that share sealing keys, behind one round-robin front."""
     instances = folder / "instances"
     instances.mkdir()
-    options = ("--instances", str(instances), "--key", secrets.token_urlsafe(32))
+    options = ("--instances", str(instances), f"--key={secrets.token_urlsafe(32)}")
     with contextlib.ExitStack() as stack:
         urls = [stack.enter_context(everything(folder, *options)) for _ in range(count)]
         yield stack.enter_context(Front(urls).running())
