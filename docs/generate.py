@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
 from mcp_bridge.registry.plugins import SOURCES, load_source_type
 from mcp_bridge.settings import build_json_schema, model, sections
-from mcp_bridge.wire.outcomes import MISSING_CAPABILITY, TABLE
+from mcp_bridge.wire.outcomes import TABLE
 
 ROOT = Path(__file__).parent.parent
 

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED
 
 from mcp_bridge.contracts.errors import InvalidOutput, QuestionExpired
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
@@ -27,7 +28,7 @@ from mcp_bridge.server.suspended_calls import CallState, SuspendedCall, Suspende
 from mcp_bridge.server.watchdog import Watchdog
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.wire.outcomes import INVALID_PARAMS, to_error_result
+from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 
 logger = logging.getLogger("mcp_bridge.server")

@@ -23,10 +23,10 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.server.context import Request
-from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
 logger = logging.getLogger("mcp_bridge.server")
 

@@ -11,6 +11,7 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall
@@ -20,7 +21,6 @@ from mcp_bridge.schema.callables import adapt_completion
 from mcp_bridge.schema.uri_templates import parse_template_variables
 from mcp_bridge.server.context import Request, ServedContext
 from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_result_type
-from mcp_bridge.wire.outcomes import INVALID_PARAMS
 from mcp_bridge.wire.values import to_plain
 
 KNOWN, KNOWN_LENGTH = 100, 10_000

@@ -17,8 +17,8 @@ from mcp_types import INVALID_REQUEST
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from pydantic import ValidationError
 
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_bridge.runtime.event_loop import is_being_cancelled
-from mcp_bridge.wire.outcomes import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 
 logger = logging.getLogger("mcp_bridge.server")

@@ -8,6 +8,7 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
@@ -18,7 +19,6 @@ from mcp_bridge.server.pages import Pages
 from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_result_type
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.messages import render_messages, to_messages
-from mcp_bridge.wire.outcomes import INVALID_PARAMS
 
 
 class PromptMethods:

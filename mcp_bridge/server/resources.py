@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.path_security import is_absolute_path
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
@@ -24,7 +25,6 @@ from mcp_bridge.server.pages import Pages
 from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_cache_hints
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire import listings
-from mcp_bridge.wire.outcomes import INVALID_PARAMS
 from mcp_bridge.wire.resource_contents import render_contents, to_contents
 
 logger = logging.getLogger("mcp_bridge.server")

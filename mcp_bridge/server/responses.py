@@ -10,9 +10,10 @@ import anyio
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.errors import InvalidArguments, MissingCapability, PromptNotFound, ResourceNotFound
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.server.pages import BadCursor
-from mcp_bridge.wire.outcomes import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, REQUIRED
+from mcp_bridge.wire.outcomes import REQUIRED
 from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge.wire.results import COMPLETE
 

@@ -10,6 +10,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge.contracts.errors import InvalidArguments
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
@@ -19,7 +20,7 @@ from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.server.responses import Responses, raise_missing_capability, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
-from mcp_bridge.wire.outcomes import INVALID_PARAMS, to_error_result
+from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.tools import WireTool, to_wire
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcp_bridge.contracts import errors
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
 from mcp_bridge.contracts.tool import ToolResult
-
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-MISSING_CAPABILITY = -32021
-"""MissingRequiredClientCapability of the versions without a handshake (basic, "Error codes")."""
 
 REQUIRED = "requiredCapabilities"
 """The key under which a result lists the capabilities that the client would need."""

@@ -1,0 +1,38 @@
+"""JSON-RPC 2.0: its error codes, those of MCP, and the exception that carries one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+CONNECTION_CLOSED = -32000
+"""The server shuts down, or the connection has ended before the response."""
+REQUEST_TIMEOUT = -32001
+HEADER_MISMATCH = -32020
+"""An HTTP header and the body of a request disagree (2026-07-28, basic/transports)."""
+MISSING_CAPABILITY = -32021
+"""MissingRequiredClientCapability (2026-07-28, basic, "Error codes")."""
+UNSUPPORTED_VERSION = -32022
+"""UnsupportedProtocolVersion (2026-07-28, basic/lifecycle)."""
+
+
+class RpcError(Exception):
+    """An error response: raised by the code that serves a request, and in the code that sent one (JSON-RPC 2.0, 5.1).
+
+    `data` is any JSON value; None means that the error has no data.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `error` member of a response."""
+        error = {"code": self.code, "message": self.message}
+        return error if self.data is None else {**error, "data": self.data}
