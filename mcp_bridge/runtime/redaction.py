@@ -21,7 +21,8 @@ _MIN_PART_LENGTH = 8
 class Redactor:
     """Replaces secrets by `[secret]`, also where `repr`, JSON, a URL or base64 has encoded them.
 
-    Each line of a secret with several lines is a secret too. Values of fewer than 4 characters are not.
+    Each line of a secret with several lines is a secret too. Values of fewer than 4 characters are not. `version`
+    changes with the secrets.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -29,6 +30,7 @@ class Redactor:
         self._shortest = 0
         self._numbers = False
         self._pattern: re.Pattern[str] | None = None
+        self.version = 0
         self.add_secrets(secrets)
 
     @property
@@ -40,6 +42,7 @@ class Redactor:
         found = {form for secret in secrets if len(secret) >= MIN_LENGTH for form in _list_forms(secret)}
         if not found:
             return
+        self.version += 1
         self._forms = sorted(found.union(self._forms), key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, self._forms)))
         self._shortest = len(self._forms[-1])

@@ -1,31 +1,42 @@
-"""One MCP endpoint: the registry behind the SDK's server, for any number of connections of either era."""
+"""One MCP endpoint: a registry as a server, for any number of clients of either era."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, cast
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import CoroutineType
+from typing import Any
 
 import anyio
-import mcp_types as types
 from anyio.abc import TaskStatus
-from mcp.server.caching import CacheHint
-from mcp.server.context import ServerMiddleware
 
 from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from mcp_bridge.contracts.state import State
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
+from mcp_bridge.peer.incoming import IncomingRequest, MessageStream
+from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
+from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.completions import CompletionMethod
-from mcp_bridge.server.context import set_level
-from mcp_bridge.server.kernel import Kernel
+from mcp_bridge.server.lifecycle import Lifecycle, set_log_level
+from mcp_bridge.server.params import check_params
 from mcp_bridge.server.prompts import PromptMethods
 from mcp_bridge.server.redaction import SecretRedaction
+from mcp_bridge.server.requests import Request, Session, check_version, read_version
 from mcp_bridge.server.resources import ResourceMethods
 from mcp_bridge.server.responses import Responses
 from mcp_bridge.server.tools import ToolMethods
+from mcp_bridge.server.tracing import find_tracing
 from mcp_bridge.server.truncation import ResultTruncator
+from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
+
+Result = Any
+"""The result of a request: a mapping, or a fragment of JSON."""
+Method = Callable[[Request, Mapping[str, Any]], Result | Coroutine[Any, Any, Result]]
+"""Serves a request at once, or returns a coroutine that does. Raises RpcError."""
 
 
 class Endpoint:
@@ -49,54 +60,99 @@ class Endpoint:
     ) -> None:
         identity = identity or Identity()
         self.registry = registry
-        self._notifier = ChangeNotifier()
         self._redaction = SecretRedaction()
+        self.redactor = self._redaction.redactor
         self.hide(secrets)
-        scope: Literal["private", "public"] = "private" if identity.private else "public"
-        responses = Responses(ttl_ms=identity.ttl_ms, scope=scope, ready=started)
+        self._notifier = ChangeNotifier()
+        self._responses = responses = Responses(identity, self.redactor, ready=started)
         state, page = state or State(), identity.page
-        self._runner = CallRunner(registry, state, audience=identity.name)
+        self._runner = runner = CallRunner(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
-        truncator = ResultTruncator(self._runner.store, **sizes, ttl=state.ttl, redactor=self._redaction.redactor)
-        self._tools = ToolMethods(registry, self._runner, responses, truncator, page=page, dialect=dialect)
-        self._resources = ResourceMethods(registry, self._runner, responses, self._notifier, truncator, page=page)
-        self._prompts = PromptMethods(registry, self._runner, responses, page=page)
-        self._completion = CompletionMethod(registry, responses)
-        self.kernel = self._build_kernel(identity, CacheHint(ttl_ms=identity.ttl_ms, scope=scope))
+        truncator = ResultTruncator(runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
+        self.tools = ToolMethods(registry, runner, responses, truncator, page=page, dialect=dialect)
+        resources = ResourceMethods(registry, runner, responses, self._notifier, truncator, page=page)
+        prompts = PromptMethods(registry, runner, responses, page=page)
+        lifecycle = Lifecycle(identity, responses)
+        common: dict[str, Method] = {
+            "tools/list": self.tools.list_tools,
+            "tools/call": self.tools.call,
+            "resources/list": resources.list_resources,
+            "resources/templates/list": resources.list_templates,
+            "resources/read": resources.read_resource,
+            "prompts/list": prompts.list_prompts,
+            "prompts/get": prompts.get,
+            "completion/complete": CompletionMethod(registry, responses).complete,
+        }
+        self._stateless_methods: dict[str, Method] = common | {
+            "server/discover": lifecycle.discover,
+            "subscriptions/listen": self._notifier.listen,
+        }
+        self._handshake_methods: dict[str, Method] = common | {
+            "initialize": lifecycle.initialize,
+            "ping": lambda request, params: {},
+            "resources/subscribe": resources.subscribe,
+            "resources/unsubscribe": resources.unsubscribe,
+            "logging/setLevel": set_log_level,
+        }
 
-    def _build_kernel(self, identity: Identity, hint: CacheHint) -> Kernel:
-        kernel = Kernel(
-            identity.name,
-            version=identity.version,
-            title=identity.title,
-            instructions=identity.instructions,
-            cache_hints={"server/discover": hint},
-            get_tool_input_schema=self._tools.index.get_input_schema,
-            on_subscriptions_listen=self._notifier.listen,
+    def connect(
+        self, stream: MessageStream, tasks: TaskOwner, counter: RequestCounter | None = None
+    ) -> ClientConnection:
+        """Return a connection for a client that sends its messages over one connection, in either era."""
+        return ClientConnection(self, stream, tasks, counter)
+
+    def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
+        """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.
+
+        `version` is that of the envelope, if the caller has read it already.
+        """
+        version = read_version(incoming.params) if version is None else version
+        check_version(version)
+        capabilities = incoming.params["_meta"][CLIENT_CAPABILITIES]
+        request = Request(incoming, self.redactor, version=version, session=None, capabilities=capabilities)
+        return self._dispatch(self._stateless_methods, request)
+
+    def handle_handshake(self, incoming: IncomingRequest, session: Session) -> Any:
+        """Serve a request of a handshake client. Returns the result, or a coroutine for it. Raises RpcError."""
+        method, version = incoming.method, session.version
+        if method in self._handshake_methods:
+            if not version and method not in ("initialize", "ping"):
+                raise RpcError(INVALID_REQUEST, "Invalid Request: send initialize first")
+            if version and method == "initialize":
+                raise RpcError(INVALID_REQUEST, "Invalid Request: this connection is already initialized")
+        request = Request(
+            incoming, self.redactor, version=version, session=session, capabilities=session.capabilities
         )
-        for method, params, handler in self._list_methods():
-            kernel.add_request_handler(method, params, handler)
-        initialized = "notifications/initialized"
-        kernel.add_notification_handler(initialized, types.NotificationParams, self._notifier.handle_initialized)
-        kernel.middleware.append(self._runner.boundary)
-        kernel.middleware.insert(0, cast("ServerMiddleware[Any]", self._redaction))
-        return kernel
+        return self._dispatch(self._handshake_methods, request)
 
-    def _list_methods(self) -> list[tuple[str, Any, Any]]:
-        """List all methods except those that the SDK serves by itself."""
-        return [
-            ("tools/list", types.PaginatedRequestParams, self._tools.list_tools),
-            ("tools/call", types.CallToolRequestParams, self._tools.call),
-            ("resources/list", types.PaginatedRequestParams, self._resources.list_resources),
-            ("resources/templates/list", types.PaginatedRequestParams, self._resources.list_templates),
-            ("resources/read", types.ReadResourceRequestParams, self._resources.read_resource),
-            ("resources/subscribe", types.SubscribeRequestParams, self._resources.subscribe),
-            ("resources/unsubscribe", types.UnsubscribeRequestParams, self._resources.unsubscribe),
-            ("prompts/list", types.PaginatedRequestParams, self._prompts.list_prompts),
-            ("prompts/get", types.GetPromptRequestParams, self._prompts.get),
-            ("completion/complete", types.CompleteRequestParams, self._completion.complete),
-            ("logging/setLevel", types.SetLevelRequestParams, set_level),
-        ]
+    def handle_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
+        """Handle a notification of a handshake client. Raises RpcError for invalid parameters."""
+        if session.version:
+            check_params(method, session.version, params)
+            if method == "notifications/initialized":
+                self._notifier.add_session(session)
+
+    def _dispatch(self, methods: Mapping[str, Method], request: Request) -> Any:
+        name = request.incoming.method
+        method = methods.get(name)
+        if method is None:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", name)
+        check_params(name, request.version, request.params)
+        if (tracing := find_tracing()) is not None:
+            return self._redact_later(tracing.trace(method, request))
+        if self.redactor.is_empty:
+            return method(request, request.params)
+        try:
+            outcome = method(request, request.params)
+        except RpcError as error:
+            raise self._redaction.redact_error(error) from error
+        return self._redact_later(outcome) if type(outcome) is CoroutineType else self._redaction.redact_result(outcome)
+
+    async def _redact_later(self, outcome: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            return self._redaction.redact_result(await outcome)
+        except RpcError as error:
+            raise self._redaction.redact_error(error) from error
 
     def hide(self, secrets: Iterable[str]) -> None:
         self._redaction.hide(secrets)

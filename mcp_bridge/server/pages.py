@@ -8,10 +8,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 _MARK = b"after:"
 
 ItemRenderer = Callable[[str], dict[str, Any]]
 """Renders one item of a list for clients of a protocol version."""
+PageEncoder = Callable[[Mapping[str, Any], str], orjson.Fragment]
+"""Encodes a page for clients of a protocol version as the JSON of a result."""
 
 
 class BadCursor(ValueError):
@@ -19,7 +23,7 @@ class BadCursor(ValueError):
 
 
 class Pages:
-    """A list sorted by name, rendered once per page, protocol version and change.
+    """A list sorted by name. Each page is encoded once per protocol version and change.
 
     `field` is the list's key in MCP's result, `size` the most items per page.
     """
@@ -29,20 +33,23 @@ class Pages:
         self._size = size
         self._items: Mapping[str, ItemRenderer] = {}
         self._names: Sequence[str] = ()
-        self._rendered: dict[tuple[str, int], dict[str, Any]] = {}
+        self._encoded: dict[tuple[str, int, int], orjson.Fragment] = {}
 
     def replace(self, items: Mapping[str, ItemRenderer]) -> None:
-        self._items, self._names, self._rendered = items, sorted(items), {}
+        self._items, self._names, self._encoded = items, sorted(items), {}
 
-    def get_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
-        """Return one page: the items, and `nextCursor` if there are more. Raises BadCursor."""
+    def get_encoded(self, version: str, cursor: str | None, secrets: int, encode: PageEncoder) -> orjson.Fragment:
+        """Return one page: the items, and `nextCursor` if there are more. Raises BadCursor.
+
+        `secrets` changes whenever `encode` would redact more.
+        """
         start = 0 if cursor is None else bisect_right(self._names, decode_cursor(cursor))
-        page = self._rendered.get((version, start))
-        if page is None:
-            page = self._render(version, start)
+        encoded = self._encoded.get((version, start, secrets))
+        if encoded is None:
+            encoded = encode(self._render(version, start), version)
             if start % self._size == 0:  # do not keep pages of cursors that a client made up
-                self._rendered[version, start] = page
-        return page
+                self._encoded[version, start, secrets] = encoded
+        return encoded
 
     def _render(self, version: str, start: int) -> dict[str, Any]:
         names = self._names[start : start + self._size]

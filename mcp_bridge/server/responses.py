@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
-from mcp.shared.exceptions import MCPError
+import orjson
 
 from mcp_bridge.contracts.errors import InvalidArguments, MissingCapability, PromptNotFound, ResourceNotFound
-from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 from mcp_bridge.contracts.tool import ToolResult
-from mcp_bridge.server.pages import BadCursor
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.server.pages import BadCursor, Pages
+from mcp_bridge.wire.meta_keys import SERVER_INFO
 from mcp_bridge.wire.outcomes import REQUIRED
 from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge.wire.results import COMPLETE
@@ -25,32 +27,65 @@ ECHOED = 1000
 _CLIENT_ERRORS = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Responses:
-    """How an endpoint responds. `ttl_ms` and `scope` are the caching hints of the stateless era.
+    """How an endpoint responds. `ready` is set once the sources have published; None means that they have."""
 
-    `ready` is set once the sources have published; None means that they have.
-    """
+    def __init__(self, identity: Identity, redactor: Redactor, *, ready: anyio.Event | None = None) -> None:
+        self._ttl_ms = identity.ttl_ms
+        self._scope = "private" if identity.private else "public"
+        self._redactor = redactor
+        self._ready = ready
+        title = {"title": identity.title} if identity.title is not None else {}
+        self.server_info = {"name": identity.name, **title, "version": identity.version}
 
-    ttl_ms: int
-    scope: str
-    ready: anyio.Event | None = None
+    def when_ready(self, serve: Callable[..., Any], *args: Any) -> Any:
+        """Return `serve(*args)`, or a coroutine that waits for the sources first, at most `READY_PATIENCE` seconds."""
+        if self._ready is None or self._ready.is_set():
+            return serve(*args)
+        return self._serve_later(serve, *args)
 
     async def wait_for_sources(self) -> None:
         """Wait until the sources have published, at most `READY_PATIENCE` seconds."""
-        if self.ready is not None and not self.ready.is_set():
+        if self._ready is not None and not self._ready.is_set():
             with anyio.move_on_after(READY_PATIENCE):
-                await self.ready.wait()
+                await self._ready.wait()
 
-    def render_page(
-        self, get_page: Callable[[str, str | None], Mapping[str, Any]], version: str, cursor: str | None
-    ) -> dict[str, Any]:
-        """Return one page of a list as a result. Raises MCPError for an invalid cursor."""
+    async def _serve_later(self, serve: Callable[..., Any], *args: Any) -> Any:
+        await self.wait_for_sources()
+        return serve(*args)
+
+    def render_page(self, pages: Pages, version: str, cursor: str | None) -> orjson.Fragment:
+        """Return one page of a list as a result in JSON, which is kept. Raises RpcError for an invalid cursor."""
         try:
-            return with_cache_hints(get_page(version, cursor), version, ttl_ms=self.ttl_ms, scope=self.scope)
+            return pages.get_encoded(version, cursor, self._redactor.version, self._encode_page)
         except BadCursor as error:
             message = "Invalid cursor. Start again without a cursor."
-            raise MCPError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
+            raise RpcError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
+
+    def _encode_page(self, page: Mapping[str, Any], version: str) -> orjson.Fragment:
+        result = self.with_cache_hints(page, version)
+        return orjson.Fragment(orjson.dumps(self._redactor.redact_value(result)))
+
+    def with_cache_hints(
+        self, result: Mapping[str, Any], version: str, *, ttl_ms: int | None = None, scope: str = ""
+    ) -> dict[str, Any]:
+        """Return a complete result with caching hints if the version has them (server/utilities/caching)."""
+        if not has_feature(version, STATELESS):
+            return dict(result)
+        hints = {"ttlMs": self._ttl_ms if ttl_ms is None else ttl_ms, "cacheScope": scope or self._scope}
+        return self.complete({**result, **hints}, version)
+
+    def complete(self, result: Mapping[str, Any], version: str) -> dict[str, Any]:
+        """Return a complete result with the fields that the version requires: `resultType` and the server's name."""
+        if not has_feature(version, STATELESS):
+            return dict(result)
+        return self.stamp({**result, **COMPLETE})
+
+    def stamp(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Add the name of this server to a result of the stateless era (2026-07-28, basic, "_meta")."""
+        meta = result.get("_meta")
+        result["_meta"] = {SERVER_INFO: self.server_info} if meta is None else {**meta, SERVER_INFO: self.server_info}
+        return result
 
 
 def truncate_text(text: str) -> str:
@@ -58,30 +93,18 @@ def truncate_text(text: str) -> str:
     return text if len(text) <= ECHOED else f"{text[:ECHOED]}... ({len(text)} characters)"
 
 
-def with_cache_hints(result: Mapping[str, Any], version: str, *, ttl_ms: int, scope: str) -> dict[str, Any]:
-    """Return a result with caching hints if the version has them (server/utilities/caching)."""
-    if not has_feature(version, STATELESS):
-        return dict(result)
-    return {**result, **COMPLETE, "ttlMs": ttl_ms, "cacheScope": scope}
-
-
-def with_result_type(result: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return a complete result, marked as such if the version requires it."""
-    return {**result, **COMPLETE} if has_feature(version, STATELESS) else dict(result)
-
-
 def raise_missing_capability(result: ToolResult, version: str) -> None:
     """Raise the stateless era's error if the client lacks a capability; the handshake era has no such error."""
     if result.code == MissingCapability.code and has_feature(version, STATELESS) and REQUIRED in (result.meta or {}):
         required = (result.meta or {})[REQUIRED]
-        raise MCPError(MISSING_CAPABILITY, result.error_text, {REQUIRED: required})
+        raise RpcError(MISSING_CAPABILITY, result.error_text, {REQUIRED: required})
 
 
 def check_success(result: ToolResult, version: str, **place: str) -> ToolResult:
-    """Return the result of a resource or prompt, or raise MCPError if it failed; `place` names the entry."""
+    """Return the result of a resource or prompt, or raise RpcError if it failed; `place` names the entry."""
     if not result.is_error:
         return result
     raise_missing_capability(result, version)
     code = INVALID_PARAMS if result.code in _CLIENT_ERRORS else INTERNAL_ERROR
     message = result.error_text or "The call failed without an error message."
-    raise MCPError(code, message, {**place, "code": result.code})
+    raise RpcError(code, message, {**place, "code": result.code})

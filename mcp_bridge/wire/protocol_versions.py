@@ -15,6 +15,9 @@ HANDSHAKE: Final = "2025-11-25"
 STATELESS: Final = "2026-07-28"
 """The first version without a handshake: resultType, caching hints, any JSON value as structuredContent."""
 
+HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE)
+STATELESS_VERSIONS: Final = (STATELESS,)
+
 
 def has_feature(version: str, feature: str) -> bool:
     """Whether `version` has what was introduced in `feature`. An empty version (in process) has everything."""

@@ -1,0 +1,93 @@
+"""Requests of the other side. Each has at most one response, and can be cancelled until then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+from uuid import uuid4
+
+import anyio
+
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_bridge.runtime.event_loop import is_being_cancelled
+
+logger = logging.getLogger("mcp_bridge.peer")
+
+RequestId = str | int
+Message = dict[str, Any]
+"""A JSON-RPC message as a dict that can be written as JSON."""
+
+
+class MessageStream(Protocol):
+    """Carries messages to the other side, in the order in which they are sent."""
+
+    def send(self, message: Message) -> None:
+        """Queue a message. Never raises: a message that cannot arrive any more is dropped."""
+
+    async def drain(self) -> None:
+        """Wait while the other side reads more slowly than messages are queued."""
+
+    def finish(self, response: Message | None) -> None:
+        """Send the response of the stream's request, after everything else; None if the request was cancelled."""
+
+    async def close(self) -> None:
+        """Close the connection that carries the stream, if the other side can resume it; else do nothing."""
+
+
+class IncomingRequest:
+    """One request. `stream` carries what belongs to it: its response, notifications and requests in return."""
+
+    __slots__ = ("_error", "_scope", "id", "is_cancelled", "method", "params", "stream")
+
+    def __init__(
+        self, request_id: RequestId, method: str, params: Mapping[str, Any] | None, stream: MessageStream
+    ) -> None:
+        self.id = request_id
+        self.method = method
+        self.params: Mapping[str, Any] = params if params is not None else {}
+        self.stream = stream
+        self.is_cancelled = False
+        self._scope: anyio.CancelScope | None = None
+        self._error: RpcError | None = None
+
+    async def run(self, outcome: Awaitable[Any]) -> Message | None:
+        """Await the result. Returns the response; None if the request was cancelled without an error."""
+        with anyio.CancelScope() as self._scope:
+            if self.is_cancelled:
+                self._scope.cancel()
+            try:
+                return make_response(self.id, await outcome)
+            except RpcError as error:
+                return make_error(self.id, error)
+            except BaseException as error:
+                if is_being_cancelled(error):
+                    raise
+                return make_error(self.id, report_failure(self.method, error))
+        return make_error(self.id, self._error) if self._error is not None else None
+
+    def cancel(self, error: RpcError | None = None) -> None:
+        """Cancel the request. With an error, that is its response; without one, it has none."""
+        if not self.is_cancelled:
+            self.is_cancelled, self._error = True, error
+        if self._scope is not None:
+            self._scope.cancel()
+
+
+def report_failure(method: str, error: BaseException) -> RpcError:
+    """Log an unexpected error. Returns the error for the other side, which gets a reference to the log and no more."""
+    reference = uuid4().hex[:12]
+    logger.error("%s failed, reference %s", method, reference, exc_info=error)
+    return RpcError(INTERNAL_ERROR, f"{method} failed with an internal error (reference {reference}).")
+
+
+def make_response(request_id: RequestId, result: Any) -> Message:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def make_error(request_id: RequestId | None, error: RpcError) -> Message:
+    return {"jsonrpc": "2.0", "id": request_id, "error": error.to_json()}
+
+
+def make_notification(method: str, params: Mapping[str, Any] | None) -> Message:
+    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})}

@@ -1,0 +1,52 @@
+"""initialize, server/discover and logging/setLevel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.server.requests import Request
+from mcp_bridge.server.responses import Responses
+from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS_VERSIONS
+
+CAPABILITIES: Mapping[str, Any] = {
+    "completions": {},
+    "logging": {},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "tools": {"listChanged": True},
+}
+
+
+class Lifecycle:
+    """The MCP methods by which a client learns what the server is."""
+
+    def __init__(self, identity: Identity, responses: Responses) -> None:
+        self._responses = responses
+        self._instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}
+
+    def initialize(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle)."""
+        session, version = request.session, params["protocolVersion"]
+        assert session is not None
+        session.version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE
+        session.capabilities = params["capabilities"]
+        return {
+            "protocolVersion": session.version,
+            "capabilities": CAPABILITIES,
+            "serverInfo": self._responses.server_info,
+            **self._instructions,
+        }
+
+    def discover(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve server/discover (2026-07-28, server/discover)."""
+        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": CAPABILITIES, **self._instructions}
+        return self._responses.with_cache_hints(result, request.version)
+
+
+def set_log_level(request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Serve logging/setLevel: send this client log messages of this and more severe levels from now on."""
+    assert request.session is not None
+    request.session.log_level = params["level"]
+    return {}

@@ -1,0 +1,132 @@
+"""Requests of clients, with what the client has declared about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError
+from mcp_bridge.contracts.log_levels import Level
+from mcp_bridge.peer.connection import PROGRESS, Connection
+from mcp_bridge.peer.incoming import IncomingRequest, RequestId, make_notification
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
+
+DEFAULT_LEVEL: Level = "info"
+"""The log level of a handshake client that has not set one; the specification leaves the choice to the server."""
+
+
+class Session:
+    """The connection of a handshake client.
+
+    Attributes:
+        version: The protocol version that was agreed upon; empty before `initialize`.
+        is_ready: Whether the client has sent `notifications/initialized`.
+        key: A name that no other session has.
+    """
+
+    def __init__(self, connection: Connection, redactor: Redactor) -> None:
+        self.version = ""
+        self.capabilities: Mapping[str, Any] = {}
+        self.is_ready = False
+        self.log_level: Level = DEFAULT_LEVEL
+        self.key = uuid4().hex
+        self.connection = connection
+        self._redactor = redactor
+        self._callbacks: list[Callable[[], None]] = []
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification that belongs to no request."""
+        self.connection.notify(method, self._redactor.redact_value(params))
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Run `callback` when the session ends."""
+        self._callbacks.append(callback)
+
+    def end(self) -> None:
+        """Run the callbacks, the latest first."""
+        while self._callbacks:
+            self._callbacks.pop()()
+
+
+class Request:
+    """A request of a client.
+
+    Attributes:
+        version: The protocol version of the request.
+        session: The session of a handshake client; None in the stateless era.
+        capabilities: The capabilities that the client has declared.
+    """
+
+    __slots__ = ("_redactor", "capabilities", "id", "incoming", "meta", "params", "session", "version")
+
+    def __init__(
+        self,
+        incoming: IncomingRequest,
+        redactor: Redactor,
+        *,
+        version: str,
+        session: Session | None,
+        capabilities: Mapping[str, Any],
+    ) -> None:
+        self.incoming = incoming
+        self.id: RequestId = incoming.id
+        self.params = incoming.params
+        self.meta: Mapping[str, Any] = incoming.params.get("_meta") or {}
+        self.version = version
+        self.session = session
+        self.capabilities = capabilities
+        self._redactor = redactor
+
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification that belongs to this request; waits while the client reads too slowly."""
+        stream = self.incoming.stream
+        stream.send(make_notification(method, self._redactor.redact_value(params)))
+        await stream.drain()
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Send a progress notification if the client gave a token (basic/utilities/progress)."""
+        token = self.meta.get("progressToken")
+        if token is None:
+            return
+        params = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        await self.notify(PROGRESS, params)
+
+    async def ask_client(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Send a request of the server on this request's stream, and return its result. Raises RpcError."""
+        assert self.session is not None
+        params = self._redactor.redact_value(params)
+        return await self.session.connection.request(method, params, stream=self.incoming.stream)
+
+
+def has_envelope(params: Mapping[str, Any]) -> bool:
+    """Whether a request is of the stateless era: no other has this key."""
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and PROTOCOL_VERSION in meta
+
+
+def read_version(params: Mapping[str, Any]) -> str:
+    """Return the protocol version of a stateless request. Raises RpcError for an incomplete envelope."""
+    meta = params.get("_meta")
+    if not isinstance(meta, dict):
+        keys = f"'{PROTOCOL_VERSION}' and '{CLIENT_CAPABILITIES}'"
+        raise RpcError(INVALID_PARAMS, f"Invalid parameters: params._meta must be an object with the keys {keys}")
+    if missing := [key for key in (PROTOCOL_VERSION, CLIENT_CAPABILITIES) if key not in meta]:
+        raise RpcError(INVALID_PARAMS, f"Invalid parameters: params._meta has no {' and no '.join(map(repr, missing))}")
+    version = meta[PROTOCOL_VERSION]
+    if not isinstance(version, str):
+        raise RpcError(INVALID_PARAMS, f"Invalid parameters: params._meta['{PROTOCOL_VERSION}'] must be text")
+    return version
+
+
+def check_version(version: str) -> None:
+    """Raise RpcError unless this server serves the version without a handshake (basic/lifecycle)."""
+    if version not in STATELESS_VERSIONS:
+        data = {"supported": list(STATELESS_VERSIONS), "requested": version}
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
