@@ -1,0 +1,257 @@
+"""Sealed states: each opens for the request it was sealed for, in its time, and nothing else opens."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge.server.request_state import StateSealer
+
+KEY, OTHER_KEY = "a key of forty bytes that nobody knows...", "another key of forty bytes, also unknown"
+TEXT = "the state of Rumpelstilzchen"
+REQUEST: dict[str, Any] = {
+    "method": "tools/call",
+    "params": {"name": "ask", "arguments": {"a": 1, "b": [{"x": None, "y": 0.5}]}},
+    "principal": "ann",
+}
+SIZE = 4 * 1024 * 1024
+"""The largest message that clients can send."""
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self, now: float = 1e9) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def create_sealer(*keys: str, audience: str = "tests", ttl: float = 600.0, clock: Clock | None = None) -> StateSealer:
+    return StateSealer(keys or [KEY], ttl, audience, clock=clock)
+
+
+def is_rejected(sealed: Any, sealer: StateSealer | None = None, **request: Any) -> bool:
+    """Whether opening fails, with the only error that clients may see; False if it returns the text."""
+    try:
+        opened = (sealer or create_sealer()).open(sealed, **{**REQUEST, **request})
+    except RpcError as error:
+        found = (error.code, error.message, error.data)
+    else:
+        assert opened == TEXT
+        return False
+    assert found == (INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+    return True
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_states_or_keys_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.DEBUG):
+        yield
+    written = "\n".join(f"{record.getMessage()} {record.exc_text or ''}" for record in caplog.records)
+    for secret in (TEXT, KEY, OTHER_KEY, "v1."):
+        assert secret not in written
+
+
+# The request
+
+
+@given(st.text(max_size=50))
+@example("\ud800")
+def test_a_state_opens_for_its_request(text: str) -> None:
+    sealer = create_sealer()
+    assert sealer.open(sealer.seal(text, **REQUEST), **REQUEST) == text
+
+
+def test_a_state_opens_however_its_request_is_written() -> None:
+    params = {
+        "requestState": "...",
+        "inputResponses": {"name": {}},
+        "_meta": {"progressToken": 7},
+        "arguments": {"b": [{"y": 0.5, "x": None}], "a": 1},
+        "name": "ask",
+    }
+    assert not is_rejected(create_sealer().seal(TEXT, **REQUEST), params=params)
+
+
+@pytest.mark.parametrize("params", [{"name": "ask"}, {"name": "ask", "arguments": None}])
+def test_no_arguments_are_empty_arguments(params: dict[str, Any]) -> None:
+    sealed = create_sealer().seal(TEXT, **{**REQUEST, "params": {"name": "ask", "arguments": {}}})
+    assert not is_rejected(sealed, params=params)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"method": "prompts/get"},
+        {"method": "resources/read"},
+        {"params": {**REQUEST["params"], "name": "ask2"}},
+        {"params": {**REQUEST["params"], "arguments": {}}},
+        {"params": {**REQUEST["params"], "arguments": {"a": "1", "b": [{"x": None, "y": 0.5}]}}},
+        {"params": {**REQUEST["params"], "arguments": {"a": True, "b": [{"x": None, "y": 0.5}]}}},
+        {"params": {**REQUEST["params"], "arguments": {"a": 1, "b": [{"y": 0.5}]}}},
+        {"params": {**REQUEST["params"], "arguments": {"a": 1, "b": [{"x": None, "y": 0.5}], "c": 1}}},
+        {"params": {"uri": "ask"}},
+        {"params": {}},
+        {"principal": "eve"},
+        {"principal": ""},
+        {"principal": None},
+    ],
+    ids=str,
+)
+def test_a_state_is_rejected_with_another_request(other: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    sealer = create_sealer()
+    assert is_rejected(sealer.seal(TEXT, **REQUEST), sealer, **other)
+    assert is_rejected(sealer.seal(TEXT, **{**REQUEST, **other}), sealer)
+    reason = "changed, or sealed for another request, principal or server"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"requestState rejected on {other.get('method', 'tools/call')}: {reason}",
+        f"requestState rejected on tools/call: {reason}",
+    ]
+
+
+def test_a_read_is_bound_to_its_uri() -> None:
+    read = {"method": "resources/read", "params": {"uri": "notes://1"}}
+    sealed = create_sealer().seal(TEXT, **{**REQUEST, **read})
+    assert not is_rejected(sealed, **read)
+    assert is_rejected(sealed, **{**read, "params": {"uri": "notes://2"}})
+
+
+def test_numbers_beyond_64_bits_are_bound_as_they_are() -> None:
+    one, other = ({"name": "ask", "arguments": {"number": 2**80 + rest}} for rest in (0, 1))
+    sealed = create_sealer().seal(TEXT, **{**REQUEST, "params": one})
+    assert not is_rejected(sealed, params=one)
+    assert is_rejected(sealed, params=other)
+
+
+def test_arguments_that_are_nested_too_deeply_are_rejected() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    assert is_rejected(create_sealer().seal(TEXT, **REQUEST), params={"name": "ask", "arguments": {"a": deep}})
+
+
+# Keys and audience
+
+
+def test_the_first_key_seals_and_every_key_opens() -> None:
+    old, rotating, new = create_sealer(KEY), create_sealer(OTHER_KEY, KEY, KEY), create_sealer(OTHER_KEY)
+    assert not is_rejected(old.seal(TEXT, **REQUEST), rotating)
+    assert not is_rejected(rotating.seal(TEXT, **REQUEST), new)
+    assert is_rejected(rotating.seal(TEXT, **REQUEST), old)
+
+
+def test_a_state_of_another_server_with_the_same_keys_is_rejected() -> None:
+    assert is_rejected(create_sealer(audience="another").seal(TEXT, **REQUEST))
+
+
+def test_without_keys_each_sealer_opens_its_own_states_only() -> None:
+    one, other = (StateSealer([], 600.0, "tests") for _ in range(2))
+    assert not is_rejected(one.seal(TEXT, **REQUEST), one)
+    assert is_rejected(one.seal(TEXT, **REQUEST), other)
+
+
+@pytest.mark.parametrize("ttl", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_ttl_must_be_positive_and_finite(ttl: float) -> None:
+    with pytest.raises(ValueError, match="the ttl of a request state must be a positive number"):
+        create_sealer(ttl=ttl)
+
+
+def test_a_short_key_is_rejected_without_being_shown() -> None:
+    with pytest.raises(ValueError, match="at least 32 bytes") as caught:
+        create_sealer(KEY, "hush")
+    assert "hush" not in str(caught.value)
+
+
+# Time
+
+
+def test_a_state_expires(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    sealer = create_sealer(ttl=100.0, clock=clock)
+    sealed = sealer.seal(TEXT, **REQUEST)
+    clock.now += 99.0
+    assert not is_rejected(sealed, sealer)
+    clock.now += 1.0
+    assert is_rejected(sealed, sealer)
+    assert caplog.messages == ["requestState rejected on tools/call: expired, or sealed in the future"]
+
+
+def test_the_clock_of_another_instance_may_be_a_little_ahead() -> None:
+    here, there = create_sealer(clock=Clock()), create_sealer(clock=Clock(1e9 + 59.0))
+    assert not is_rejected(there.seal(TEXT, **REQUEST), here)
+    assert is_rejected(create_sealer(clock=Clock(1e9 + 61.0)).seal(TEXT, **REQUEST), here)
+
+
+# What is not a state
+
+
+def test_nothing_of_the_text_can_be_read_and_no_two_states_are_equal() -> None:
+    sealed = [create_sealer().seal(TEXT, **REQUEST) for _ in range(2)]
+    assert sealed[0] != sealed[1]
+    for state in sealed:
+        body = state.removeprefix("v1.")
+        assert b"Rumpel" not in base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+
+
+def test_every_change_of_one_character_is_rejected() -> None:
+    for text in (TEXT, f"{TEXT}!", f"{TEXT}!!"):  # the last character has 2, 4 or 6 bits
+        sealed = create_sealer().seal(text, **REQUEST)
+        for place, letter in enumerate(sealed):
+            for other in {"A", "B", "-", "_", "+", "/", "=", "\n", "\u00e9"} - {letter}:
+                assert is_rejected(sealed[:place] + other + sealed[place + 1 :])
+            assert is_rejected(sealed[:place])
+            assert is_rejected(sealed[:place] + sealed[place + 1 :]) or sealed[place] == sealed[place + 1]
+
+
+@pytest.mark.parametrize("end", ["=", "==", "A", "AAAA", "\n", " ", "\x00", "."])
+def test_an_addition_is_rejected(end: str) -> None:
+    assert is_rejected(create_sealer().seal(TEXT, **REQUEST) + end)
+
+
+@pytest.mark.parametrize("sealed", [None, 7, True, ["x"], {"v": 1}, b"v1.", "", "v1.", "v1.AAAA", "null", "\ud83d"])
+def test_garbage_is_rejected(sealed: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert is_rejected(sealed)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@given(st.binary(max_size=200), st.booleans(), st.integers(0, 40))
+def test_random_bytes_are_rejected(data: bytes, is_key_known: bool, kept: int) -> None:
+    sealed = create_sealer().seal(TEXT, **REQUEST)
+    head = sealed[: 11 + kept] if is_key_known else "v1."
+    assert is_rejected(head + base64.urlsafe_b64encode(data).decode().rstrip("="))
+    assert is_rejected(data.decode("latin-1"))
+
+
+# Costs
+
+
+@pytest.mark.parametrize("tail", ["A" * SIZE, "*" * SIZE, "\u00e9" * SIZE, "=" * SIZE], ids=lambda tail: tail[0])
+def test_a_huge_state_is_cheap_to_reject(tail: str) -> None:
+    sealer = create_sealer()
+    known = sealer.seal(TEXT, **REQUEST)
+    began = time.process_time()
+    for head in ("", "v1.", known[:11], known):
+        assert is_rejected(head + tail, sealer)
+    assert time.process_time() - began < 2.0
+
+
+def test_cryptography_is_imported_with_the_first_state() -> None:
+    code = (
+        "import sys; from mcp_bridge.server.request_state import StateSealer; sealer = StateSealer([], 1.0, 'tests')\n"
+        "assert 'cryptography' not in sys.modules\n"
+        "sealer.seal('', method='tools/call', params={}, principal=None); assert 'cryptography' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=dict(os.environ))
