@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from types import CoroutineType
 from typing import Any, Protocol
 
 import anyio
@@ -33,8 +34,8 @@ ProgressListener = Callable[[Mapping[str, Any]], None]
 class Service(Protocol):
     """Serves what the other side sends."""
 
-    def handle_request(self, request: IncomingRequest) -> Mapping[str, Any] | Awaitable[Mapping[str, Any]]:
-        """Return the result at once, or an awaitable that runs in a task. Raises RpcError."""
+    def handle_request(self, request: IncomingRequest) -> Any:
+        """Return the result at once, or a coroutine for it, which runs in a task. Raises RpcError."""
 
     def handle_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Handle a notification. Raises RpcError for an invalid one, which is logged."""
@@ -135,7 +136,7 @@ class Connection:
         except Exception as error:
             request.stream.finish(make_error(request.id, report_failure(request.method, error)))
             return
-        if isinstance(outcome, Mapping):
+        if type(outcome) is not CoroutineType:
             request.stream.finish(make_response(request.id, outcome))
             return
         self._requests[request.id] = request

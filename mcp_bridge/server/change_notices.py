@@ -3,154 +3,191 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Mapping, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import anyio
-import mcp_types as types
 from anyio.abc import TaskStatus
-from mcp.server.session import ServerSession
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
-from mcp.shared.exceptions import MCPError
 
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
-from mcp_bridge.server.context import Request
+from mcp_bridge.server.requests import Request, Session
+from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
 
 logger = logging.getLogger("mcp_bridge.server")
 
-SEND_TIMEOUT = 5.0
-"""Seconds that one handshake client may take to accept a notification; the others do not wait for it."""
 SUBSCRIPTIONS = 1024
 """The most resources that one handshake client may subscribe to."""
 SUBSCRIBED = 256 * 1024
 """The most characters that their URIs may have in total."""
+STREAMS = 1024
+"""The most subscriptions/listen streams at once."""
+BACKLOG = 1024
+"""The most events that wait for the client of a stream. With more, the stream ends: the client lists again anyway."""
+
+UPDATED = "notifications/resources/updated"
+_FILTERS = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
+}
+"""The keys of a subscription, and the notifications that they select."""
+_TOOLS, _PROMPTS, _RESOURCES = _FILTERS.values()
 
 
-@dataclass(slots=True)
-class HandshakeSubscriber:
-    """A handshake connection and its subscriptions."""
+@dataclass(frozen=True, slots=True)
+class ChangeEvent:
+    """One notification; `uri` is set only for an updated resource."""
 
-    session: ServerSession
-    ready: bool = False
-    uris: set[str] = field(default_factory=set)
+    method: str
+    uri: str = ""
 
-    def wants(self, event: ServerEvent) -> bool:
-        """Whether this connection is notified of the event."""
-        return event.uri in self.uris if isinstance(event, ResourceUpdated) else self.ready
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"uri": self.uri} if self.uri else {}
+
+
+@dataclass(slots=True, eq=False)
+class ListenStream:
+    """One subscriptions/listen stream: what its client wants, and the events that wait to be sent."""
+
+    methods: Set[str]
+    uris: Set[str]
+    events: deque[ChangeEvent] = field(default_factory=deque)
+    is_closed: bool = False
+    _news: anyio.Event | None = None
+
+    def wants(self, event: ChangeEvent) -> bool:
+        return event.uri in self.uris if event.uri else event.method in self.methods
+
+    def add_event(self, event: ChangeEvent) -> None:
+        if len(self.events) < BACKLOG:
+            self.events.append(event)
+        else:
+            logger.warning("a listen stream ends because its client does not read")
+            self.is_closed = True
+        self._notify()
+
+    def close(self) -> None:
+        """End the stream after the events that wait."""
+        self.is_closed = True
+        self._notify()
+
+    async def wait(self) -> None:
+        self._news = anyio.Event()
+        await self._news.wait()
+
+    def _notify(self) -> None:
+        if self._news is not None:
+            self._news.set()
 
 
 class ChangeNotifier:
-    """Notifies handshake connections directly, and stateless clients through subscriptions/listen."""
+    """Notifies handshake clients directly, and stateless clients through subscriptions/listen."""
 
     def __init__(self) -> None:
-        self._bus = InMemorySubscriptionBus()
-        self._subscribers: dict[int, HandshakeSubscriber] = {}
-        self._changed: set[ServerEvent] = set()
+        self._sessions: set[Session] = set()
+        self._uris: dict[Session, set[str]] = {}
+        self._streams: set[ListenStream] = set()
+        self._changed: set[ChangeEvent] = set()
         self._wake = anyio.Event()
         self._soon: CallSoon | None = None
-        self._streams = ListenHandler(self._bus)
         self._is_closed = False
 
-    async def handle_initialized(self, request: Request, _: types.NotificationParams) -> None:
-        """Notify this handshake client of changed lists until its connection ends."""
-        self._get_subscriber(request).ready = True
+    def add_session(self, session: Session) -> None:
+        """Notify this handshake client of changed lists until its session ends."""
+        if session not in self._sessions:
+            self._sessions.add(session)
+            session.on_end(partial(self._sessions.discard, session))
 
-    def subscribe(self, request: Request, uri: str) -> None:
-        """Notify this connection of updates. Raises MCPError when it has too many subscriptions."""
-        uris = self._get_subscriber(request).uris
+    def subscribe(self, session: Session, uri: str) -> None:
+        """Notify this handshake client of updates. Raises RpcError when it has too many subscriptions."""
+        if session not in self._uris:
+            self._uris[session] = set()
+            session.on_end(partial(self._uris.pop, session, None))
+        uris = self._uris[session]
         is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
         if uri not in uris and is_full:
-            raise MCPError(INVALID_PARAMS, "This connection has too many subscriptions", {"uri": uri})
+            raise RpcError(INVALID_PARAMS, "This connection has too many subscriptions", {"uri": uri})
         uris.add(uri)
 
-    def unsubscribe(self, request: Request, uri: str) -> None:
-        self._get_subscriber(request).uris.discard(uri)
+    def unsubscribe(self, session: Session, uri: str) -> None:
+        self._uris.get(session, set()).discard(uri)
 
-    async def listen(
-        self, request: Request, params: types.SubscriptionsListenRequestParams
-    ) -> types.SubscriptionsListenResult:
-        """Serve one subscriptions/listen stream; one that opens after `close_streams` gets its final result too."""
-        if self._is_closed and self._soon is not None:
-            self._soon(self._streams.close)  # the stream is open by then
-        return await self._streams(request, params)
+    async def listen(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve a subscriptions/listen stream until `close_streams` (2026-07-28, basic/utilities/subscriptions).
+
+        Raises RpcError when there are too many streams.
+        """
+        if len(self._streams) >= STREAMS:
+            raise RpcError(INTERNAL_ERROR, "Too many subscriptions/listen streams are open. Retry later.")
+        wanted = {key: True for key in _FILTERS if params["notifications"].get(key)}
+        uris = params["notifications"].get("resourceSubscriptions") or []
+        stream = ListenStream({_FILTERS[key] for key in wanted}, frozenset(uris), is_closed=self._is_closed)
+        meta = {SUBSCRIPTION_ID: request.id}
+        acknowledged = {**wanted, "resourceSubscriptions": uris} if uris else wanted
+        self._streams.add(stream)
+        try:
+            await request.notify(
+                "notifications/subscriptions/acknowledged", {"notifications": acknowledged, "_meta": meta}
+            )
+            while stream.events or not stream.is_closed:
+                while stream.events:
+                    event = stream.events.popleft()
+                    await request.notify(event.method, {**event.params, "_meta": meta})
+                if not stream.is_closed:
+                    await stream.wait()
+        finally:
+            self._streams.discard(stream)
+        return {"resultType": "complete", "_meta": meta}
 
     def close_streams(self) -> None:
-        """End every subscriptions/listen stream with its final result."""
+        """End every subscriptions/listen stream with its final result; a later one ends at once."""
         self._is_closed = True
-        self._streams.close()
+        for stream in self._streams:
+            stream.close()
 
     async def run(self, registry: ToolRegistry, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Send notifications until cancelled. Changes in quick succession are sent as one."""
         self._soon = make_call_soon()
         self._is_closed = False
         with ExitStack() as stack:
-            for event, watch in (
-                (ToolsListChanged(), registry.watch),
-                (ResourcesListChanged(), registry.resources.watch),
-                (ResourcesListChanged(), registry.templates.watch),
-                (PromptsListChanged(), registry.prompts.watch),
+            for method, watch in (
+                (_TOOLS, registry.watch),
+                (_RESOURCES, registry.resources.watch),
+                (_RESOURCES, registry.templates.watch),
+                (_PROMPTS, registry.prompts.watch),
             ):
-                stack.callback(watch(partial(self._record_soon, event)))
-            stack.callback(registry.watch_updates(lambda uri: self._record_soon(ResourceUpdated(uri))))
+                stack.callback(watch(partial(self._record_soon, ChangeEvent(method))))
+            stack.callback(registry.watch_updates(lambda uri: self._record_soon(ChangeEvent(UPDATED, uri))))
             stack.callback(setattr, self, "_soon", None)
             task_status.started()
-            async with anyio.create_task_group() as tasks:
-                while True:
-                    await self._wake.wait()
-                    self._wake = anyio.Event()
-                    await self._notify_all(tasks)
+            while True:
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                self._notify_all()
 
-    async def _notify_all(self, tasks: anyio.abc.TaskGroup) -> None:
-        events = sorted(self._changed, key=lambda event: (isinstance(event, ResourceUpdated), repr(event)))
+    def _notify_all(self) -> None:
+        events = sorted(self._changed, key=lambda event: (event.uri, event.method))
         self._changed = set()
-        for subscriber in list(self._subscribers.values()):
-            if own := [event for event in events if subscriber.wants(event)]:
-                tasks.start_soon(self._notify, subscriber.session, own)
         for event in events:
-            await self._bus.publish(event)
+            for session in list(self._sessions if not event.uri else self._uris):
+                if not event.uri or event.uri in self._uris[session]:
+                    session.notify(event.method, event.params or None)
+            for stream in list(self._streams):
+                if stream.wants(event):
+                    stream.add_event(event)
 
-    async def _notify(self, session: ServerSession, events: Iterable[ServerEvent]) -> None:
-        try:
-            with anyio.move_on_after(SEND_TIMEOUT):
-                for event in events:
-                    match event:
-                        case ToolsListChanged():
-                            await session.send_tool_list_changed()
-                        case ResourcesListChanged():
-                            await session.send_resource_list_changed()
-                        case PromptsListChanged():
-                            await session.send_prompt_list_changed()
-                        case ResourceUpdated(uri):
-                            await session.send_resource_updated(uri)
-        except Exception as error:  # the client has just disconnected
-            logger.debug("a change notification was not delivered: %r", error)
-
-    def _get_subscriber(self, request: Request) -> HandshakeSubscriber:
-        # The SDK does not announce the end of a connection; only its exit stack always runs.
-        connection = request.session._connection
-        key = id(connection)
-        if key not in self._subscribers:
-            self._subscribers[key] = HandshakeSubscriber(request.session)
-            connection.exit_stack.callback(self._subscribers.pop, key, None)
-        return self._subscribers[key]
-
-    def _record(self, event: ServerEvent) -> None:
+    def _record(self, event: ChangeEvent) -> None:
         self._changed.add(event)
         self._wake.set()
 
-    def _record_soon(self, event: ServerEvent) -> None:
+    def _record_soon(self, event: ChangeEvent) -> None:
         """Record a change in the event loop. May be called from any thread."""
         if (soon := self._soon) is not None:
             with suppress(RuntimeError):  # the loop has just ended

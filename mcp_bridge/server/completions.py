@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import mcp_types as types
-from mcp.shared.exceptions import MCPError
-
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall
@@ -19,8 +16,9 @@ from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import adapt_completion
 from mcp_bridge.schema.uri_templates import parse_template_variables
-from mcp_bridge.server.context import Request, ServedContext
-from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_result_type
+from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.requests import Request
+from mcp_bridge.server.responses import Responses, check_success, truncate_text
 from mcp_bridge.wire.values import to_plain
 
 KNOWN, KNOWN_LENGTH = 100, 10_000
@@ -49,48 +47,48 @@ class CompletionMethod:
         self._responses = responses
         self._prepared: dict[tuple[str, str], tuple[Any, PreparedEntry]] = {}
 
-    async def complete(self, request: Request, params: types.CompleteRequestParams) -> dict[str, Any]:
+    async def complete(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve completion/complete: values that match the text, best first.
 
-        Raises MCPError for an unknown prompt, template or argument.
+        Raises RpcError for an unknown prompt, template or argument.
         """
-        argument = params.argument
-        _check_size(argument.value, (params.context.arguments if params.context is not None else None) or {})
+        argument, typed = params["argument"]["name"], params["argument"]["value"]
+        known = (params.get("context") or {}).get("arguments") or {}
+        _check_size(typed, known)
         await self._responses.wait_for_sources()
-        name, entry = self._find_entry(params.ref)
-        if argument.name not in _list_arguments(entry):
-            unknown = truncate_text(argument.name)
-            raise MCPError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
-        offered = entry.completions.get(argument.name, ())
-        values = await self._call_function(offered, name, request, params) if callable(offered) else offered
-        ranked, total = rank_values([str(value) for value in values], argument.value)
+        name, entry = self._find_entry(params["ref"])
+        if argument not in _list_arguments(entry):
+            unknown = truncate_text(argument)
+            raise RpcError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
+        offered = entry.completions.get(argument, ())
+        if callable(offered):
+            data = {"argument": argument, "value": typed, "known": dict(known)}
+            offered = await self._call_function(offered, name, request, data)
+        ranked, total = rank_values([str(value) for value in offered], typed)
         completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
-        return with_result_type({"completion": completion}, request.protocol_version)
+        return self._responses.complete({"completion": completion}, request.version)
 
     async def _call_function(
-        self, function: Callable[..., Any], name: str, request: Request, params: types.CompleteRequestParams
+        self, function: Callable[..., Any], name: str, request: Request, data: Mapping[str, Any]
     ) -> Collection[Any]:
-        known = params.context.arguments if params.context is not None else None
-        argument = params.argument
-        data = {"argument": argument.name, "value": argument.value, "known": dict(known or {})}
-        call = ToolCall(id=str(request.request_id), name=name, arguments=data, kind="completion")
-        prepared = self._prepare_completion(name, argument.name, function)
+        call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
+        prepared = self._prepare_completion(name, data["argument"], function)
         result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
-        output = to_plain(check_success(result, request.protocol_version, name=name).output)
+        output = to_plain(check_success(result, request.version, name=name).output)
         return output if isinstance(output, list) else [] if output is None else [output]
 
-    def _find_entry(self, ref: Any) -> tuple[str, PromptEntry | ResourceTemplate]:
-        if isinstance(ref, types.PromptReference):
-            name, entry = ref.name, self._registry.prompts.get(ref.name)
+    def _find_entry(self, ref: Mapping[str, Any]) -> tuple[str, PromptEntry | ResourceTemplate]:
+        if ref["type"] == "ref/prompt":
+            name, entry = ref["name"], self._registry.prompts.get(ref["name"])
             if entry is not None:
                 return name, entry
             name = truncate_text(name)
-            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
-        template = self._registry.templates.get(ref.uri)
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
+        template = self._registry.templates.get(ref["uri"])
         if template is None:
-            uri = truncate_text(ref.uri)
-            raise MCPError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
-        return ref.uri, template
+            uri = truncate_text(ref["uri"])
+            raise RpcError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
+        return ref["uri"], template
 
     def _prepare_completion(self, name: str, argument: str, function: Callable[..., Any]) -> PreparedEntry:
         known = self._prepared.get((name, argument))
@@ -101,19 +99,19 @@ class CompletionMethod:
 
 
 def _check_size(value: str, known: Mapping[str, str]) -> None:
-    """Raise MCPError for text that no user types, before any work is done with it."""
+    """Raise RpcError for text that no user types, before any work is done with it."""
     if len(value) > LONGEST:
-        raise MCPError(
+        raise RpcError(
             INVALID_PARAMS,
             f"argument.value has {len(value)} characters; at most {LONGEST} can be completed. Send a shorter value.",
         )
     if len(known) > KNOWN:
-        raise MCPError(
+        raise RpcError(
             INVALID_PARAMS, f"context.arguments has {len(known)} arguments; at most {KNOWN} are allowed. Send fewer."
         )
     for name, text in known.items():
         if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
-            raise MCPError(
+            raise RpcError(
                 INVALID_PARAMS,
                 f"context.arguments: '{truncate_text(name)}' has {longest} characters; at most {KNOWN_LENGTH} are "
                 f"allowed. Send a shorter value, or omit it.",

@@ -7,11 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import quote
-from uuid import uuid4
 
-import mcp_types as types
 from anyio.lowlevel import current_token
-from mcp.server.context import ServerRequestContext
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
@@ -25,16 +22,12 @@ from mcp_bridge.server.questions import (
     to_request,
     with_plain_answers,
 )
-from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
+from mcp_bridge.server.requests import Request
+from mcp_bridge.wire.meta_keys import LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
-Request = ServerRequestContext[Any, Any]
-LEVEL = "mcp-bridge/log-level"
-"""The key of a handshake connection's log level in its state."""
-DEFAULT_LEVEL = "info"
-"""The level of a handshake client that has not set one; the specification leaves the choice to the server."""
 SESSION = "mcp-bridge/session"
-"""The key of a session's name, in the state of a handshake connection and in the `_meta` of a request."""
+"""The key of a session's name in the `_meta` of a request."""
 NAME = 256
 """The most characters in a session name that a client chooses."""
 RATE = 50.0
@@ -42,12 +35,6 @@ RATE = 50.0
 BURST = 100
 """Notifications that a call may send at once."""
 _CONNECTION = "connection/"
-
-
-async def set_level(request: Request, params: types.SetLevelRequestParams) -> dict[str, Any]:
-    """Serve logging/setLevel: send this connection log messages of this and more severe levels from now on."""
-    request.session._connection.state[LEVEL] = params.level
-    return {}
 
 
 class QuestionChannel(Protocol):
@@ -89,13 +76,13 @@ class ServedContext(CallContext):
     def __init__(self, request: Request, registry: ToolRegistry) -> None:
         super().__init__(
             caller=registry,
-            protocol_version=request.protocol_version,
-            request_id=str(request.request_id),
+            protocol_version=request.version,
+            request_id=str(request.id),
             meta=request.meta,
         )
         self.session = _find_session(request, self.principal)
         self._request: Request | None = request
-        self._declared = request.session.client_capabilities
+        self._capabilities = request.capabilities
         self._progress: float | None = None
         self._progress_throttle: Throttle | None = None
         self._log_throttle: Throttle | None = None
@@ -106,19 +93,12 @@ class ServedContext(CallContext):
         """Respond to this request from now on; its progress starts again."""
         self._request = request
         if request is not None:
-            self._progress = self._capabilities = None
-            self._declared = request.session.client_capabilities  # each request declares the capabilities again
-            self.request_id, self.meta = str(request.request_id), request.meta or {}
+            self._progress = None
+            self._capabilities = request.capabilities  # each request declares them again
+            self.request_id, self.meta = str(request.id), request.meta
 
     def ask_through(self, channel: QuestionChannel) -> None:
         self._channel, self._loop = channel, current_token()
-
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        if self._capabilities is None:
-            declared = self._declared
-            self._capabilities = declared.model_dump(by_alias=True, exclude_none=True) if declared is not None else {}
-        return self._capabilities
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send a progress notification if the client gave a token. Values that do not increase are dropped."""
@@ -128,7 +108,7 @@ class ServedContext(CallContext):
             self._progress_throttle = Throttle()
         if self._request is not None and self._progress_throttle.take_token():
             self._progress = progress
-            await self._request.session.report_progress(progress, total, message)
+            await self._request.report_progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         """Send a log message on this request's stream if the client asked for its level.
@@ -144,9 +124,8 @@ class ServedContext(CallContext):
             self._log_throttle = Throttle()
         if not self._log_throttle.take_token():
             return
-        params = types.LoggingMessageNotificationParams(level=level, data=to_plain(data), logger=logger)
-        notification = types.LoggingMessageNotification(params=params)
-        await request.session.send_notification(notification, related_request_id=request.request_id)
+        params = {"level": level, "data": to_plain(data), **({"logger": logger} if logger is not None else {})}
+        await request.notify("notifications/message", params)
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask several questions at once, by key. The call's deadlines pause until they are answered."""
@@ -172,27 +151,26 @@ class ServedContext(CallContext):
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
         """Run `callback` when the connection ends, if the session is one; other sessions do not announce their end."""
-        if self._request is not None and self.session.startswith(_CONNECTION):
-            self._request.session._connection.exit_stack.callback(callback)
+        request = self._request
+        if request is not None and request.session is not None and self.session.startswith(_CONNECTION):
+            request.session.on_end(callback)
 
     async def close_stream(self) -> None:
-        if self._request is not None and self._request.close_sse_stream is not None:
-            await self._request.close_sse_stream()
+        if self._request is not None:
+            await self._request.incoming.stream.close()
 
     def _find_lowest_level(self) -> Any:
         """Return the least severe level that the client asked for, or None."""
         assert self._request is not None
-        if has_feature(self.protocol_version, STATELESS):
-            return self.meta.get(types.LOG_LEVEL_META_KEY)
-        return self._request.session._connection.state.get(LEVEL, DEFAULT_LEVEL)
+        session = self._request.session
+        return session.log_level if session is not None else self.meta.get(LOG_LEVEL)
 
 
 def _find_session(request: Request, principal: str | None) -> str:
     """Return the session's key: the name in the request, else the connection, else the principal."""
-    name = (request.meta or {}).get(SESSION)
+    name = request.meta.get(SESSION)
     if isinstance(name, str) and 0 < len(name) <= NAME:
         return f"named/{quote(principal or '', safe='')}/{name}"
-    if not has_feature(request.protocol_version, STATELESS):
-        state = request.session._connection.state
-        return str(state.get(SESSION) or state.setdefault(SESSION, _CONNECTION + uuid4().hex))
+    if request.session is not None:
+        return _CONNECTION + request.session.key
     return f"principal/{principal}" if principal else ""

@@ -7,35 +7,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
-import mcp_types as types
-from mcp.shared.exceptions import MCPError, NoBackChannelError
-from mcp.shared.message import ServerMessageMetadata
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_bridge.contracts.errors import (
     ApprovalDeclined,
     CallError,
     InvalidAnswer,
-    MissingCapability,
     QuestionExpired,
     ToolUnavailable,
 )
-from mcp_bridge.server.context import Request
-from mcp_bridge.server.questions import ELICIT, LIST_ROOTS, SAMPLE, TRIES, AnswerMismatch, QuestionRequest
+from mcp_bridge.contracts.jsonrpc import RpcError
+from mcp_bridge.server.questions import TRIES, AnswerMismatch, QuestionRequest
+from mcp_bridge.server.requests import Request
 
 REJECTED = -1
 """The error code of a request that the user rejected (client/sampling, "Error Handling")."""
-_REQUESTS: dict[str, type[types.ServerRequest]] = {
-    ELICIT: types.ElicitRequest,
-    SAMPLE: types.CreateMessageRequest,
-    LIST_ROOTS: types.ListRootsRequest,
-}
-
-
-class RawResult(BaseModel):
-    """Any result, without validation."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 class QuestionTimeouts:
@@ -113,16 +98,10 @@ class HandshakeChannel:
         raise InvalidAnswer(details=problems)
 
     async def _send(self, question: QuestionRequest, problems: list[str]) -> Any:
-        request: Any = _REQUESTS[question.method].model_validate(question.to_mcp(problems))
-        related = ServerMessageMetadata(related_request_id=self._request.request_id)
+        message = question.to_mcp(problems)
         try:
-            result = await self._request.session.send_request(request, RawResult, metadata=related)
-        except NoBackChannelError as error:
-            raise MissingCapability(question.required) from error
-        except MCPError as error:
+            return await self._request.ask_client(message["method"], message["params"])
+        except RpcError as error:
             if error.code == REJECTED:
                 raise ApprovalDeclined(f"The user declined the request: {error.message}") from error
             raise ToolUnavailable(f"The client could not answer: {error.message}") from error
-        except ValidationError as error:
-            raise AnswerMismatch([f"$: not a result of {question.method}"]) from error
-        return result.model_dump(by_alias=True)

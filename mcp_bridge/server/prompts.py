@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-import mcp_types as types
-from mcp.shared.exceptions import MCPError
-
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
-from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
-from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_result_type
+from mcp_bridge.server.requests import Request
+from mcp_bridge.server.responses import Responses, check_success, truncate_text
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.messages import render_messages, to_messages
 
@@ -32,27 +30,30 @@ class PromptMethods:
         self._prepared: dict[str, PreparedEntry] = {}
         self._pages = Pages("prompts", page)
 
-    async def list_prompts(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        await self._responses.wait_for_sources()
-        self._refresh()
-        return self._responses.render_page(self._pages.get_page, request.protocol_version, params.cursor)
+    def list_prompts(self, request: Request, params: Mapping[str, Any]) -> Any:
+        """Serve prompts/list. Raises RpcError for an invalid cursor."""
+        return self._responses.when_ready(self._render_page, request.version, params.get("cursor"))
 
-    async def get(self, request: Request, params: types.GetPromptRequestParams) -> dict[str, Any]:
-        """Serve prompts/get. Raises MCPError, with code -32602 for an unknown prompt and for invalid arguments."""
+    async def get(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve prompts/get. Raises RpcError, with code -32602 for an unknown prompt and for invalid arguments."""
         await self._responses.wait_for_sources()
         self._refresh()
-        name, version = params.name, request.protocol_version
+        name, version = params["name"], request.version
         entry, prepared = self._registry.prompts.get(name), self._prepared.get(name)
         if entry is None or prepared is None:
             name = truncate_text(name)
-            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
-        call = ToolCall(id=str(request.request_id), name=name, arguments=params.arguments or {}, kind="prompt")
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
+        call = ToolCall(id=str(request.id), name=name, arguments=params.get("arguments") or {}, kind="prompt")
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             return result
         rendered = render_messages(check_success(result, version, name=name).content or (), version)
         description = {"description": entry.description} if entry.description else {}
-        return with_result_type({**description, "messages": rendered}, version)
+        return self._responses.complete({**description, "messages": rendered}, version)
+
+    def _render_page(self, version: str, cursor: str | None) -> Any:
+        self._refresh()
+        return self._responses.render_page(self._pages, version, cursor)
 
     def _refresh(self) -> None:
         prompts = self._registry.prompts

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator
-from copy import copy
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 import mcp_types as types
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
+from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.runtime.redaction import Redactor
 
 _STATE = "requestState"
@@ -27,7 +24,7 @@ _SCHEMA = (
 
 
 class SecretRedaction:
-    """Kernel middleware that redacts results and errors, and the server's own notifications and requests.
+    """Redacts results and errors. Notifications and requests of the server use the same `redactor`.
 
     It costs nothing while there are no secrets. Values that are words of the protocol itself are not redacted: without
     them no client could read a response.
@@ -42,52 +39,16 @@ class SecretRedaction:
         vocabulary = "\n".join({_SCHEMA, *_iter_protocol_words()}) if secrets else ""
         self.redactor.add_secrets(secret for secret in secrets if secret not in vocabulary)
 
-    def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Awaitable[HandlerResult]:
-        return call_next(ctx) if self.redactor.is_empty else self._redact_request(ctx, call_next)
+    def redact_result(self, result: Any) -> Any:
+        """Return a result without secrets. Pages of lists, which are JSON already, have none."""
+        if self.redactor.is_empty or not isinstance(result, dict):
+            return result
+        redacted = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
+        return {**redacted, _STATE: result[_STATE]} if _STATE in result else redacted
 
-    async def _redact_request(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        try:
-            result = await call_next(self._wrap_channels(ctx))
-        except MCPError as error:
-            original = error.error
-            message, data = self.redactor.redact_text(original.message), self.redactor.redact_value(original.data)
-            if message is original.message and data is original.data:
-                raise
-            raise MCPError(original.code, message, data) from error
-        if isinstance(result, dict):
-            redacted = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
-            return {**redacted, _STATE: result[_STATE]} if _STATE in result else redacted
-        return result
-
-    def _wrap_channels(self, ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any]:
-        """Wrap both channels to the client, for which the SDK has no public hook."""
-        session = copy(ctx.session)
-        session._request_outbound = RedactedChannel(session._request_outbound, self.redactor)
-        connection = session._connection
-        if connection.has_standalone_channel and not isinstance(connection.outbound, RedactedChannel):
-            connection.outbound = RedactedChannel(connection.outbound, self.redactor)
-        return replace(ctx, session=session)
-
-
-class RedactedChannel:
-    """A channel of the SDK to a client, which redacts what is sent."""
-
-    def __init__(self, channel: Any, redactor: Redactor) -> None:
-        self._channel = channel
-        self._redactor = redactor
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._channel, name)
-
-    async def notify(self, method: str, params: Any, opts: Any = None) -> None:
-        await self._channel.notify(method, self._redactor.redact_value(params), opts)
-
-    async def send_raw_request(self, method: str, params: Any, opts: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = await self._channel.send_raw_request(method, self._redactor.redact_value(params), opts)
-        return result
-
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        await self._channel.progress(progress, total, self._redactor.redact_value(message))
+    def redact_error(self, error: RpcError) -> RpcError:
+        """Return an error without secrets."""
+        return RpcError(error.code, self.redactor.redact_text(error.message), self.redactor.redact_value(error.data))
 
 
 def _iter_protocol_words() -> Iterator[str]:

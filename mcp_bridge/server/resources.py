@@ -8,21 +8,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import mcp_types as types
-from mcp.shared.exceptions import MCPError
 from mcp.shared.path_security import is_absolute_path
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
-from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
-from mcp_bridge.server.responses import Responses, check_success, truncate_text, with_cache_hints
+from mcp_bridge.server.requests import Request
+from mcp_bridge.server.responses import Responses, check_success, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.resource_contents import render_contents, to_contents
@@ -72,43 +70,52 @@ class ResourceMethods:
         self._pages = Pages("resources", page)
         self._template_pages = Pages("resourceTemplates", page)
 
-    async def list_resources(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        await self._responses.wait_for_sources()
-        self._refresh()
-        return self._responses.render_page(self._pages.get_page, request.protocol_version, params.cursor)
+    def list_resources(self, request: Request, params: Mapping[str, Any]) -> Any:
+        """Serve resources/list. Raises RpcError for an invalid cursor."""
+        return self._responses.when_ready(self._render_page, self._pages, request.version, params.get("cursor"))
 
-    async def list_templates(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        await self._responses.wait_for_sources()
-        self._refresh()
-        return self._responses.render_page(self._template_pages.get_page, request.protocol_version, params.cursor)
+    def list_templates(self, request: Request, params: Mapping[str, Any]) -> Any:
+        """Serve resources/templates/list. Raises RpcError for an invalid cursor."""
+        pages = self._template_pages
+        return self._responses.when_ready(self._render_page, pages, request.version, params.get("cursor"))
 
-    async def read_resource(self, request: Request, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+    async def read_resource(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve resources/read.
 
-        Raises MCPError. In both eras, "not found" has code -32602 and the URI (server/resources, "Error Handling").
+        Raises RpcError. In both eras, "not found" has code -32602 and the URI (server/resources, "Error Handling").
         """
-        uri, version = str(params.uri), request.protocol_version
+        uri, version = params["uri"], request.version
         if (page := await self._truncator.read_page(uri)) is not None:
-            return with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
+            return self._responses.with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
         await self._responses.wait_for_sources()
         prepared, arguments = self._find(uri)
-        call = ToolCall(id=str(request.request_id), name=uri, arguments=arguments, kind="resource")
+        call = ToolCall(id=str(request.id), name=uri, arguments=arguments, kind="resource")
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             return result
         rendered = {"contents": render_contents(check_success(result, version, uri=uri), version)}
-        return with_cache_hints(rendered, version, ttl_ms=0, scope="private")  # it may depend on the caller
+        # it may depend on the caller
+        return self._responses.with_cache_hints(rendered, version, ttl_ms=0, scope="private")
 
-    async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> dict[str, Any]:
-        await self._responses.wait_for_sources()
-        self._find(str(params.uri))
-        self._notifier.subscribe(request, str(params.uri))
-        return {}
+    def subscribe(self, request: Request, params: Mapping[str, Any]) -> Any:
+        """Serve resources/subscribe of the handshake era. Raises RpcError for an unknown resource."""
+        return self._responses.when_ready(self._subscribe, request, params["uri"])
 
-    async def unsubscribe(self, request: Request, params: types.UnsubscribeRequestParams) -> dict[str, Any]:
+    def unsubscribe(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve resources/unsubscribe of the handshake era; the client need not be subscribed."""
-        self._notifier.unsubscribe(request, str(params.uri))
+        assert request.session is not None
+        self._notifier.unsubscribe(request.session, params["uri"])
         return {}
+
+    def _subscribe(self, request: Request, uri: str) -> dict[str, Any]:
+        assert request.session is not None
+        self._find(uri)
+        self._notifier.subscribe(request.session, uri)
+        return {}
+
+    def _render_page(self, pages: Pages, version: str, cursor: str | None) -> Any:
+        self._refresh()
+        return self._responses.render_page(pages, version, cursor)
 
     def _find(self, uri: str) -> tuple[PreparedEntry, Mapping[str, Any]]:
         """Return the resource with exactly this URI, else the first matching template in alphabetical order.
@@ -123,7 +130,7 @@ class ResourceMethods:
             if variables is not None and all(_is_safe(value) for value in variables.values()):
                 return prepared, variables
         uri = truncate_text(uri)
-        raise MCPError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+        raise RpcError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
 
     def _refresh(self) -> None:
         resources, templates = self._registry.resources, self._registry.templates

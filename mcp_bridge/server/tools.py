@@ -6,21 +6,19 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import mcp_types as types
-from mcp.shared.exceptions import MCPError
-
 from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.server.calls import CallRunner
-from mcp_bridge.server.context import Request
 from mcp_bridge.server.pages import Pages
+from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses, raise_missing_capability, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire.outcomes import to_error_result
+from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge.wire.results import to_mcp
 from mcp_bridge.wire.tools import WireTool, to_wire
 
@@ -45,15 +43,10 @@ class ToolIndex:
         self._refresh()
         return self._tools.get(name)
 
-    def get_input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the input schema as listed, by which the SDK checks `Mcp-Param-*` headers."""
-        tool = self.get(name)
-        return tool.input_schema if tool is not None else None
-
-    def get_page(self, version: str, cursor: str | None) -> Mapping[str, Any]:
-        """Return one page of tools/list. Raises BadCursor."""
+    def get_pages(self) -> Pages:
+        """Return the pages of tools/list."""
         self._refresh()
-        return self._pages.get_page(version, cursor)
+        return self._pages
 
     def _refresh(self) -> None:
         version = self._registry.version
@@ -102,22 +95,22 @@ class ToolMethods:
         self._truncator = truncator
         self.index = ToolIndex(registry, page=page, dialect=dialect)
 
-    async def list_tools(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        await self._responses.wait_for_sources()
-        return self._responses.render_page(self.index.get_page, request.protocol_version, params.cursor)
+    def list_tools(self, request: Request, params: Mapping[str, Any]) -> Any:
+        """Serve tools/list. Raises RpcError for an invalid cursor."""
+        return self._responses.when_ready(self._render_page, request.version, params.get("cursor"))
 
-    async def call(self, request: Request, params: types.CallToolRequestParams) -> dict[str, Any]:
-        """Serve tools/call. Raises MCPError for an unknown tool; errors that a model can fix are in the result."""
+    async def call(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result."""
         await self._responses.wait_for_sources()
-        version = request.protocol_version
-        tool = self.index.get(params.name)
+        version, name = request.version, params["name"]
+        tool = self.index.get(name)
         prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
         if tool is None or prepared is None:
-            name = truncate_text(params.name)
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
+            name = truncate_text(name)
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
         try:
-            arguments = tool.read_arguments(params.arguments)
-            call = ToolCall(id=str(request.request_id), name=tool.definition.name, arguments=arguments)
+            arguments = tool.read_arguments(params.get("arguments"))
+            call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=arguments)
             result = await self._runner.run_call(prepared, call, request)
         except InvalidArguments as error:
             result = to_error_result(error)
@@ -126,6 +119,10 @@ class ToolMethods:
         raise_missing_capability(result, version)
         size = result.encoded.size if result.encoded is not None else None
         rendered = to_mcp(result, tool, version)
-        return await self._truncator.truncate(
+        kept = await self._truncator.truncate(
             rendered, version, declared=tool.output_schema is not None, output_size=size
         )
+        return self._responses.stamp(kept) if has_feature(version, STATELESS) else kept
+
+    def _render_page(self, version: str, cursor: str | None) -> Any:
+        return self._responses.render_page(self.index.get_pages(), version, cursor)

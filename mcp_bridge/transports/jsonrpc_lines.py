@@ -6,20 +6,19 @@ import json
 import logging
 from typing import Any
 
-import mcp_types as types
 import orjson
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from pydantic import ValidationError
 
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from mcp_bridge.peer.incoming import Message
 from mcp_bridge.runtime.line_splitter import MAX_LINE
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-JsonRpcMessage = types.JSONRPCMessage
+_INT64 = range(-(2**63), 2**63)
 
 
-def parse_message(line: bytes | None) -> JsonRpcMessage | bytes:
-    """Return a line as a message, or an error response: -32700 if it is not JSON, -32600 if it is no message."""
+def parse_message(line: bytes | None) -> Message | bytes:
+    """Return a line as a valid message, or an error response: -32700 if it is not JSON, -32600 if it is no message."""
     if line is None:
         return format_invalid(None, f"a message may have {MAX_LINE} bytes")
     try:
@@ -40,13 +39,29 @@ def parse_message(line: bytes | None) -> JsonRpcMessage | bytes:
     if _has_invalid_token(data):
         problem = "Invalid params: a progressToken is a string or an integer"
         return format_error(_get_request_id(data), INVALID_PARAMS, problem)
-    try:
-        message = types.jsonrpc_message_adapter.validate_python(data, by_name=False)
-    except ValidationError:
-        return format_invalid(_get_request_id(data), "not a JSON-RPC 2.0 message")
-    if isinstance(message, types.JSONRPCNotification) and "id" in data:  # the SDK ignores ids that it cannot use
-        return format_invalid(None, "an id is a string or an integer of at most 64 bits")
-    return message
+    if problem := _find_invalid_member(data):
+        return format_invalid(_get_request_id(data), problem)
+    return data
+
+
+def _find_invalid_member(data: dict[str, Any]) -> str | None:
+    """Return why an object is not a message of JSON-RPC 2.0 (sections 4 and 5), or None."""
+    number = data.get("id")
+    is_valid_id = isinstance(number, str) or (type(number) is int and number in _INT64)
+    if data.get("jsonrpc") != "2.0":
+        return "not a JSON-RPC 2.0 message"
+    if "method" in data:
+        if not isinstance(data["method"], str) or not isinstance(data.get("params"), dict | None):
+            return "not a JSON-RPC 2.0 message"
+        if "id" in data and not is_valid_id:
+            return "an id is a string or an integer of at most 64 bits"
+        return None
+    error = data.get("error")
+    if isinstance(error, dict):
+        is_valid = type(error.get("code")) is int and isinstance(error.get("message"), str)
+        return None if is_valid and (is_valid_id or number is None) else "not a JSON-RPC 2.0 message"
+    is_response = "error" not in data and isinstance(data.get("result"), dict) and is_valid_id
+    return None if is_response else "not a JSON-RPC 2.0 message"
 
 
 class DuplicateName(ValueError):
@@ -99,7 +114,7 @@ def _find_ambiguity(data: dict[str, Any]) -> str | None:
 
 
 def _has_invalid_token(data: dict[str, Any]) -> bool:
-    """Whether a request has an invalid progress token. The SDK accepts a boolean as a number."""
+    """Whether a request has an invalid progress token."""
     params = data.get("params")
     meta = params.get("_meta") if isinstance(params, dict) and "id" in data else None
     token = meta.get("progressToken", 0) if isinstance(meta, dict) else 0
@@ -121,18 +136,12 @@ def format_invalid(request: str | int | None, problem: str) -> bytes:
     return format_error(request, INVALID_REQUEST, f"Invalid Request: {problem}")
 
 
-def dump_message(message: JsonRpcMessage) -> bytes:
+def dump_message(message: Message) -> bytes:
     """Return a message as a line. Never raises: a response that cannot be encoded becomes an error, others nothing."""
     try:
-        return orjson.dumps(_convert_message(message)) + b"\n"
+        return orjson.dumps(message) + b"\n"
     except (TypeError, ValueError, RecursionError):
-        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            logger.warning("a message that cannot be written as JSON is dropped: %s", message.method)
+        if "method" in message:
+            logger.warning("a message that cannot be written as JSON is dropped: %s", message["method"])
             return b""
-        return format_error(message.id, INTERNAL_ERROR, "Internal error: the result cannot be written as JSON")
-
-
-def _convert_message(message: JsonRpcMessage) -> dict[str, Any]:
-    if isinstance(message, types.JSONRPCResponse):  # the usual case; its result consists of plain values already
-        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
-    return message.model_dump(by_alias=True, exclude_unset=True, mode="json", warnings=False)
+        return format_error(message["id"], INTERNAL_ERROR, "Internal error: the result cannot be written as JSON")

@@ -2,13 +2,70 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import anyio
+import orjson
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client import Client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
+from mcp_bridge.peer.incoming import Message
+from mcp_bridge.runtime.tasks import own_tasks
 from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.jsonrpc_lines import dump_message
 
 
 def make_client(endpoint: Endpoint, **options: Any) -> Client:
     """Return an `mcp.Client`, not yet entered, for an endpoint. `options` are the client's own, such as `mode`."""
-    return Client(endpoint.kernel, **options)
+    return Client(connect(endpoint), **options)
+
+
+@asynccontextmanager
+async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
+    """Yield the streams of a client that is connected to the endpoint."""
+    to_client, from_server = anyio.create_memory_object_stream[Any](math.inf)
+    to_server, from_client = anyio.create_memory_object_stream[Any](math.inf)
+    async with own_tasks() as tasks, anyio.create_task_group() as group:
+        client = endpoint.connect(MemoryStream(to_client), tasks)
+
+        async def receive() -> None:
+            async for item in from_client:
+                client.receive(orjson.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True)))
+            to_client.close()
+
+        group.start_soon(receive)
+        try:
+            yield from_server, to_server
+        finally:
+            client.close()
+            group.cancel_scope.cancel()
+            for stream in (to_client, from_server, to_server, from_client):
+                stream.close()
+
+
+class MemoryStream:
+    """Carries messages to the client."""
+
+    def __init__(self, sink: MemoryObjectSendStream[Any]) -> None:
+        self._sink = sink
+
+    def send(self, message: Message) -> None:
+        if data := dump_message(message):
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has disconnected
+                self._sink.send_nowait(SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False)))
+
+    def finish(self, response: Message | None) -> None:
+        if response is not None:
+            self.send(response)
+
+    async def drain(self) -> None:
+        """Do nothing: the buffer has no limit."""
+        await anyio.lowlevel.checkpoint()
+
+    async def close(self) -> None:
+        """Do nothing: a client cannot resume the connection."""

@@ -1,7 +1,4 @@
-"""Shutdown: the first signal drains the calls in flight, the second ends the server at once.
-
-The server handles the signals itself, because the SDK's stdio loses the calls in flight.
-"""
+"""Shutdown: the first signal drains the calls in flight, the second ends the server at once."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 from anyio.abc import TaskStatus
 
+from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.supervisor import Supervisor
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 
@@ -37,43 +35,6 @@ HURRIED_TIMEOUT = 0.25
 EXIT_DELAY = 1.0
 """Seconds after a second signal after which the process exits, whatever blocks it."""
 SHUTDOWN_MESSAGE = "The bridge is shutting down."
-
-
-class RequestCounter:
-    """Counts the requests in flight, and lets the shutdown wait for them."""
-
-    def __init__(self) -> None:
-        self._open = 0
-        self._news: anyio.Event | None = None  # made by the waiting task: calls should not pay for it
-        self.hurried = False
-
-    def add_request(self) -> None:
-        self._open += 1
-
-    async def remove_request(self) -> None:
-        """Count a response; async because the SDK awaits it for requests that end without one."""
-        self._open -= 1
-        if not self._open and self._news is not None:
-            self._news.set()
-
-    def shorten_waits(self) -> None:
-        """Shorten all waiting: a second signal has come, or the client has gone."""
-        self.hurried = True
-        if self._news is not None:
-            self._news.set()
-
-    async def wait_until_idle(self, patience: float, hurried: float = 0.0) -> bool:
-        """Wait until no request is in flight, at most `patience` seconds (`hurried` in a hurry). Return whether so."""
-        began = anyio.current_time()
-        while self._open:
-            left = began + (hurried if self.hurried else patience) - anyio.current_time()
-            if left <= 0:
-                break
-            if self._news is None or self._news.is_set():
-                self._news = anyio.Event()
-            with anyio.move_on_after(left):
-                await self._news.wait()
-        return not self._open
 
 
 async def drain_calls(endpoint: Endpoint, ledger: RequestCounter, drain: float, left: float | None = None) -> None:
