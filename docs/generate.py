@@ -1,4 +1,4 @@
-"""Generate docs/settings.md, docs/errors.md and config/settings.schema.json from the code.
+"""Generate docs/settings.md, docs/errors.md, config/settings.schema.json and the schemas of params from the code.
 
 `--check` writes nothing and exits with 1 if a file is out of date.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from generate_params import build_files
 from pydantic import BaseModel
 
 from mcp_bridge.contracts.jsonrpc import MISSING_CAPABILITY
@@ -153,6 +154,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield ROOT / "config" / "settings.schema.json", json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     yield ROOT / "docs" / "settings.md", re.sub(r"\n{3,}", "\n\n", settings_page())
     yield ROOT / "docs" / "errors.md", errors_page()
+    yield from build_files()
 
 
 def main() -> None:
