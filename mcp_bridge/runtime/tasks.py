@@ -1,4 +1,4 @@
-"""Owners of tasks: plain tasks on asyncio, where a task of anyio's groups costs seven times as much, a nursery on trio."""
+"""Owners of tasks: plain tasks on asyncio, which cost a seventh of a task in a group of anyio; a nursery on trio."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class ChangeNotifier:
         """Notify this handshake client of updates. Raises RpcError when it has too many subscriptions."""
         if session not in self._uris:
             self._uris[session] = set()
-            session.on_end(partial(self._uris.pop, session, None))
+            session.on_end(partial(self._uris.__delitem__, session))
         uris = self._uris[session]
         is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
         if uri not in uris and is_full:

@@ -61,10 +61,9 @@ class CompletionMethod:
             unknown = truncate_text(argument)
             raise RpcError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
         offered = entry.completions.get(argument, ())
-        if callable(offered):
-            data = {"argument": argument, "value": typed, "known": dict(known)}
-            offered = await self._call_function(offered, name, request, data)
-        ranked, total = rank_values([str(value) for value in offered], typed)
+        data = {"argument": argument, "value": typed, "known": dict(known)}
+        values = await self._call_function(offered, name, request, data) if callable(offered) else offered
+        ranked, total = rank_values([str(value) for value in values], typed)
         completion = {"values": ranked, "total": total, "hasMore": total > len(ranked)}
         return self._responses.complete({"completion": completion}, request.version)
 

@@ -32,6 +32,7 @@ from mcp_bridge.server.tools import ToolMethods
 from mcp_bridge.server.tracing import find_tracing
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
+from mcp_bridge.wire.protocol_versions import HANDSHAKE
 
 Result = Any
 """The result of a request: a mapping, or a fragment of JSON."""
@@ -114,15 +115,13 @@ class Endpoint:
 
     def handle_handshake(self, incoming: IncomingRequest, session: Session) -> Any:
         """Serve a request of a handshake client. Returns the result, or a coroutine for it. Raises RpcError."""
-        method, version = incoming.method, session.version
+        method, version = incoming.method, session.version or HANDSHAKE
         if method in self._handshake_methods:
-            if not version and method not in ("initialize", "ping"):
+            if not session.version and method not in ("initialize", "ping"):
                 raise RpcError(INVALID_REQUEST, "Invalid Request: send initialize first")
-            if version and method == "initialize":
+            if session.version and method == "initialize":
                 raise RpcError(INVALID_REQUEST, "Invalid Request: this connection is already initialized")
-        request = Request(
-            incoming, self.redactor, version=version, session=session, capabilities=session.capabilities
-        )
+        request = Request(incoming, self.redactor, version=version, session=session, capabilities=session.capabilities)
         return self._dispatch(self._handshake_methods, request)
 
     def handle_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:

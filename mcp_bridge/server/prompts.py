@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
