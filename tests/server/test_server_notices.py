@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 from anyio import to_thread
-from mcp.client.subscriptions import ToolsListChanged
+from mcp.shared.subscriptions import ToolsListChanged
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
