@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
-from typing import Any, Literal, get_args, get_origin
+from importlib.resources import files
+from typing import Any
 
-import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from pydantic import BaseModel
 
 from mcp_bridge.runtime.redaction import Redactor
 
@@ -91,21 +90,8 @@ class RedactedChannel:
 
 
 def _iter_protocol_words() -> Iterator[str]:
-    """Yield the words of MCP itself: the keys of its messages and the values that it defines."""
-    for name, value in vars(types).items():
-        if name.startswith("_"):
-            continue
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, type) and issubclass(value, BaseModel):
-            for key, field in value.model_fields.items():
-                yield field.alias or key
-                yield from _iter_literals(field.annotation)
+    """Yield the words of MCP itself: the keys of its messages and the values that it defines.
 
-
-def _iter_literals(annotation: Any) -> Iterator[str]:
-    if get_origin(annotation) is Literal:
-        yield from (value for value in get_args(annotation) if isinstance(value, str))
-    else:
-        for part in get_args(annotation):
-            yield from _iter_literals(part)
+    docs/generate.py writes them to the file, from the official types.
+    """
+    yield from (files("mcp_bridge.server") / "protocol_words.txt").read_text("ascii").splitlines()
