@@ -59,9 +59,17 @@ def ratio_cells(case, results, *, server="sdk", field="cost"):
     """Return the ratio to a server in the same situation, and its lowest and highest value over the rounds."""
     base = results.get(base_of(case, server))
     if not base:
-        return f"{'-':>7} {'':11}"
-    values = ratios(results[case], base, field)
-    return f"{statistics.median(values):7.3f} {f'{min(values):.2f}-{max(values):.2f}':11}"
+        return f"{'-':>7} {'':13}"
+    return value_cells(ratios(results[case], base, field))
+
+
+def value_cells(values):
+    """Return the median of `values`, and the lowest and the highest."""
+    middle, low, high = (
+        f"{value:.3f}" if value < 10 else f"{value:.1f}"
+        for value in (statistics.median(values), min(values), max(values))
+    )
+    return f"{middle:>7} {f'{low}-{high}':13}"
 
 
 def call_line(case, results):
@@ -83,19 +91,18 @@ def start_line(case, results):
 
 def stream_line(case, results):
     """Return the line of one case of streams."""
-    values = [sample.memory / 1024 for sample in results[case]]
-    return f"{case!s:38} {statistics.median(values):7.1f} {f'{min(values):.1f}-{max(values):.1f}':11}"
+    return f"{case!s:38} {value_cells([sample.memory / 1024 for sample in results[case]])}"
 
 
 CALL_COLUMNS = (
-    f"{'/ sdk':>46} {'spread':11} {'/ floor':>7} {'spread':11} {'us each':>10} {'per second':>10}  loop     replies"
+    f"{'/ sdk':>46} {'spread':13} {'/ floor':>7} {'spread':13} {'us each':>10} {'per second':>10}  loop     replies"
 )
 TABLES = {
     "calls": ("Server CPU per tools/call", CALL_COLUMNS, call_line),
     "list": ("Server CPU per whole tools/list", CALL_COLUMNS, call_line),
     "start": (
         "Spawn to first tools/list response, then memory (PSS) of all processes after 100 calls",
-        f"{'/ sdk':>46} {'spread':11} {'memory':>7} {'spread':11} {'ms':>10} {'MiB':>10}",
+        f"{'/ sdk':>46} {'spread':13} {'memory':>7} {'spread':13} {'ms':>10} {'MiB':>10}",
         start_line,
     ),
     "streams": (f"Memory (PSS) of each of {STREAMS:,} idle listen streams", f"{'KiB':>46} spread", stream_line),

@@ -73,9 +73,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, help="length of a window, at least (1.0)")
     parser.add_argument("--rounds", type=int, help="rounds (5)")
     parser.add_argument("--in-flight", type=int, default=32, help="calls open at any time (32)")
-    parser.add_argument(
-        "--quick", action="store_true", help="three rounds of smaller windows: about three minutes in all"
-    )
+    parser.add_argument("--quick", action="store_true", help="three rounds of smaller windows")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample to FILE")
     parser.add_argument("--json-replies", action="store_true", help="the SDK's server answers JSON always")
     parser.add_argument(

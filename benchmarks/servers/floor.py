@@ -5,8 +5,7 @@ They show what moving and parsing the bytes costs, so no MCP server can be cheap
 
 from benchmarks.servers.offer import ECHO, INPUT_SCHEMA, descriptions
 
-CAPABILITIES = {"tools": {}}
-SERVER_INFO = {"name": "floor", "version": "1"}
+INFO = {"name": "floor", "version": "1"}
 
 
 class Floor:
@@ -27,18 +26,10 @@ class Floor:
         elif method == "tools/list":
             result = {"tools": self._tools}
         elif method == "initialize":
-            version = params["protocolVersion"]
-            return respond(
-                message, {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
-            )
+            result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": INFO}
         else:
             error = {"code": -32601, "message": "Method not found"}
             return {"jsonrpc": "2.0", "id": message["id"], "error": error}
         if "_meta" in params:  # 2026-07-28
             result["resultType"] = "complete"
-        return respond(message, result)
-
-
-def respond(message, result):
-    """Return the response to `message` that carries `result`."""
-    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        return {"jsonrpc": "2.0", "id": message["id"], "result": result}
