@@ -7,7 +7,7 @@ from benchmarks.process import Command
 from benchmarks.wire import Era
 
 TOOLS, MANY_TOOLS, MOST_TOOLS = 10, 1000, 10_000
-SERVERS = ("bridge", "sdk", "fastmcp", "floor")
+SERVERS = ("bridge", "floor", "sdk", "fastmcp")
 TRANSPORTS = ("stdio", "http")
 HOSTS = ("native", "core")
 HOOKS = (0, 1, 5)
@@ -67,18 +67,19 @@ class Case:
 
 
 def all_cases():
-    """Return every case, with those that are compared side by side."""
+    """Return every case. Those that are compared are measured one after another."""
     return [*call_cases(), *list_cases(), *start_cases(), Case(kind="streams", server="bridge", transport="http")]
 
 
 def call_cases():
     """Yield the cases of calls: each server, many tools, typed tools, workers, hooks."""
     for transport, era in itertools.product(TRANSPORTS, Era):
-        own = ("bridge-uvloop",) if transport == "http" else ()
-        for server in (*own, *SERVERS):
-            yield Case(server=server, transport=transport, era=era)
-    for transport, tools in itertools.product(TRANSPORTS, (MANY_TOOLS, MOST_TOOLS)):
-        yield Case(server="bridge", transport=transport, tools=tools)
+        case = Case(server="bridge", transport=transport, era=era)
+        if era is Era.MODERN:
+            yield from (replace(case, tools=tools) for tools in (MOST_TOOLS, MANY_TOOLS))
+        yield case
+        for server in (*(("bridge-uvloop",) if transport == "http" else ()), *SERVERS[1:]):
+            yield replace(case, server=server)
     for server in ("bridge-typed", "isolated"):
         yield Case(server=server, transport="stdio")
     for host, hooks in itertools.product(HOSTS, HOOKS):

@@ -38,15 +38,20 @@ def facts():
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load": [],
         "versions": versions,
     }
 
 
+def record_load(found):
+    """Add the load of the last minute to the facts."""
+    found["load"].append(round(os.getloadavg()[0], 1))
+
+
 def print_facts(found):
-    """Print the machine's facts."""
+    """Print the facts of the machine, with its load before and after the run."""
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    print(f"{found['python']}, {found['system']}, {found['cores']} cores, load {found['load']}")
+    print(f"{found['python']}, {found['system']}, {found['cores']} cores, load {' to '.join(map(str, found['load']))}")
     print(versions)
 
 

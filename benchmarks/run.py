@@ -93,10 +93,12 @@ async def compare(options):
     """Measure, print, and return whether every goal was met."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
     found = report.facts()
+    report.record_load(found)
     run = Run(cases.chosen(options.only), load_of(options), json_replies=options.json_replies)
     rounds = options.rounds or (3 if options.quick else 5)
     await run.measure_warm(rounds)
     await run.measure_fresh(rounds)
+    report.record_load(found)
     verdict = list(report.verdicts(run.results, run.failures))
     report.print_facts(found)
     report.print_tables(run.results)
