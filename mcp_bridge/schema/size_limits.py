@@ -9,6 +9,7 @@ from typing import Any
 from mcp_bridge.schema.keywords import DEFINITIONS
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_SUBSCHEMAS = 100_000
 """The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
 
@@ -21,8 +22,30 @@ class SizeLimits:
     depth: int = 64
     nodes: int = 100_000
 
-    def describe_excess(self, data: Any) -> str | None:
-        """The first limit that the data exceeds, as text, or None."""
+    def describe_excess(self, data: Any, message_size: int | None = None) -> str | None:
+        """The first limit that the data exceeds, as text, or None.
+
+        `message_size` is the size in bytes of the JSON message that contained the data, if there was one. Most data is
+        a flat object, or too small to exceed anything, so it is not walked.
+        """
+        if message_size is not None and message_size <= min(self.size, self.nodes, 2 * self.depth):
+            return None  # a level takes two bytes, a value or a character at least one
+        if type(data) is dict and self._is_small_and_flat(data):
+            return None
+        return self._walk(data)
+
+    def _is_small_and_flat(self, data: dict[Any, Any]) -> bool:
+        if not self.depth or len(data) >= self.nodes:
+            return False
+        size = 0
+        for key, value in data.items():
+            kind = type(value)
+            if kind not in _SCALARS or type(key) is not str:
+                return False
+            size += len(key) + len(value) if kind is str else len(key)
+        return size <= self.size
+
+    def _walk(self, data: Any) -> str | None:
         nodes, size, level = 0, 0, [data]
         for _ in range(self.depth + 1):
             if not level:
