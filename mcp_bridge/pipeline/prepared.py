@@ -19,7 +19,6 @@ from mcp_bridge.schema.callables import find_context_parameter
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.values import MAX_ITEMS, check_item_count, to_result
 
-
 _PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple, bytes, ToolResult})
 """Types whose values are results as they are: nothing has to be awaited or collected."""
 

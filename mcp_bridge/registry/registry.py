@@ -8,7 +8,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import anyio
 from anyio.lowlevel import current_token

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Sequence
 
 import anyio
 
-
 Quota = tuple[Hashable, float]
 """A key, such as a tool or a client, and the most slots that all callers of this key may have."""
 
@@ -128,7 +127,7 @@ class Slot:
     __slots__ = ("_is_held", "_is_released", "_limiter", "in_total", "quotas")
     deadline = math.inf
 
-    def __init__(self, limiter: Limiter, quotas: Sequence[Quota], in_total: bool) -> None:  # noqa: FBT001 - the hot path
+    def __init__(self, limiter: Limiter, quotas: Sequence[Quota], in_total: bool) -> None:
         self._limiter = limiter
         self.quotas = quotas
         self.in_total = in_total

@@ -209,6 +209,49 @@ async def test_a_cancellation_inside_a_group_passes_too() -> None:
     assert len(caught) == 1
 
 
+async def test_a_timeout_around_a_call_ends_it() -> None:
+    async def outer(data: Any, ctx: CallContext) -> Any:
+        return (await ctx.invoke("inner")).output
+
+    async def inner(data: Any) -> None:
+        await asyncio.sleep(PATIENCE)
+
+    registry = registry_of(entry_of(outer, "outer"), entry_of(inner, "inner"))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await dispatch(registry, "outer")
+
+
+async def test_a_call_whose_task_is_cancelled_has_no_result() -> None:
+    begun = asyncio.Event()
+
+    async def wait(data: Any) -> None:
+        begun.set()
+        await asyncio.sleep(PATIENCE)
+
+    calling = asyncio.create_task(dispatch(registry_of(entry_of(wait))))
+    await begun.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_tool_that_cancels_its_own_task_affects_nothing_else(waits: bool) -> None:
+    async def cancel(data: Any) -> str:
+        own: Any = asyncio.current_task()
+        own.cancel()
+        if waits:
+            await asyncio.sleep(0)
+        return "cancelled"
+
+    result = await dispatch(registry_of(entry_of(cancel)))
+    assert (result.code, result.output) == (("internal_error", None) if waits else (None, "cancelled"))
+    await asyncio.sleep(0)
+    task: Any = asyncio.current_task()
+    assert task.cancelling() == 0
+
+
 # Deadlines
 
 
