@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
@@ -274,6 +275,21 @@ async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> N
     assert stopped == [True]
     assert result["_meta"]["mcp-bridge/code"] == "timeout"
     assert "0.01 seconds" in words(result)
+
+
+@BOTH_LOOPS
+async def test_a_thread_can_check_that_the_time_of_its_call_is_over() -> None:
+    never = threading.Event()
+
+    def poll(data: Any) -> None:
+        while not never.wait(0.001):
+            anyio.from_thread.check_cancelled()
+
+    pipeline = Pipeline(timeout=0.01)
+    assert (await dispatch(under(pipeline, entry_of(poll)))).code == "timeout"
+    with anyio.fail_after(PATIENCE):
+        while pipeline.threads.busy_count:
+            await anyio.lowlevel.checkpoint()
 
 
 @BOTH_LOOPS
