@@ -58,6 +58,8 @@ class CallContext:
         answers: The answers to a `NeedsInput` of this call.
         state: The state of that `NeedsInput`.
         since: When another instance asked the questions that this call continues from, in seconds since 1970.
+        message_size: The size of the request in bytes, or None if it is unknown. Set by the server; it saves work where
+            a request is too small to exceed a limit.
         pipeline: The pipeline of the call, which also applies to calls that it makes.
         started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
         needs: The `NeedsInput` that the call waits for between two runs of its handler.
@@ -68,8 +70,8 @@ class CallContext:
 
     __slots__ = (
         "_asked", "_calls", "_capabilities", "_paused", "answers", "approved_call", "caller", "check", "holds",
-        "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since", "started",
-        "state",
+        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
+        "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +95,7 @@ class CallContext:
         self.answers: Mapping[str, Any] = {}
         self.state: Any = None
         self.since: float | None = None
+        self.message_size: int | None = None
         self.pipeline: Any = None
         self.started = False
         self.needs: NeedsInput | None = None
@@ -101,12 +104,14 @@ class CallContext:
         self.approved_call: ToolCall | None = None
         self._asked = 0
         self._calls = 0
-        self._paused: list[Hold] = []
+        self._paused: Sequence[Hold] = ()
 
     @property
     def deadline(self) -> float | None:
         """When the call must end, in seconds of the event loop's clock; None if it has no limit or is paused."""
-        nearest = min((hold.deadline for hold in self.holds), default=math.inf)
+        if not self.holds:
+            return None
+        nearest = min(hold.deadline for hold in self.holds)
         return nearest if nearest < math.inf else None
 
     @property

@@ -8,7 +8,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import anyio
 from anyio.lowlevel import current_token
@@ -203,15 +203,16 @@ class ToolRegistry:
             ctx.pipeline = self.pipeline
         if ctx.caller is None:
             ctx.caller = self
-        return await cast("Pipeline", ctx.pipeline).compose(prepared)(call, ctx)
+        pipeline: Pipeline = ctx.pipeline
+        return await pipeline.compose(prepared)(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
         """Return the tool of this name, ready to be called, or None."""
-        entry = self._catalog.get(name)
+        entry: Any = self._catalog.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)
-        if prepared is None or prepared.entry is not cast("Any", entry):
+        if prepared is None or prepared.entry is not entry:
             prepared = self._prepared[name] = PreparedEntry(entry)
         return prepared
 
