@@ -58,11 +58,11 @@ class TracedServer:
 
 @asynccontextmanager
 async def serve(**options: Any) -> AsyncIterator[TracedServer]:
-    """Yield a server with the tools double, fail, wait and show_trace."""
+    """Yield a server with three tools, a resource and a prompt."""
     registry = ToolRegistry()
 
     @tool(registry=registry)
-    def double(number: int) -> int:
+    async def double(number: int) -> int:
         return number * 2
 
     @tool(registry=registry)
@@ -74,8 +74,11 @@ async def serve(**options: Any) -> AsyncIterator[TracedServer]:
         await anyio.lowlevel.checkpoint()
         return f"{trace.get_current_span().get_span_context().span_id} {baggage.get_baggage('user')}"
 
-    registry.register(PromptEntry("greet", lambda: "Hello"))
-    registry.register(ResourceEntry("test://a", lambda: "text"))
+    async def greet(arguments: Any) -> str:
+        return "Hello"
+
+    resource, prompt = ResourceEntry("test://a", greet), PromptEntry("greet", greet)
+    registry.publish("others", [], resources=[resource], prompts=[prompt])
     endpoint = Endpoint(registry, **options)
     stream = RecordingStream()
     async with anyio.create_task_group() as group, own_tasks() as tasks:
@@ -247,7 +250,7 @@ registry = ToolRegistry()
 
 
 @tool(registry=registry)
-def double(number: int) -> int:
+async def double(number: int) -> int:
     return number * 2
 
 
