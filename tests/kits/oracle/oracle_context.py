@@ -72,10 +72,7 @@ class OracleContext(CallContext):
         if missing := [each for each in required if is_capability_missing(self.capabilities, each)]:
             raise MissingCapability(merge_capabilities(missing))
         if not self._is_stateless:
-            answers: dict[str, Any] = {}
-            async with anyio.create_task_group() as tasks:
-                for key, request in requests.items():
-                    tasks.start_soon(self._send, key, request, answers)
+            answers = await self._send_all(requests)
             return {key: request.read(answers[key]) for key, request in requests.items()}
         names = {key: key or self._make_name() for key in requests}
         self.asked = {names[key]: request for key, request in requests.items() if names[key] not in self._known}
@@ -87,13 +84,31 @@ class OracleContext(CallContext):
         self._count += 1
         return f"q{self._count}"
 
-    async def _send(self, key: str, question: QuestionRequest, answers: dict[str, Any]) -> None:
+    async def _send_all(self, requests: Mapping[str, QuestionRequest]) -> dict[str, Any]:
+        """Ask all questions at once. An error cancels the others."""
+        answers: dict[str, Any] = {}
+        errors: list[Exception] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def ask(key: str, request: QuestionRequest) -> None:
+                try:
+                    answers[key] = await self._send(request)
+                except Exception as error:
+                    errors.append(error)
+                    tasks.cancel_scope.cancel()
+
+            for key, request in requests.items():
+                tasks.start_soon(ask, key, request)
+        if errors:
+            raise errors[0]
+        return answers
+
+    async def _send(self, question: QuestionRequest) -> Any:
         request = _REQUESTS[question.method].model_validate(question.to_mcp([]))
         related = ServerMessageMetadata(related_request_id=self._request.request_id)
         try:
-            result = await self._request.session.send_request(request, RawResult, metadata=related)
+            return (await self._request.session.send_request(request, RawResult, metadata=related)).model_dump()
         except MCPError as error:
             if error.code == -1:
                 raise ApprovalDeclined(f"The user declined the request: {error.message}") from error
             raise ToolUnavailable(f"The client could not answer: {error.message}") from error
-        answers[key] = result.model_dump()

@@ -100,12 +100,18 @@ class OracleTwin:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one line made each server send, by what it belongs to. `message` is None for a line that is no object."""
+    """What one line made each server send, by what it belongs to.
+
+    `message` is None for a line that is no object. Before the line, there had been a handshake if `is_initialized`, and
+    the requests in `in_flight` had no response.
+    """
 
     line: bytes
     message: Json | None
     engine: Mapping[str, list[Json]]
     oracle: Mapping[str, list[Json]]
+    is_initialized: bool
+    in_flight: Collection[Any]
 
     @property
     def is_equal(self) -> bool:
@@ -171,6 +177,8 @@ class TwinServers:
     def __init__(self, engine: EngineTwin, oracle: OracleTwin) -> None:
         self._engine, self._oracle = Correspondent(engine), Correspondent(oracle)
         self._states: list[str] = []
+        self._is_initialized = False
+        self._in_flight: list[Any] = []
 
     async def exchange(self, line: bytes) -> Outcome:
         """Send a line to both servers and wait until neither has anything left to do."""
@@ -183,7 +191,21 @@ class TwinServers:
         for server in (self._engine, self._oracle):
             server.deliver(line, message, number)
         await anyio.wait_all_tasks_blocked()
-        return Outcome(line, message, self._engine.collect(), self._oracle.collect())
+        sent = self._engine.collect(), self._oracle.collect()
+        outcome = Outcome(line, message, *sent, self._is_initialized, list(self._in_flight))
+        if outcome.is_equal:
+            self._note_request(outcome)
+        return outcome
+
+    def _note_request(self, outcome: Outcome) -> None:
+        """Remember what both servers know of the client's requests."""
+        message = outcome.message or {}
+        if "method" in message and "id" in message:
+            self._in_flight.append(message["id"])
+        responses = [sent for group in outcome.engine.values() for sent in group if "method" not in sent]
+        done = [sent["id"] for sent in responses]
+        self._in_flight = [number for number in self._in_flight if number not in done]
+        self._is_initialized |= message.get("method") == "initialize" and any("result" in sent for sent in responses)
 
 
 def name_request(method: str, known: Collection[str]) -> str:
