@@ -89,15 +89,17 @@ class Conversation:
 
     def __init__(self, random: Random, *, is_stateless: bool) -> None:
         self._random = random
-        self._is_stateless = is_stateless
+        self.is_stateless = is_stateless
         self._last_id = 0
         self._ids: list[Any] = []
 
     def open(self) -> list[bytes]:
-        """The valid messages that open a connection; sometimes none."""
-        if self._random.random() < 0.1:
-            return []
-        if self._is_stateless:
+        """The messages that open a connection: valid ones, or sometimes none."""
+        return [] if self._random.random() < 0.1 else self.begin()
+
+    def begin(self) -> list[bytes]:
+        """The valid messages that open a connection."""
+        if self.is_stateless:
             return [_write(self._make_request("server/discover", {}))]
         version = self._random.choice(HANDSHAKE_VERSIONS)
         params = {"protocolVersion": version, "capabilities": CAPABILITIES, "clientInfo": CLIENT}
@@ -127,8 +129,8 @@ class Conversation:
             return {"jsonrpc": "2.0", "method": method, "params": params}
         if kind < 0.2:
             return {"jsonrpc": "2.0", **random.choice(ANSWERS)}
-        own = STATELESS if self._is_stateless else HANDSHAKE
-        other = HANDSHAKE if self._is_stateless else STATELESS
+        own = STATELESS if self.is_stateless else HANDSHAKE
+        other = HANDSHAKE if self.is_stateless else STATELESS
         method, params = random.choice(other if kind < 0.23 else own if kind < 0.4 else COMMON)
         return self._make_request(method, params)
 
@@ -141,7 +143,7 @@ class Conversation:
             number = self._random.choice(self._ids)
         self._ids.append(number)
         meta: Json = {"progressToken": f"token {number}"} if self._random.random() < 0.5 else {}
-        if self._is_stateless:
+        if self.is_stateless:
             meta |= {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientInfo": CLIENT}
             meta |= {f"{PREFIX}clientCapabilities": CAPABILITIES if self._random.random() < 0.7 else {}}
             if self._random.random() < 0.5:

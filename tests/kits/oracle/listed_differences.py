@@ -89,12 +89,8 @@ def _has_bad_token(outcome: Outcome) -> bool:
     return _is_rejected(outcome, -32602) and (isinstance(token, bool) or not isinstance(token, str | int))
 
 
-def _is_not_text(outcome: Outcome) -> bool:
-    try:
-        outcome.line.decode()
-    except UnicodeDecodeError:
-        return _is_rejected(outcome, -32700)
-    return False
+def _is_not_json(outcome: Outcome) -> bool:
+    return outcome.message is None and _is_rejected(outcome, -32700) and not _is_silent(outcome)
 
 
 def _is_old_form(outcome: Outcome) -> bool:
@@ -224,9 +220,10 @@ DIFFERENCES = (
         _has_bad_token,
     ),
     ListedDifference(
-        "bytes that are not UTF-8",
-        "Messages must be UTF-8 (basic/transports). The SDK replaces other bytes and serves what remains.",
-        _is_not_text,
+        "not JSON",
+        "Messages are JSON in UTF-8 (basic/transports; RFC 8259). The SDK's parser reads NaN and Infinity, and its "
+        "transport replaces bytes that are not UTF-8.",
+        _is_not_json,
     ),
     ListedDifference(
         "mode of forms",

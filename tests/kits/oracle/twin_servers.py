@@ -204,6 +204,8 @@ class TwinServers:
             self._in_flight.append(message["id"])
         responses = [sent for group in outcome.engine.values() for sent in group if "method" not in sent]
         done = [sent["id"] for sent in responses]
+        if message.get("method") == CANCELLED and isinstance(message.get("params"), dict):
+            done.append(message["params"].get("requestId"))
         self._in_flight = [number for number in self._in_flight if number not in done]
         self._is_initialized |= message.get("method") == "initialize" and any("result" in sent for sent in responses)
 
