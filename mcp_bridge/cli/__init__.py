@@ -11,7 +11,7 @@ def main() -> None:
 
     try:
         guard = start_supervisor(sys.argv[1:])  # before other imports, which would enlarge that process
-        from mcp_bridge.cli.app import run_command_line
+        from mcp_bridge.cli.command_line import run_command_line
 
         run_command_line(guard)
     except KeyboardInterrupt:
