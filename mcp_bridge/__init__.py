@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp_bridge._version import __version__
     from mcp_bridge.app.serve import asgi_app, serve
-    from mcp_bridge.authoring import prompt, resource
+    from mcp_bridge.authoring import prompt, resource, tool
     from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
     from mcp_bridge.contracts.context import CallContext
     from mcp_bridge.contracts.errors import (
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge.pipeline.pipeline import Pipeline
     from mcp_bridge.registry.registry import ToolRegistry
-    from mcp_bridge.tool_use import ChainStep, ToolChain, tool
+    from mcp_bridge.tool_use import ChainStep, ToolChain
 
 _EXPORTS = {
     "mcp_bridge._version": "__version__",
-    "mcp_bridge.authoring": "prompt resource",
+    "mcp_bridge.authoring": "prompt resource tool",
     "mcp_bridge.contracts.content": "Audio Content EmbeddedResource Image ResourceLink Text",
     "mcp_bridge.contracts.context": "CallContext",
     "mcp_bridge.contracts.errors": (
@@ -58,7 +58,7 @@ _EXPORTS = {
     "mcp_bridge.pipeline.pipeline": "Pipeline",
     "mcp_bridge.registry.registry": "ToolRegistry",
     "mcp_bridge.app.serve": "asgi_app serve",
-    "mcp_bridge.tool_use": "ChainStep ToolChain tool",
+    "mcp_bridge.tool_use": "ChainStep ToolChain",
 }
 
 __all__ = [

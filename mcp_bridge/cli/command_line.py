@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -40,8 +41,15 @@ def _run_command(words: Sequence[str], guard: Supervisor | None) -> None:
     if options is not None:
         from mcp_bridge.cli.serve import serve_target
 
+        _enable_collections()
         serve_target(options, guard)
     else:
         from mcp_bridge.cli.app import app
 
+        _enable_collections()
         app(obj=guard)
+
+
+def _enable_collections() -> None:
+    gc.freeze()  # collections need not visit what was imported
+    gc.enable()
