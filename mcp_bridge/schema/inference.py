@@ -213,7 +213,11 @@ def _accept_keywords(function: Callable[..., Any], signature: inspect.Signature)
 def _make_late_binder(build: Callable[[], _ArgumentsModel]) -> Bind:
     """Make a binder whose model is built, and pydantic imported, when it first binds."""
     make = functools.cache(lambda: _make_binder(build()))
-    return lambda data: make()(data)
+
+    def bind(data: Mapping[str, Any]) -> dict[str, Any]:
+        return make()(data)
+
+    return bind
 
 
 def _make_binder(arguments: _ArgumentsModel) -> Bind:
