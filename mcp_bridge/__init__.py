@@ -26,10 +26,11 @@ if TYPE_CHECKING:
         ToolError,
     )
     from mcp_bridge.contracts.extension import Middleware, Stage, ToolSource
+    from mcp_bridge.contracts.handlers import NeedsInput
     from mcp_bridge.contracts.header import Header
     from mcp_bridge.contracts.offer import Offer
     from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
-    from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Root, Roots, Sampled, Sampling
+    from mcp_bridge.contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling
     from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
     from mcp_bridge.contracts.state import State
     from mcp_bridge.contracts.store import Store
@@ -47,10 +48,11 @@ _EXPORTS = {
         "BridgeError CallError ConfigError DuplicateTool MissingCapability ResourceNotFound ToolError"
     ),
     "mcp_bridge.contracts.extension": "Middleware Stage ToolSource",
+    "mcp_bridge.contracts.handlers": "NeedsInput",
     "mcp_bridge.contracts.header": "Header",
     "mcp_bridge.contracts.offer": "Offer",
     "mcp_bridge.contracts.prompt": "Message PromptArgument PromptEntry",
-    "mcp_bridge.contracts.question": "Answer Form Link NeedsInput Root Roots Sampled Sampling",
+    "mcp_bridge.contracts.question": "Answer Form Link Root Roots Sampled Sampling",
     "mcp_bridge.contracts.resource": "ResourceEntry ResourceTemplate",
     "mcp_bridge.contracts.state": "State",
     "mcp_bridge.contracts.store": "Store",

@@ -119,7 +119,7 @@ def _make_callback(command: Command) -> Callable[..., None]:
         extra = [getattr(context, command.attribute)] if command.attribute is not None else []
         target(command.options(**values), *extra)
 
-    hints = {"context": typer.Context}
+    hints: dict[str, Any] = {"context": typer.Context}
     for name, hint in get_type_hints(command.options, include_extras=True).items():
         kind, parameter = get_args(hint)
         make_parameter = typer.Argument if isinstance(parameter, Argument) else typer.Option

@@ -20,7 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import PydanticSerializationError, SchemaError
 
 from mcp_bridge.contracts.content import Content
-from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
 from mcp_bridge.schema.callables import parse_docstring

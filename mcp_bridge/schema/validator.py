@@ -18,7 +18,6 @@ import orjson
 from mcp_bridge.contracts.tool_use_results import ValidationResult
 from mcp_bridge.schema.keywords import has_any_keyword
 from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_path
-from mcp_bridge.schema.schema_repair import repair_schema
 from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, count_expanded
 
 _FALSE = "falseSchema"
@@ -69,6 +68,8 @@ class Validator:
         validator = _compile(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
+        from mcp_bridge.schema.schema_repair import repair_schema
+
         repaired, self.ignored_keywords = repair_schema(schema, lambda part: _compile(part) is not None)
         self._unknown = [place for place in self.ignored_keywords if _is_external(place, _get_value(schema, place))]
         return _compile(repaired, check_formats=self._check_formats)
