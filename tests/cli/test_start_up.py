@@ -9,6 +9,27 @@ from pathlib import Path
 import pytest
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
+NOT_FOR_PLAIN_TOOLS = {
+    *HEAVY, "cachetools", "cryptography", "docstring_parser", "jsonschema_rs", "opentelemetry", "platformdirs",
+    "pydantic", "pydantic_core", "rich", "ruamel", "typer", "watchfiles",
+}  # fmt: skip
+"""What `serve` of a Python file does not import before a call, if schemas or types are plain."""
+if sys.platform == "linux":  # elsewhere there is no supervisor
+    NOT_FOR_PLAIN_TOOLS.add("psutil")
+SERVE = """
+import sys, types
+
+async def serve(started, pipes, **_):
+    await started.wait()
+    print(*sys.modules, file=sys.stderr)
+
+endpoint, stdio = types.ModuleType("mcp_bridge.server.endpoint"), types.ModuleType("mcp_bridge.transports.stdio")
+endpoint.Endpoint, stdio.serve = lambda *_, started, **__: started, serve
+sys.modules.update({module.__name__: module for module in (endpoint, stdio)})
+from mcp_bridge.cli import main
+main()
+"""
+"""A `serve` that only starts: it lists the imported modules on stderr, without those of the server itself."""
 
 
 def imported(*args: str, cwd: Path) -> set[str]:
@@ -43,6 +64,27 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_a_command_imports_neither_the_sdk_nor_a_web_server(folder: Path, args: list[str], besides: set[str]) -> None:
     assert imported(*args, cwd=folder) & {*HEAVY, *besides} == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'from mcp_bridge import ToolEntry\na = ToolEntry("a", "A.", lambda data: 1, {"type": "object"})\n',
+        "from mcp_bridge import tool\n@tool(input_schema={'properties': {'b': {'minimum': 1}}})\ndef a(data): ...\n",
+        'from mcp_bridge import tool\n@tool\ndef a(b: str, c: list[int] | None = None) -> str:\n    """Do it."""\n',
+    ],
+    ids=["entry", "dict schema", "plain types"],
+)
+def test_serving_plain_tools_imports_nothing_heavy(tmp_path: Path, source: str) -> None:
+    (tmp_path / "tools.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE, "serve", "tools.py"],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    names = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "anyio" in names
+    assert names & NOT_FOR_PLAIN_TOOLS == set()
 
 
 @pytest.mark.parametrize(("first", "imports"), [("import json", False), ("import amplifier_core", True)])
