@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from mcp_bridge.runtime.supervisor import list_descendants
+from tests.kits.cli.cli_running import LIST, requests
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
 NOT_FOR_PLAIN_TOOLS = {
@@ -102,3 +107,26 @@ def test_importing_the_package_imports_nothing_but_itself(tmp_path: Path) -> Non
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.stdout == "['mcp_bridge']\n", done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the supervisor needs Linux")
+def test_each_supervisor_has_less_than_three_megabytes_of_its_own(folder: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcp_bridge", "serve", "tools.py"],
+        cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as front:  # fmt: skip
+        assert front.stdin is not None
+        assert front.stdout is not None
+        front.stdin.write(requests(LIST))
+        front.stdin.flush()
+        assert '"tools"' in front.stdout.readline()
+        reaper, _server = list_descendants(front.pid)[:2]
+        sizes = [read_private_kilobytes(pid) for pid in (front.pid, reaper)]
+        front.stdin.close()
+    assert max(sizes) < 3 * 1024
+
+
+def read_private_kilobytes(pid: int) -> int:
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(map(int, re.findall(r"^Private_\w+: +(\d+) kB$", rollup, re.MULTILINE)))
