@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from mcp_bridge.cli.parameters import Argument, Option
+from mcp_bridge.contracts.record import record
 
 FILE_HELP = (
     "A Python file, a folder of Python files, or a settings file (YAML, JSON, TOML). "
@@ -18,7 +18,7 @@ FileArgument = Annotated[Path | None, Argument(help=FILE_HELP)]
 LogLevelOption = Annotated[str, Option(metavar="LEVEL", help="The log level: debug, info, warning, error or critical.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServeOptions:
     """Serve tools to MCP clients over stdio or HTTP."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_bridge.cli import logs
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.contracts.record import record
 from mcp_bridge.runtime.event_loop import LoopFactory, make_loop_factory
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tool
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BridgeTarget:
     """A bridge that is not running yet, with its settings and event loop where it comes from a settings file."""
 
@@ -32,7 +32,7 @@ class BridgeTarget:
     loop_factory: LoopFactory | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServedFile:
     """A file to serve: its absolute path, its default server name, the variables it needs, and notes for the user."""
 

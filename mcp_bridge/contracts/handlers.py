@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from mcp_bridge.contracts.record import record
 
 if TYPE_CHECKING:
     from mcp_bridge.contracts.question import Question
@@ -22,7 +23,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class NeedsInput:
     """Returned by a handler that needs answers: it is called again when they have arrived.
 

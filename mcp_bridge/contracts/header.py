@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from mcp_bridge.contracts.record import record
 
 X_MCP_HEADER = "x-mcp-header"
 """The keyword in a property's schema that names the header."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Header:
     """Marks a tool's parameter: HTTP clients send `Annotated[str, Header("Region")]` as `Mcp-Param-Region` too.
 

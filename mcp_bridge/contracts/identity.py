@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mcp_bridge._version import __version__
+from mcp_bridge.contracts.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Identity:
     """How a server presents itself to clients, and the limits of its lists and results.
 

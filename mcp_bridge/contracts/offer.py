@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.record import record
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Offer:
     """Everything that a source publishes. Publishing a new offer replaces the old one.
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class PromptArgument:
     """One argument of a prompt; its value is always text on the wire."""
 

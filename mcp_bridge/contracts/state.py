@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from mcp_bridge.contracts.record import record
 from mcp_bridge.contracts.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class State:
     """Settings of calls that wait for answers.
 

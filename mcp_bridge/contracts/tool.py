@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.record import record
 
 
 @dataclass
@@ -88,7 +89,7 @@ class ToolEntry:
 Kind = Literal["tool", "resource", "prompt", "completion"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolCall:
     """One call. The pipeline validates `arguments` and passes them to the handler.
 
@@ -111,7 +112,7 @@ class EncodedOutput(NamedTuple):
     """In bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolResult:
     """The result of a call, in both forms that Amplifier uses.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
+
+from mcp_bridge.contracts.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SchemaDialect:
     """What is rewritten; by default nothing."""
 

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ from mcp_bridge.contracts.errors import (
 )
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
 from mcp_bridge.contracts.handlers import NeedsInput
+from mcp_bridge.contracts.record import record
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.deadline import Deadline
@@ -46,7 +47,7 @@ ROUNDS = 100
 Layer = Callable[[ToolCall, CallContext, CallNext], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolLimits:
     """The limits of one tool. `timeout` is in seconds; None means that the limit of all tools applies."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 
 from mcp_bridge.contracts.prompt import PromptEntry
+from mcp_bridge.contracts.record import record
 from mcp_bridge.contracts.tool import ToolEntry
 
 SEPARATOR = "__"
 """Joins a prefix and a name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Selection:
     """Patterns and tags that select tools, and their published names. All names in it are the tools' original ones."""
 

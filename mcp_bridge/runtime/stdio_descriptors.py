@@ -6,12 +6,13 @@ import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import anyio
 from anyio import to_thread
+
+from mcp_bridge.contracts.record import record
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ WRITE_SIZE = 4_096
 BINARY = getattr(os, "O_BINARY", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class StdioPipes:
     """Private descriptors: the client writes to `source` and reads from `sink`."""
 

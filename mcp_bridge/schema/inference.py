@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
+from mcp_bridge.contracts.record import record
 from mcp_bridge.schema.callables import (
     SCHEMA_HINT,
     find_context_parameter,
@@ -26,7 +26,7 @@ from mcp_bridge.schema.plain_types import describe_arguments, describe_result
 from mcp_bridge.schema.text_arguments import Bind, bind_from_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Signature:
     """What is inferred from a function.
 
@@ -48,7 +48,7 @@ class Signature:
     context: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _ArgumentsModel:
     """One pydantic model for all arguments.
 

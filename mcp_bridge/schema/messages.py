@@ -7,8 +7,9 @@ The texts are exactly those of the tool_use API; the keywords mean what JSON Sch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeGuard
+
+from mcp_bridge.contracts.record import record
 
 KEYWORDS = frozenset(
     {
@@ -31,7 +32,7 @@ MAX_DEPTH = 128
 """How deep data is described; parsers reject JSON this deep long before."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ValidationProblem:
     """One problem: its JSON path such as `$.a[0]`, its keyword, and its message."""
 

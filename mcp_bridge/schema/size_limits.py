@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcp_bridge.contracts.record import record
 from mcp_bridge.schema.keywords import DEFINITIONS
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 
@@ -13,7 +14,7 @@ MAX_SUBSCHEMAS = 100_000
 """The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SizeLimits:
     """Limits for data: `size` characters of text in all, `depth` levels, `nodes` values."""
 

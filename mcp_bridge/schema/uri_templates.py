@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from mcp_bridge.contracts.record import record
 
 MAX_LENGTH = 8192
 MAX_VARIABLES = 256
@@ -28,7 +29,7 @@ _WIDE = frozenset("+#")
 """Operators whose variables may contain slashes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class TemplateVariable:
     """A variable of a template. With `explode` (`{/path*}`) its value is a list of text.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
+from mcp_bridge.contracts.record import record
 from mcp_bridge.contracts.tool import ToolResult
 
 REQUIRED = "requiredCapabilities"
 """The key under which a result lists the capabilities that the client would need."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ErrorOutcome:
     """How an error reaches a client: as a JSON-RPC error with `rpc_code`, or for None as a result with `isError`."""
 

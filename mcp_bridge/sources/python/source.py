@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +15,7 @@ from anyio.abc import TaskStatus
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
+from mcp_bridge.contracts.record import record
 from mcp_bridge.frameworks.discovery import DiscoveredTools, remove_duplicates
 from mcp_bridge.frameworks.toolboxes import OPEN_TIMEOUT, OpenToolboxes, Toolbox, open_toolboxes, publish_toolboxes
 from mcp_bridge.runtime.python_import import forget_modules, import_file, import_module, without_bytecode
@@ -142,7 +143,7 @@ class PythonSource:
         return self._directory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Loaded:
     """What an import found. `errors` are the problems that make a reload fail."""
 
