@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-
-from mcp_bridge.contracts.record import record
 
 MAX_LENGTH = 8192
 MAX_VARIABLES = 256
@@ -29,7 +28,7 @@ _WIDE = frozenset("+#")
 """Operators whose variables may contain slashes."""
 
 
-@record(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class TemplateVariable:
     """A variable of a template. With `explode` (`{/path*}`) its value is a list of text.
 
