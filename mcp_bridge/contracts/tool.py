@@ -89,7 +89,7 @@ class ToolEntry:
 Kind = Literal["tool", "resource", "prompt", "completion"]
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call. The pipeline validates `arguments` and passes them to the handler.
 
