@@ -6,15 +6,17 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Any, Union, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
 
 from mcp_bridge.authoring.functions import Decorator, F, attach_entry, get_function_name, make_typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name, is_context, read_annotation, read_signature
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.inference import Signature, infer_signature
 from mcp_bridge.schema.text_arguments import Bind
+
+if TYPE_CHECKING:
+    from mcp_bridge.schema.inference import Signature
 
 _SCALARS = str | int | float | bool
 Convert = Callable[[Any], Any]
@@ -84,6 +86,8 @@ def _build_tool_entry(
     if input_schema is not None or (name and has_one_dict_parameter(function)):
         text = description or function.__doc__ or ""
         return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
+    from mcp_bridge.schema.inference import infer_signature
+
     signature = infer_signature(function)
     for problem in check_headers(signature.input_schema):
         raise TypeError(f"{get_callable_name(function)}: {problem}")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import Level, check_level
-from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+
+if TYPE_CHECKING:  # questions are imported when the first one is asked
+    from mcp_bridge.contracts.handlers import NeedsInput
+    from mcp_bridge.contracts.question import Answer, Question, Root, Sampled
 
 NO_FALLBACK: Any = object()
 """The default of `fallback`: there is none, so the method raises."""
-_CAPABILITIES: dict[type[Question], str] = {Sampling: "sampling", Roots: "roots"}
 
 
 class Hold(Protocol):
@@ -165,6 +167,8 @@ class CallContext:
             InvalidAnswer: The client's answers were not valid.
             ValueError: The schema cannot be shown as a form.
         """
+        from mcp_bridge.contracts.question import Form, Link
+
         question: Question = Link(message, url) if url is not None else Form(message, schema)
         answer: Answer = await self._ask_one(question, key, fallback)
         return answer
@@ -189,11 +193,15 @@ class CallContext:
 
         Raises the same errors as `ask`.
         """
+        from mcp_bridge.contracts.question import Sampling
+
         sampled: Sampled = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
         return sampled
 
     async def roots(self, *, key: str | None = None, fallback: Any = NO_FALLBACK) -> Sequence[Root]:
         """Return the folders that the client allows servers to work in. Raises the same errors as `ask`."""
+        from mcp_bridge.contracts.question import Roots
+
         roots: Sequence[Root] = await self._ask_one(Roots(), key, fallback)
         return roots
 
@@ -202,9 +210,7 @@ class CallContext:
 
         Raises the same errors as `ask`.
         """
-        raise MissingCapability(
-            {_CAPABILITIES.get(type(question), "elicitation"): {} for question in questions.values()}
-        )
+        raise MissingCapability({question.capability: {} for question in questions.values()})
 
     async def wait_for_request(self) -> None:
         """Wait until a request of the client is open: between two requests, another instance may continue the call."""

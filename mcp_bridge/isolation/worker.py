@@ -22,8 +22,8 @@ import orjson
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import WorkingDirSource
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.isolation import worker_system
 from mcp_bridge.isolation.codec import Json, encode_error, encode_needs, encode_result
 from mcp_bridge.isolation.offer_codec import EntryKind, encode_offer, index_entries

@@ -25,7 +25,7 @@ from mcp_bridge.contracts.errors import (
     ToolTimeout,
 )
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
-from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.cancellation import CancellationWatch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import difflib
 import inspect
 import time
 from collections.abc import Callable, Iterable
@@ -15,8 +14,8 @@ from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolNotFound
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.contracts.tool_use_results import Result, ResultStatus
@@ -276,6 +275,8 @@ def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
     """Return the error for an unknown tool, which suggests similar names."""
     if len(name) > _NAME:  # difflib compares it with every name, and a client chooses its length
         return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
+    import difflib
+
     near = difflib.get_close_matches(name, list(known), n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     return ToolNotFound(f"Unknown tool: {name}.{hint}")

@@ -111,7 +111,9 @@ class Conversation:
         random, message = self._random, self._make_message()
         for _ in range(random.choice([0, 1, 1, 1, 2, 2])):
             found = places(message)
-            place = random.choice([each for each in found if len(each) > 1] or found if random.random() < 0.8 else found)
+            place = random.choice(
+                [each for each in found if len(each) > 1] or found if random.random() < 0.8 else found
+            )
             message = changed(message, place, random.choice(CHANGES), random.choice(NAMES), random.choice(VALUES))
         line = _write(message)
         if random.random() < 0.03:
@@ -148,7 +150,12 @@ class Conversation:
             meta |= {f"{PREFIX}clientCapabilities": CAPABILITIES if self._random.random() < 0.7 else {}}
             if self._random.random() < 0.5:
                 meta[f"{PREFIX}logLevel"] = self._random.choice(["debug", "warning"])
-        return {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, **({"_meta": meta} if meta else {})}}
+        return {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": method,
+            "params": {**params, **({"_meta": meta} if meta else {})},
+        }
 
 
 def generate_conversations(seed: int, count: int) -> Iterator[Conversation]:

@@ -270,7 +270,7 @@ DIFFERENCES = (
     ListedDifference(
         "cancelled by text",
         "An id is a string or a number, and `requestId` must be that of the request (basic/utilities/cancellation). For "
-        "the SDK, 7 and \"7\" are one id.",
+        'the SDK, 7 and "7" are one id.',
         _cancels_by_text,
     ),
     ListedDifference(
