@@ -71,7 +71,7 @@ class Endpoint:
         state, page = state or State(), identity.page
         self._runner = runner = CallRunner(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
-        truncator = ResultTruncator(runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
+        truncator = ResultTruncator(lambda: runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
         self.tools = ToolMethods(registry, runner, responses, truncator, page=page, dialect=dialect)
         resources = ResourceMethods(registry, runner, responses, self._notifier, truncator, page=page)
         prompts = PromptMethods(registry, runner, responses, page=page)
