@@ -22,10 +22,10 @@ from urllib.parse import unquote
 
 import httptools
 import orjson
-from mcp_types import INVALID_REQUEST
-from starlette.types import ASGIApp
 
+from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST
 from mcp_bridge.transports.http.exchange import Exchange
+from mcp_bridge.transports.http.request import AsgiApp
 
 MAX_HEAD = 64 * 1024
 """The most bytes of a request before its body, and between or after the parts of a chunked one."""
@@ -50,22 +50,22 @@ class ClientTimeouts:
 class ConnectionPool:
     """The open connections of a server, and the tasks that handle their requests."""
 
-    def __init__(self, app: ASGIApp, timeouts: ClientTimeouts) -> None:
+    def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
         self.app = app
         self.timeouts = timeouts
-        self.connections: set[Connection] = set()
+        self.connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._emptied: asyncio.Event | None = None
 
-    def open_connection(self) -> Connection:
-        return Connection(self)
+    def open_connection(self) -> HttpConnection:
+        return HttpConnection(self)
 
     def start_exchange(self, exchange: Exchange) -> None:
         task = asyncio.get_running_loop().create_task(exchange.run(self.app))
         self.tasks.add(task)
         task.add_done_callback(self._discard_task)
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
         self._notify_if_empty()
 
@@ -95,7 +95,7 @@ class ConnectionPool:
             self._emptied.set()
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection. It is closed when the client takes too long or sends too long a head.
 
     One timer checks the connection when the first timeout may have passed. An incomplete request is rejected with 408;

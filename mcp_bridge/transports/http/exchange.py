@@ -11,7 +11,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
 
-from starlette.types import ASGIApp, Message, Scope
+from mcp_bridge.transports.http.request import AsgiApp, AsgiMessage, Scope
 
 logger = logging.getLogger("mcp_bridge.transports")
 
@@ -52,7 +52,7 @@ class Exchange:
         self.response_complete = False
         self._disconnected = False
 
-    async def run(self, app: ASGIApp) -> None:
+    async def run(self, app: AsgiApp) -> None:
         """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
         try:
             await app(self._scope, self.receive, self.send)
@@ -64,7 +64,7 @@ class Exchange:
         if not self.response_complete and not self._disconnected:
             self._channel.transport.close()
 
-    async def receive(self) -> Message:
+    async def receive(self) -> AsgiMessage:
         """Return what has come of the body since the last call, once there is something."""
         if not self._disconnected and not self.response_complete:
             if self._expects_continue and not self.response_started and self.more_body:
@@ -78,7 +78,7 @@ class Exchange:
         body, self._body = bytes(self._body), bytearray()
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: AsgiMessage) -> None:
         """Send the head or a part of the body of the response; waits while the client does not read."""
         await self._channel.drain()
         if self._disconnected:

@@ -11,12 +11,12 @@ import anyio
 import httpx2
 import pytest
 from mcp.server.streamable_http import GET_STREAM_KEY, EventMessage
+from mcp_bridge.transports.http.event_store import ResumableStream, SessionEventStore
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.transports.http.app import BridgeApp
-from mcp_bridge.transports.http.event_store import ResumableStream, SessionEventStore
 from mcp_bridge.transports.http.sessions import ResumeOptions, SessionOptions
 from mcp_bridge.transports.shutdown import RequestCounter
 from tests.kits.http.http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
