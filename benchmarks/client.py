@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+from functools import partial
 
 import httptools
 import orjson
@@ -52,6 +53,11 @@ class Session:
         window = Window(self._ids, calls, seconds)
         await self.run(window, in_flight)
         return window.answered
+
+
+def _fail_future(future, error):
+    if not future.done():
+        future.set_exception(error)
 
 
 class _Lines(asyncio.Protocol):
@@ -133,8 +139,8 @@ class StdioSession(Session):
     def _fail(self, error):
         if self._window is not None:
             self._window.fail(error)
-        elif self._answer and not self._answer.done():
-            self._answer.set_exception(error)
+        elif self._answer:
+            _fail_future(self._answer, error)
 
 
 class _Lane(asyncio.Protocol):
@@ -179,6 +185,22 @@ class _Lane(asyncio.Protocol):
         on_reply(self, status, body)
 
 
+class _Stream(_Lane):
+    """A connection with one response that stays open; `opened` is done after its first event."""
+
+    def __init__(self):
+        super().__init__()
+        self.opened = asyncio.get_running_loop().create_future()
+
+    def on_body(self, body):
+        if not self.opened.done():
+            self.opened.set_result(body)
+
+    def on_message_complete(self):
+        if not self.opened.done():
+            self.opened.set_exception(ConnectionError(f"HTTP {self._parser.get_status_code()} instead of a stream"))
+
+
 class HttpSession(Session):
     """A session over keep-alive connections, one call at a time on each."""
 
@@ -206,12 +228,8 @@ class HttpSession(Session):
             if not answer.done():
                 answer.set_result(reply)
 
-        def end(error):
-            if not answer.done():
-                answer.set_exception(error)
-
         post = wire.http_post(self.era, self._head, message.method, message.name, message.body)
-        self._lanes[0].post(post, take, end)
+        self._lanes[0].post(post, take, partial(_fail_future, answer))
         lane, status, body = await answer
         self._remember(lane)
         replies = self._replies(lane, status, body)
@@ -220,16 +238,31 @@ class HttpSession(Session):
     async def prepare(self, in_flight):
         """Open fresh connections: servers close those that were idle since the last window."""
         self._close_lanes()
-        loop = asyncio.get_running_loop()
-        host, port = self._host.split(":")
         for _ in range(in_flight):
-            _, lane = await loop.create_connection(_Lane, host, int(port))
-            self._lanes.append(lane)
+            await self._connect(_Lane)
+
+    async def listen(self, count):
+        """Open `count` subscriptions/listen streams. Raises WrongAnswer unless each is acknowledged."""
+        for _ in range(count):
+            stream = await self._connect(_Stream)
+            message = wire.request(
+                self.era, next(self._ids), "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+            post = wire.http_post(self.era, self._head, message.method, message.name, message.body)
+            stream.post(post, None, partial(_fail_future, stream.opened))
+            if b"acknowledged" not in (event := await stream.opened):
+                raise WrongAnswer(f"a stream begins with {event[:400].decode(errors='replace')}")
 
     async def run(self, window, in_flight):
         for lane in self._lanes[:in_flight]:
             self._send(window, lane)
         await window.finished
+
+    async def _connect(self, kind):
+        host, port = self._host.split(":")
+        _, lane = await asyncio.get_running_loop().create_connection(kind, host, int(port))
+        self._lanes.append(lane)
+        return lane
 
     def _close_lanes(self):
         for lane in self._lanes:

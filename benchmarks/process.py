@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
+PROCESS_CPU_CLOCK = 2
+"""CPUCLOCK_SCHED of the kernel; with a process id it makes the clock id that clock_getcpuclockid(3) returns."""
 URL = re.compile(rb"http://127\.0\.0\.1:(\d+)(/\S*)?")
 
 
@@ -73,25 +75,19 @@ class ServerProcess:
         return ServerFailed(f"{what} ({state}); its stderr ends:\n{tail}")
 
     def cpu_seconds(self):
-        """User and system time so far, of the server and of the processes it started."""
-        own = self._handle.cpu_times()
-        total = own.user + own.system + own.children_user + own.children_system
-        for child in self._handle.children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                times = child.cpu_times()
-                total += times.user + times.system
-        return total
+        """Return user and system time so far, of the server and of the processes it started."""
+        ended = self._handle.cpu_times()
+        running = sum(read_cpu(member) for member in self._family())
+        return running + ended.children_user + ended.children_system
 
-    def peak_rss(self):
-        """The largest resident size so far in bytes, of all its processes together (now, where no peak is kept)."""
-        with contextlib.suppress(psutil.Error):
-            return sum(_peak(member) for member in (self._handle, *self._handle.children(recursive=True)))
-        return _peak(self._handle)
+    def memory(self):
+        """Return the proportional set size in bytes, of the server and of the processes it started."""
+        return sum(read_memory(member) for member in self._family())
 
     def end(self):
         """End the process and its children: politely, then not. Never raises."""
         with contextlib.suppress(psutil.Error):
-            family = [*self._handle.children(recursive=True), self._handle]
+            family = self._family()
             for member in family:
                 with contextlib.suppress(psutil.Error):
                     member.terminate()
@@ -102,6 +98,9 @@ class ServerProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(timeout=3)
         self._stderr.close()
+
+    def _family(self):
+        return [*self._handle.children(recursive=True), self._handle]
 
     def _stderr_bytes(self):
         # pread leaves the offset alone, which the server shares.
@@ -126,12 +125,21 @@ async def accepts(port):
     return True
 
 
-def _peak(process):
+def read_cpu(process):
+    """Return the CPU seconds of one process, 0 if it has ended. Linux counts nanoseconds, others at least ticks."""
     try:
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
-    except (OSError, TypeError):
-        with contextlib.suppress(psutil.Error):
-            memory = process.memory_info()
-            return getattr(memory, "peak_wset", memory.rss)
+        if sys.platform == "linux":
+            return time.clock_gettime(~process.pid << 3 | PROCESS_CPU_CLOCK)
+        times = process.cpu_times()
+    except (OSError, psutil.Error):
+        return 0.0
+    return times.user + times.system
+
+
+def read_memory(process):
+    """Return the proportional set size of one process (elsewhere than on Linux, what it alone uses), 0 if it ended."""
+    try:
+        memory = process.memory_full_info()
+    except psutil.Error:
         return 0
+    return getattr(memory, "pss", memory.uss)

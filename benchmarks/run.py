@@ -22,36 +22,36 @@ class Run:
         self.failures = {}
         self._load, self._options = load, {"json_replies": json_replies}
 
-    async def calls(self, rounds):
-        """Keep a warm server for each case and give each one window a round, in turn."""
+    async def measure_warm(self, rounds):
+        """Keep a warm server for each case of calls or lists and give each one window a round, in turn."""
         async with contextlib.AsyncExitStack() as stack:
             running = {}
-            for case in self._left("calls"):
-                async with self._noting(case):
+            for case in self._list_cases("calls", "list"):
+                async with self._record_failure(case):
                     server = await stack.enter_async_context(Running.open(case, **self._options))
-                    await server.window(self._load)  # warms up, thrown away
+                    await server.window(case, self._load)  # warms up, thrown away
                     running[case] = server
             for number in range(1, rounds + 1 if running else 1):
-                progress(f"calls: round {number} of {rounds}")
-                for case in self._left("calls"):
-                    async with self._noting(case):
-                        self.results[case].append(await running[case].window(self._load))
+                progress(f"calls and lists: round {number} of {rounds}")
+                for case in self._list_cases("calls", "list"):
+                    async with self._record_failure(case):
+                        self.results[case].append(await running[case].window(case, self._load))
 
-    async def starts(self, rounds):
-        """Start a fresh server of each case a round, in turn; round 0 fills the caches."""
-        for number in range(rounds + 1 if self._left("start") else 0):
-            progress(f"starts: round {number} of {rounds}")
-            for case in self._left("start"):
-                async with self._noting(case):
-                    sample = await measure.start(case, **self._options)
+    async def measure_fresh(self, rounds):
+        """Start a fresh server for each case of starts or streams a round, in turn; round 0 fills the caches."""
+        for number in range(rounds + 1 if self._list_cases("start", "streams") else 0):
+            progress(f"starts and streams: round {number} of {rounds}")
+            for case in self._list_cases("start", "streams"):
+                async with self._record_failure(case):
+                    sample = await measure.measure_fresh(case, **self._options)
                     if number:
                         self.results[case].append(sample)
 
-    def _left(self, kind):
-        return [case for case in self.results if case.kind == kind]
+    def _list_cases(self, *kinds):
+        return [case for case in self.results if case.kind in kinds]
 
     @contextlib.asynccontextmanager
-    async def _noting(self, case):
+    async def _record_failure(self, case):
         """A case whose server fails is reported at once and left out from then on."""
         try:
             yield
@@ -71,9 +71,9 @@ def arguments():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--calls", type=int, help="calls in a window, at least (2000)")
     parser.add_argument("--seconds", type=float, help="length of a window, at least (1.0)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
+    parser.add_argument("--rounds", type=int, help="rounds (5)")
     parser.add_argument("--in-flight", type=int, default=32, help="calls open at any time (32)")
-    parser.add_argument("--quick", action="store_true", help="smaller windows: about a minute in all")
+    parser.add_argument("--quick", action="store_true", help="three rounds of smaller windows")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample to FILE")
     parser.add_argument("--json-replies", action="store_true", help="the SDK's server answers JSON always")
     parser.add_argument(
@@ -93,9 +93,12 @@ async def compare(options):
     """Measure, print, and return whether every goal was met."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
     found = report.facts()
+    report.record_load(found)
     run = Run(cases.chosen(options.only), load_of(options), json_replies=options.json_replies)
-    await run.calls(options.rounds)
-    await run.starts(options.rounds)
+    rounds = options.rounds or (3 if options.quick else 5)
+    await run.measure_warm(rounds)
+    await run.measure_fresh(rounds)
+    report.record_load(found)
     verdict = list(report.verdicts(run.results, run.failures))
     report.print_facts(found)
     report.print_tables(run.results)

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from generate_params import build_files
 from pydantic import BaseModel
@@ -41,6 +41,24 @@ def _reaches(rpc_code: int | None) -> str:
     if rpc_code == MISSING_CAPABILITY:
         return f"JSON-RPC error {rpc_code}; in the handshake versions a result with `isError`"
     return f"JSON-RPC error {rpc_code}" if rpc_code is not None else "result with `isError`"
+
+
+def protocol_words() -> str:
+    """mcp_bridge/server/protocol_words.txt: keys of the messages of MCP and the values that it defines, one a line."""
+    import mcp_types
+
+    public = [value for name, value in vars(mcp_types).items() if not name.startswith("_")]
+    models = [value for value in public if isinstance(value, type) and issubclass(value, BaseModel)]
+    fields = [(field.alias or key, field) for model in models for key, field in model.model_fields.items()]
+    words = {value for value in public if isinstance(value, str)} | {key for key, _ in fields}
+    return "\n".join(sorted(words.union(*(_literals(field.annotation) for _, field in fields)))) + "\n"
+
+
+def _literals(annotation: Any) -> set[str]:
+    """The text that a type allows."""
+    if get_origin(annotation) is Literal:
+        return {value for value in get_args(annotation) if isinstance(value, str)}
+    return set().union(*map(_literals, get_args(annotation)))
 
 
 def settings_page() -> str:
@@ -150,6 +168,7 @@ SETTINGS_FOOT = """## Exit codes
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every generated file and what should be in it."""
+    yield ROOT / "mcp_bridge" / "server" / "protocol_words.txt", protocol_words()
     made = schema()
     yield ROOT / "config" / "settings.schema.json", json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     yield ROOT / "docs" / "settings.md", re.sub(r"\n{3,}", "\n\n", settings_page())

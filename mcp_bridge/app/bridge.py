@@ -83,7 +83,7 @@ class Bridge:
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """The MCP server, created on first use because it imports the SDK."""
+        """The MCP server, created on first use, because some commands need none."""
         from mcp_bridge.server.endpoint import Endpoint
 
         return Endpoint(

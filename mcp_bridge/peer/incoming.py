@@ -36,9 +36,12 @@ class MessageStream(Protocol):
 
 
 class IncomingRequest:
-    """One request. `stream` carries what belongs to it: its response, notifications and requests in return."""
+    """One request. `stream` carries what belongs to it: its response, notifications and requests in return.
 
-    __slots__ = ("_error", "_scope", "id", "is_cancelled", "method", "params", "stream")
+    `is_done` is true once the result is known. Nothing but the response may follow then.
+    """
+
+    __slots__ = ("_error", "_scope", "id", "is_cancelled", "is_done", "method", "params", "stream")
 
     def __init__(
         self, request_id: RequestId, method: str, params: Mapping[str, Any] | None, stream: MessageStream
@@ -47,7 +50,7 @@ class IncomingRequest:
         self.method = method
         self.params: Mapping[str, Any] = params if params is not None else {}
         self.stream = stream
-        self.is_cancelled = False
+        self.is_cancelled = self.is_done = False
         self._scope: anyio.CancelScope | None = None
         self._error: RpcError | None = None
 
@@ -64,6 +67,8 @@ class IncomingRequest:
                 if is_being_cancelled(error):
                     raise
                 return make_error(self.id, report_failure(self.method, error))
+            finally:
+                self.is_done = True
         return make_error(self.id, self._error) if self._error is not None else None
 
     def cancel(self, error: RpcError | None = None) -> None:

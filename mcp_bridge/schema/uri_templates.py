@@ -1,7 +1,7 @@
-"""Checks which URIs and URI templates (RFC 6570) can be served, without importing the SDK that matches them.
+"""Checks which URIs and URI templates (RFC 6570) can be served, and matches URIs with templates.
 
-The SDK accepts fewer templates than RFC 6570, so that a URI matches in only one way; these are its rules. Commands such
-as `validate` can thus report in advance what `serve` would reject.
+RFC 6570 defines how a template becomes a URI, not the inverse. Fewer templates are accepted than it allows, so that a
+URI matches in only one way. The rules and their results are those of the official SDK.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from urllib.parse import unquote
 
 MAX_LENGTH = 8192
 MAX_VARIABLES = 256
+MAX_URI_LENGTH = 65_536
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:.", re.DOTALL)  # RFC 3986, section 3.1, and something after it
 _BLANK = re.compile(r"\s")
@@ -26,6 +28,22 @@ _BARE = frozenset(("", "+"))
 """Operators that write nothing before the first variable."""
 _WIDE = frozenset("+#")
 """Operators whose variables may contain slashes."""
+_QUERY = re.compile(r"(\{[?&][^}]*\})+\Z")
+"""The expressions of a query at the end of a template."""
+_SEPARATORS = {"": ",", "+": ",", "#": ",", "?": "&"}
+"""What separates the variables of an expression, where it is not the operator itself."""
+_NEVER = re.compile("(?!)")
+_STOPS = {
+    "": re.compile("[/?#&,]"),
+    "+": re.compile("[?#]"),
+    "#": _NEVER,
+    ".": re.compile("[./?#]"),
+    "/": re.compile("[/?#]"),
+    ";": re.compile("[;/?#]"),
+    "?": re.compile("[&#]"),
+    "&": re.compile("[&#]"),
+}
+"""The characters that a value never contains, by operator. RFC 6570 encodes them, or they separate values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +94,181 @@ def parse_template_variables(template: str) -> tuple[TemplateVariable, ...]:
     variables: list[TemplateVariable] = []
     end = 0
     for match in _EXPRESSION.finditer(template):
-        operator, follows_text = match["operator"], match.start() > end
-        for index, item in enumerate(match["body"].split(",")):
-            explode = item.endswith("*")
-            # the separator before each item of a list belongs to the list, so it does not end the variable before it
-            anchored = (follows_text and index == 0) if explode else follows_text or operator not in _BARE or index > 0
-            variables.append(TemplateVariable(item.removesuffix("*"), operator, explode, match[0], anchored))
+        variables += _parse_expression(match, follows_text=match.start() > end)
         end = match.end()
     return tuple(variables)
+
+
+class UriTemplate:
+    """Matches URIs with a template in linear time. Raises ValueError for a template that `check_template` rejects.
+
+    Without a variable that may contain slashes, each variable takes as much as it can, the first one first. With one,
+    all others take as little as they can.
+    """
+
+    def __init__(self, template: str) -> None:
+        if problems := check_template(template):
+            raise ValueError("; ".join(problems))
+        path, self._query = _split_query(template)
+        texts, variables = _split_template(path)
+        wide = next((index for index, variable in enumerate(variables) if variable.is_wide), -1)
+        self._wide = variables[wide] if wide >= 0 else None
+        self._head = texts[0]
+        self._before = [_build_step(variables[i], texts[i + 1]) for i in range(wide)]
+        # what follows the wide variable is matched from the end of the URI, with everything written backwards
+        after = range(len(variables) - 1, wide, -1)
+        self._tail = texts[-1][::-1]
+        self._after = [_build_step(variables[i], texts[i], backwards=True, is_last=i == 0) for i in after]
+
+    def match(self, uri: str) -> dict[str, str | list[str]] | None:
+        """Return the decoded values of the variables; None if the URI does not match or is too long.
+
+        Variables of a query at the end are optional, in any order, and others are ignored.
+        """
+        if len(uri) > MAX_URI_LENGTH:
+            return None
+        query = ""
+        if self._query:
+            uri, _, query = uri.partition("#")[0].partition("?")
+        values = self._match_path(uri) if uri.startswith(self._head) else None
+        if values is not None and query:
+            found = _parse_query(query)
+            values.update((name, found[name]) for name in self._query if name in found)
+        return values
+
+    def _match_path(self, uri: str) -> dict[str, str | list[str]] | None:
+        after = _scan(self._after, self._tail, uri[::-1], len(uri))
+        if after is None:
+            return None
+        reverse, length = after
+        values: dict[str, str | list[str]] = {name: unquote(value[::-1]) for name, value in reverse.items()}
+        end = len(uri) - length
+        if self._wide is None:
+            return values if end == 0 else None
+        before = _scan(self._before, self._head, uri, end)
+        if before is None:
+            return None
+        values.update((name, unquote(value)) for name, value in before[0].items())
+        value = _read_wide_value(self._wide, uri[before[1] : end])
+        return None if value is None else {**values, self._wide.name: value}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Matches the value of a variable and the `text` after it, or `empty` where the value and its "=" are left out."""
+
+    name: str
+    stops: re.Pattern[str]
+    before: str
+    text: str
+    empty: str | None
+    is_last: bool
+
+    def match(self, uri: str, position: int, end: int) -> tuple[str, int] | None:
+        """Return the value and the position after the text: the first occurrence, or the end for the last step."""
+        if self.empty is not None and uri.startswith(self.empty, position, end):
+            return "", position + len(self.empty)
+        if not uri.startswith(self.before, position, end):
+            return None
+        position += len(self.before)
+        at = uri.find(self.text, max(position, end - len(self.text)) if self.is_last else position, end)
+        if at < 0 or self.stops.search(uri, position, at):
+            return None
+        return uri[position:at], at + len(self.text)
+
+
+def _build_step(variable: TemplateVariable, text: str, *, backwards: bool = False, is_last: bool = False) -> _Step:
+    text = text[::-1] if backwards else text
+    before, empty = "", None
+    if variable.operator == ";":  # {;x} is ;x for an empty value, and ;x=... otherwise (RFC 6570, section 3.2.7)
+        empty = text
+        before, text = ("", f"={text}") if backwards else ("=", text)
+    return _Step(variable.name, _STOPS[variable.operator], before, text, empty, is_last)
+
+
+def _scan(steps: Sequence[_Step], start: str, uri: str, end: int) -> tuple[dict[str, str], int] | None:
+    """Return the values and the position after the last step; None if the URI up to `end` does not match.
+
+    A step never backtracks into the one before it, so the time is linear.
+    """
+    if not uri.startswith(start, 0, end):
+        return None
+    values: dict[str, str] = {}
+    position = len(start)
+    for step in steps:
+        if (found := step.match(uri, position, end)) is None:
+            return None
+        values[step.name], position = found
+    return values, position
+
+
+def _read_wide_value(variable: TemplateVariable, text: str) -> str | list[str] | None:
+    stops = _STOPS[variable.operator]
+    if not variable.explode:
+        return None if stops.search(text) else unquote(text)
+    first, *items = text.split(variable.operator)
+    if first or any(stops.search(item) for item in items):
+        return None
+    if variable.operator == ";":  # each item is ;name=value, or ;name
+        pairs = [item.partition("=") for item in items]
+        if any(name != variable.name for name, _, _ in pairs):
+            return None
+        items = [value for _, _, value in pairs]
+    return [unquote(item) for item in items]
+
+
+def _parse_query(query: str) -> dict[str, str]:
+    """Return the first value of each name. Names are not decoded: another spelling must not hide a value."""
+    values: dict[str, str] = {}
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        if name not in values:
+            values[name] = unquote(value)
+    return values
+
+
+def _split_query(template: str) -> tuple[str, list[str]]:
+    """Return what precedes the query at the end, and the names in it; none if the query begins elsewhere."""
+    match = _QUERY.search(template)
+    path = template[: match.start()] if match else template
+    if match is None or not template.startswith("{?", match.start()) or "?" in path or "#" in path:
+        return template, []
+    return path, [variable.name for variable in parse_template_variables(match[0])]
+
+
+def _split_template(template: str) -> tuple[list[str], list[TemplateVariable]]:
+    """Return the variables and the texts around them, which include what the operators write: one text more."""
+    texts: list[str] = []
+    variables: list[TemplateVariable] = []
+    text, end = "", 0
+    for match in _EXPRESSION.finditer(template):
+        text += template[end : match.start()]
+        for index, variable in enumerate(_parse_expression(match, follows_text=bool(text))):
+            texts.append(text + _get_lead(variable, is_first=index == 0))
+            variables.append(variable)
+            text = ""
+        end = match.end()
+    return [*texts, text + template[end:]], variables
+
+
+def _get_lead(variable: TemplateVariable, *, is_first: bool) -> str:
+    """What the operator writes before the value."""
+    operator = variable.operator
+    if variable.explode:
+        return ""
+    lead = operator.removeprefix("+") if is_first else _SEPARATORS.get(operator, operator)
+    if operator == ";":
+        return lead + variable.name
+    return f"{lead}{variable.name}=" if operator in ("?", "&") else lead
+
+
+def _parse_expression(match: re.Match[str], *, follows_text: bool) -> Iterator[TemplateVariable]:
+    operator = match["operator"]
+    for index, item in enumerate(match["body"].split(",")):
+        explode = item.endswith("*")
+        # the separator before each item of a list belongs to the list, so it does not end the variable before it
+        anchored = (follows_text and index == 0) if explode else follows_text or operator not in _BARE or index > 0
+        yield TemplateVariable(item.removesuffix("*"), operator, explode, match[0], anchored)
 
 
 def _check_uri(uri: Any) -> list[str]:

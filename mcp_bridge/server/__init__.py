@@ -1,1 +1,1 @@
-"""The bridge as an MCP server: handlers for the SDK's kernel, listings, paging and change notices."""
+"""The methods of MCP, over a registry, for clients of both eras."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
-
-import mcp_types as types
-from pydantic import AnyHttpUrl
 
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.schema.forms import FormSchema, create_form
+from mcp_bridge.server.sampling_params import check_sampling_params
 from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.messages import render_messages
 from mcp_bridge.wire.protocol_versions import ICONS, STATELESS, has_feature
@@ -26,6 +24,13 @@ TRIES = 3
 """How many answers to one question may fail validation."""
 _ACTIONS = ("accept", "decline", "cancel")
 _ID = "elicitationId"
+_BLANK = r"\s\x00-\x20\x7f\ud800-\udfff\\"  # browsers read a backslash as a slash, other programs do not
+_WEB_URL = re.compile(
+    rf"https?://([^{_BLANK}/?#@]*@)?"
+    rf"(\[[0-9a-f:.]+\]|[^{_BLANK}/?#@:<>\[\]^|%]+)(:(?P<port>[0-9]{{0,5}}))?"
+    rf"([/?#][^{_BLANK}]*)?",
+    re.IGNORECASE,
+)
 
 
 class AnswerMismatch(ValueError):
@@ -85,7 +90,7 @@ def to_request(question: Question, version: str) -> QuestionRequest:
             return _to_link_request(message, url, version)
         case Sampling():
             params = _to_sampling_params(question, version)
-            types.CreateMessageRequestParams.model_validate(params)  # raise here, not in the client
+            check_sampling_params(params)
             return _to_sampling_request(params)
         case Roots():
             return QuestionRequest(LIST_ROOTS, {}, {"roots": {}}, _read_roots)
@@ -141,12 +146,8 @@ def _to_form_request(message: str, form: FormSchema, version: str) -> QuestionRe
 
 
 def _to_link_request(message: str, url: str, version: str) -> QuestionRequest:
-    try:
-        AnyHttpUrl(url)
-        is_valid = bool(urlsplit(url).hostname)  # pydantic reads http:///path as the host path
-    except ValueError:
-        is_valid = False
-    if not is_valid:
+    match = _WEB_URL.fullmatch(url) if isinstance(url, str) else None
+    if match is None or int(match["port"] or 0) > 65535:
         raise ValueError(f"the url of a Link must begin with https:// or http:// and name a host, found {url!r}")
     params = {"mode": "url", "message": str(to_plain(message)), "url": url}
     if not has_feature(version, STATELESS):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal, get_args, get_origin
-
-import mcp_types as types
-from pydantic import BaseModel
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.runtime.redaction import Redactor
 
 _STATE = "requestState"
 """Sealed, so it shows no secrets. A match would be a coincidence, and would break the seal."""
+_PROTOCOL_WORDS = Path(__file__).parent / "protocol_words.txt"
+"""The keys of MCP's messages and the values that it defines. docs/generate.py writes them from the official types."""
 _SCHEMA = (
     "$schema $defs $ref $anchor $dynamicRef $comment allOf anyOf oneOf not dependentSchemas dependentRequired if then "
     "else prefixItems items contains properties patternProperties additionalProperties propertyNames const enum type "
@@ -36,7 +36,7 @@ class SecretRedaction:
     def hide(self, secrets: Iterable[str]) -> None:
         """Redact these values from now on."""
         secrets = list(secrets)
-        vocabulary = "\n".join({_SCHEMA, *_iter_protocol_words()}) if secrets else ""
+        vocabulary = f"{_SCHEMA}\n{_PROTOCOL_WORDS.read_text('ascii')}" if secrets else ""
         self.redactor.add_secrets(secret for secret in secrets if secret not in vocabulary)
 
     def redact_result(self, result: Any) -> Any:
@@ -49,24 +49,3 @@ class SecretRedaction:
     def redact_error(self, error: RpcError) -> RpcError:
         """Return an error without secrets."""
         return RpcError(error.code, self.redactor.redact_text(error.message), self.redactor.redact_value(error.data))
-
-
-def _iter_protocol_words() -> Iterator[str]:
-    """Yield the words of MCP itself: the keys of its messages and the values that it defines."""
-    for name, value in vars(types).items():
-        if name.startswith("_"):
-            continue
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, type) and issubclass(value, BaseModel):
-            for key, field in value.model_fields.items():
-                yield field.alias or key
-                yield from _iter_literals(field.annotation)
-
-
-def _iter_literals(annotation: Any) -> Iterator[str]:
-    if get_origin(annotation) is Literal:
-        yield from (value for value in get_args(annotation) if isinstance(value, str))
-    else:
-        for part in get_args(annotation):
-            yield from _iter_literals(part)

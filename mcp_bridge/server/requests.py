@@ -81,7 +81,12 @@ class Request:
         self._redactor = redactor
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification that belongs to this request; waits while the client reads too slowly."""
+        """Send a notification that belongs to this request; waits while the client reads too slowly.
+
+        After the end of the request, nothing is sent.
+        """
+        if self.incoming.is_done:
+            return
         stream = self.incoming.stream
         stream.send(make_notification(method, self._redactor.redact_value(params)))
         await stream.drain()

@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from mcp.shared.path_security import is_absolute_path
-from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
-
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
+from mcp_bridge.schema.uri_templates import UriTemplate
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.pages import Pages
@@ -28,6 +26,7 @@ from mcp_bridge.wire.resource_contents import render_contents, to_contents
 logger = logging.getLogger("mcp_bridge.server")
 
 _SEPARATORS = re.compile(r"[/\\]")
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")  # on Windows, C:x belongs to drive C wherever it is joined to
 
 
 def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
@@ -43,7 +42,7 @@ def _is_safe(value: str | list[str]) -> bool:
     A `..` that leads down and up again is not safe either: behind a symbolic link it leads somewhere else.
     """
     path = "/".join(value) if isinstance(value, list) else value
-    return "\0" not in path and ".." not in _SEPARATORS.split(path) and not is_absolute_path(path)
+    return "\0" not in path and ".." not in _SEPARATORS.split(path) and not _ABSOLUTE.match(path)
 
 
 class ResourceMethods:
@@ -143,8 +142,8 @@ class ResourceMethods:
         listed: dict[str, Any] = {}
         for entry in templates:
             try:
-                template = UriTemplate.parse(entry.uri_template)
-            except InvalidUriTemplate as error:
+                template = UriTemplate(entry.uri_template)
+            except ValueError as error:
                 logger.error("resource template %r is not served: %s", entry.uri_template, error)
                 continue
             self._matchers.append((template, _prepare_resource(entry)))

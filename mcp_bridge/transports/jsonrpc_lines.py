@@ -14,7 +14,8 @@ from mcp_bridge.runtime.line_splitter import MAX_LINE
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-_INT64 = range(-(2**63), 2**63)
+_INT64 = range(-(2**63), 2**64)
+"""The integers that orjson reads as such."""
 
 
 def parse_message(line: bytes | None) -> Message | bytes:

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
-import orjson
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
+from pydantic import BaseModel
 
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.runtime.tasks import own_tasks
@@ -35,7 +35,7 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
 
         async def receive() -> None:
             async for item in from_client:
-                client.receive(orjson.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True)))
+                client.receive(_to_plain_message(item.message))
             to_client.close()
 
         group.start_soon(receive)
@@ -46,6 +46,12 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
             group.cancel_scope.cancel()
             for stream in (to_client, from_server, to_server, from_client):
                 stream.close()
+
+
+def _to_plain_message(message: BaseModel) -> Message:
+    """Return a message of the SDK as a dict. Its params and results are dicts already."""
+    members = {name: getattr(message, name) for name in message.model_fields_set}
+    return {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in members.items()}
 
 
 class MemoryStream:

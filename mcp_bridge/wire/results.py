@@ -12,7 +12,7 @@ from mcp_bridge.wire.tools import META, RESULT, WireTool
 from mcp_bridge.wire.values import get_output_text, to_plain, to_plain_mapping, to_text
 
 COMPLETE = {"resultType": "complete"}
-"""The field that every complete result in the stateless versions needs; without it the SDK responds with -32603."""
+"""The field that every complete result in the stateless versions needs."""
 
 
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:

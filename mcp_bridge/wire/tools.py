@@ -20,7 +20,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 INPUT = "input"
 """The only argument of a tool whose input is not an object."""
 RESULT = "result"
-"""The field that wraps structured content that is not an object, if the client's version or the SDK requires one."""
+"""The field that wraps structured content that is not an object, where clients require one."""
 META = "mcp-bridge/"
 """The prefix of our own `_meta` keys."""
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -56,7 +56,7 @@ class WireTool:
         return listing
 
     def needs_wrapper(self, version: str) -> bool:
-        """Whether structured content is wrapped: the SDK drops null, and older versions accept objects only."""
+        """Whether structured content is wrapped: clients take null for none, and older versions accept objects only."""
         return self.wraps_output and (self.may_be_null or not has_feature(version, STATELESS))
 
     def read_arguments(self, arguments: Mapping[str, Any] | None) -> Any:

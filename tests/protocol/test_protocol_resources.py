@@ -17,7 +17,7 @@ from tests.kits.protocol.protocol_wire import Wire
 TRAVERSALS = (
     "../../etc/passwd", "a/../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "%2E%2E%2Fetc",
     "..", "a/../..", "..\\..\\etc", "..%5c..%5cetc", "/etc/passwd", "%2fetc%2fpasswd",
-    "a%00b", "C:%5cwindows", "C:/windows",
+    "a%00b", "C:%5cwindows", "C:/windows", "%5cetc", "c:windows",
 )  # fmt: skip
 NO_URIS = ("", "text", "no uri at all", "test:// text", "test://text\n", "://text", "1test://text", "test://t\u00e9xt")
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mcp_types as types
 import pytest
 
 from mcp_bridge import ToolEntry
+from mcp_bridge.server.tools import ToolIndex
 from tests.kits.protocol.protocol_tools import META, SECRET
 from tests.kits.protocol.protocol_ways import HANDSHAKE_ONLY, STATELESS_ONLY, Connected, over
 from tests.kits.protocol.protocol_wire import PATIENCE, Wire
@@ -68,15 +68,16 @@ async def test_a_vendors_own_fields_survive_in_meta(connected: Connected) -> Non
 
 
 @over("http", stateless=True)
-async def test_a_call_over_http_does_not_list_the_tools(connected: Connected) -> None:
+async def test_a_call_over_http_does_not_list_the_tools(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = 0
+    get_pages = ToolIndex.get_pages
 
-    async def count(context: Any, params: Any) -> dict[str, Any]:
+    def count(index: ToolIndex) -> Any:
         nonlocal listed
         listed += 1
-        return {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        return get_pages(index)
 
-    connected.bridge.endpoint.kernel.add_request_handler("tools/list", types.PaginatedRequestParams, count)
+    monkeypatch.setattr(ToolIndex, "get_pages", count)
     async with connected.wire() as wire:
         for _ in range(3):
             assert (await wire.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"

@@ -130,7 +130,7 @@ async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
         raise RuntimeError(f"/a/path and {SECRET}")
 
     async with connect(bridge, mode=mode) as client:
-        monkeypatch.setattr(bridge.endpoint._tools.index, "get_page", broken)
+        monkeypatch.setattr(bridge.endpoint.tools.index, "get_pages", broken)
         with pytest.raises(MCPError) as told:
             await client.list_tools()
     assert told.value.code == -32603
@@ -139,26 +139,12 @@ async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
     assert "/a/path and" in caplog.text
 
 
-async def test_a_sealed_state_is_left_whole() -> None:
-    state = "sealed-with-abcd-in-it"
+def test_a_sealed_state_is_left_whole() -> None:
     redaction = SecretRedaction()
     redaction.hide(["abcd"])
-
-    async def answers(_: Any) -> Any:
-        return {"requestState": state, "inputRequests": {"q": "abcd"}}
-
-    class Session:
-        _request_outbound = None
-
-        class _connection:
-            has_standalone_channel = False
-
-    from mcp.server.context import ServerRequestContext
-
-    request: Any = ServerRequestContext(
-        session=Session(), lifespan_context={}, protocol_version="2026-07-28", method="tools/call"
-    )
-    assert await redaction(request, answers) == {"requestState": state, "inputRequests": {"q": "[secret]"}}
+    state = "sealed-with-abcd-in-it"
+    result = redaction.redact_result({"requestState": state, "inputRequests": {"q": "abcd"}})
+    assert result == {"requestState": state, "inputRequests": {"q": "[secret]"}}
 
 
 @pytest.mark.parametrize("word", ["inputSchema", "structuredContent", "resources/list", "additionalProperties", "user"])
@@ -171,10 +157,10 @@ def test_words_of_the_protocol_are_no_secrets(word: str) -> None:
 def test_the_token_and_the_keys_of_an_embedding_program_are_secrets() -> None:
     registry = registry_of(ToolEntry("t", "", lambda data: "x"))
     bridge = to_bridge(registry, token="a-token-of-4b", state=State(keys=["k" * 32]))
-    redactor = bridge.endpoint._redaction.redactor
+    redactor = bridge.endpoint.redactor
     assert redactor.redact_text(f"a-token-of-4b {'k' * 32}") == "[secret] [secret]"
     app = asgi_app(bridge, token="another-token")
-    assert app.endpoint._redaction.redactor.redact_text("another-token") == "[secret]"
+    assert app.endpoint.redactor.redact_text("another-token") == "[secret]"
 
 
 async def test_problems_of_sources_are_told_without_the_secret() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,9 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge, Identity
-from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.server.pages import decode_cursor, encode_cursor
-from mcp_bridge.server.tools import ToolIndex
+from mcp_bridge.server.pages import Pages, decode_cursor, encode_cursor
 from mcp_bridge.testing import connect
 from tests.kits.transports.stdio_talk import served
 
@@ -115,22 +115,20 @@ def test_only_cursors_of_our_own_making_are_read(cursor: str) -> None:
     assert encode_cursor(name) == cursor
 
 
-def test_cursors_that_clients_invent_are_not_kept_without_end() -> None:
-    registry = ToolRegistry()
-    registry.publish("few", [entry("a"), entry("b")])
-    listing = ToolIndex(registry, page=1)
-    for number in range(500):
-        listing.get_page("2026-07-28", encode_cursor(f"a{number}"))
-    assert len(listing._pages._rendered) <= 2
+@pytest.mark.parametrize(("after", "encoded"), [(None, 1), ("b", 1), ("a", 3)])
+def test_a_page_is_encoded_once_unless_a_client_invented_its_cursor(after: str | None, encoded: int) -> None:
+    count = 0
 
+    def encode(page: Mapping[str, Any], version: str) -> orjson.Fragment:
+        nonlocal count
+        count += 1
+        return orjson.Fragment(orjson.dumps(page))
 
-def test_a_page_is_made_once_for_each_change() -> None:
-    registry = full()
-    listing = ToolIndex(registry, page=250)
-    first = listing.get_page("2026-07-28", None)
-    assert listing.get_page("2026-07-28", None) is first
-    registry.unregister("tool_000")
-    assert listing.get_page("2026-07-28", None) is not first
+    pages = Pages("tools", 2)
+    pages.replace({name: lambda version: {} for name in "abcd"})
+    for _ in range(3):
+        pages.get_encoded("2026-07-28", encode_cursor(after) if after else None, 0, encode)
+    assert count == encoded
 
 
 async def test_only_the_stateless_era_is_told_how_long_to_keep_a_list(stateless: bool) -> None:
@@ -153,18 +151,3 @@ async def test_a_private_bridge_says_that_its_lists_are_private() -> None:
         for method in ("tools/list", "server/discover"):
             result = (await talk.get(method))["result"]
             assert (result["cacheScope"], result["ttlMs"]) == ("private", 5)
-
-
-async def test_the_sdk_finds_a_tools_schema_by_the_name_that_clients_know() -> None:
-    registry = ToolRegistry()
-    registry.register(
-        ToolEntry("greet", "Greets.", lambda data: "hi", {"type": "object", "properties": {"who": {"type": "string"}}})
-    )
-    listing = ToolIndex(registry, page=10)
-    schema: Any = listing.get_input_schema("greet")
-    assert schema["properties"] == {"who": {"type": "string"}}
-    assert listing.get_input_schema("gone") is None
-
-
-def test_an_endpoint_without_options_has_a_name() -> None:
-    assert Endpoint(ToolRegistry()).kernel.name == "mcp-bridge"

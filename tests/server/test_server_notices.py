@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import mcp_types as types
-import pytest
 from anyio import to_thread
-from mcp.server.subscriptions import ToolsListChanged
+from mcp.shared.subscriptions import ToolsListChanged
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
-from mcp_bridge.server import change_notices
-from mcp_bridge.server.change_notices import ChangeNotifier
+from mcp_bridge.server.change_notices import UPDATED, ChangeEvent, ChangeNotifier
 from mcp_bridge.testing import connect
 from tests.kits.transports.stdio_talk import PATIENCE, served
 
@@ -166,60 +163,18 @@ def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> Non
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=anyio_backend)
-    notifier._record_soon(change_notices.ToolsListChanged())
+    notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
     notifier._soon = seen[0]  # as a thread read it just before the loop ended
-    notifier._record_soon(change_notices.ToolsListChanged())
-    notifier._record_soon(change_notices.ResourceUpdated("test://a"))
+    notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
+    notifier._record_soon(ChangeEvent(UPDATED, "test://a"))
 
 
 async def test_a_session_that_left_is_forgotten() -> None:
     bridge, ear = Bridge(), Ear()
     async with connect(bridge, mode="legacy", message_handler=ear) as client:
         await client.list_tools()
-        assert len(bridge.endpoint._notifier._subscribers) == 1
+        assert len(bridge.endpoint._notifier._sessions) == 1
         await client.session.send_notification(types.InitializedNotification())  # twice is once
         await client.list_tools()
-        assert len(bridge.endpoint._notifier._subscribers) == 1
-    assert bridge.endpoint._notifier._subscribers == {}
-
-
-class Session:
-    """The session of a connection, whose notifications call `send`."""
-
-    def __init__(self, send: Any) -> None:
-        self.send_tool_list_changed = self.send_resource_list_changed = self.send_prompt_list_changed = send
-        self._connection = SimpleNamespace(exit_stack=SimpleNamespace(callback=lambda *_: None))
-
-
-async def test_a_client_that_fails_or_stalls_does_not_delay_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(change_notices, "SEND_TIMEOUT", 0.2)
-    notified, cancelled = anyio.Event(), anyio.Event()
-
-    async def fails() -> None:
-        raise RuntimeError("disconnected")
-
-    async def stalls() -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            cancelled.set()
-
-    async def accepts() -> None:
-        notified.set()
-
-    notifier = ChangeNotifier()
-    for send in (fails, stalls, accepts):
-        context: Any = SimpleNamespace(session=Session(send))
-        await notifier.handle_initialized(context, types.NotificationParams())
-
-    registry = ToolRegistry()
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(notifier.run, registry)
-        registry.register(entry("new"))
-        with anyio.fail_after(PATIENCE):
-            await notified.wait()
-            assert not cancelled.is_set()
-            await cancelled.wait()
-        tasks.cancel_scope.cancel()
+        assert len(bridge.endpoint._notifier._sessions) == 1
+    assert bridge.endpoint._notifier._sessions == set()

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import anyio
@@ -18,7 +17,6 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
 from mcp_bridge.app.bridge import Bridge
@@ -238,11 +236,8 @@ class MemoryWire(Wire):
 
 @contextlib.asynccontextmanager
 async def _memory_wire(bridge: Bridge, *, hello: bool, **options: Any) -> AsyncIterator[MemoryWire]:
-    kernel = bridge.endpoint.kernel
-    async with create_client_server_memory_streams() as (ours, theirs), beside() as tasks:
-        source, sink = ours
+    async with memory.connect(bridge.endpoint) as (source, sink), beside() as tasks:
         wire = MemoryWire(sink, source, **options)
-        tasks.start_soon(partial(kernel.run, *theirs, kernel.create_initialization_options()))
         tasks.start_soon(wire.read)
         if hello:
             await wire.hello()

@@ -11,11 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.server import request_state
 
 from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
 from mcp_bridge.authoring import prompt, tool
+from mcp_bridge.server import request_state
 from tests.kits.questions.asking_kit import NAME, REFUSED, Rounds, accept, bridge_of, idle, said, talking
 
 SECRET = "Rumpelstilzchen"
@@ -191,13 +191,15 @@ async def test_without_keys_each_server_seals_with_one_of_its_own(caplog: pytest
 async def test_a_state_is_refused_after_its_time(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    later = 0.0
+    monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + later))
     bridge, _ = asking(ttl=100.0)
     async with talking(bridge) as talk:
         call = talk.calling("once")
         await call.asks()
-        monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + 101))
+        later = 101.0
         await refused(call, caplog)
-        monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + 90))
+        later = 90.0
         assert said(await call.ends(ANSWER)) == "told"
 
 
