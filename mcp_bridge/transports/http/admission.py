@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, RpcError
 from mcp_bridge.peer.incoming import Message, RequestId, make_error
 from mcp_bridge.peer.request_counter import RequestCounter
+from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
 from mcp_bridge.transports.jsonrpc_lines import dump_message, parse_message
 from mcp_bridge.transports.shutdown import SHUTDOWN_MESSAGE, is_part_of_call
@@ -22,8 +23,11 @@ class Admission:
 
     The shutdown waits for those in `ledger`. Listen streams are not in it, because the shutdown ends them. It admits
     only what belongs to calls in flight: answers to questions, notifications, the next round of a call that has asked
-    something, resumed streams, and the end of sessions. `body` is the largest body in bytes.
+    something, resumed streams, and the end of sessions. `body` is the largest body in bytes. `tasks` run requests that
+    outlive their connections, while the app runs.
     """
+
+    tasks: TaskOwner
 
     def __init__(self, *, body: int) -> None:
         self.ledger = RequestCounter()

@@ -68,11 +68,10 @@ class BridgeApp:
         self.ledger = admission.ledger
         self._access = options.access
         self._guard = AccessGuard(options.access)
-        self._session_options = options.sessions
         self._around = around
         self._stateless = StatelessEndpoint(endpoint, admission)
-        self._sessions: SessionManager
-        self._sse: SseEndpoint
+        self._sessions = SessionManager(endpoint, options.sessions, admission)
+        self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -85,19 +84,17 @@ class BridgeApp:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        admission, endpoint, options = self._admission, self.endpoint, self._session_options
+        admission = self._admission
         async with self._around(), anyio.create_task_group() as group:
-            await group.start(endpoint.run)
-            async with own_tasks() as tasks:
-                self._sessions = sessions = SessionManager(endpoint, options, admission, tasks)
-                self._sse = SseEndpoint(endpoint, admission, tasks, most=options.sessions)
+            await group.start(self.endpoint.run)
+            async with own_tasks() as admission.tasks:
                 admission.is_running = True
                 try:
                     yield
                 finally:
                     admission.is_running = False
                     with anyio.CancelScope(shield=True):
-                        await sessions.end_all()
+                        await self._sessions.end_all()
             group.cancel_scope.cancel()
 
     def begin_shutdown(self) -> None:

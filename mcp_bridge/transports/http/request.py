@@ -62,6 +62,19 @@ class HttpRequest:
         value = self.headers.get(name)
         return value.strip(b" \t").decode("latin-1") if value is not None else None
 
+    def read_principal(self) -> str | None:
+        """Return the authenticated caller if an app around this one knows it: Starlette's `user`, or its token's owner.
+
+        The user of the SDK's authentication has a token (`mcp.server.auth`).
+        """
+        user = self.scope.get("user")
+        if user is None or not user.is_authenticated:
+            return None
+        token = getattr(user, "access_token", None)
+        if token is None:
+            return str(user.display_name)
+        return orjson.dumps([token.client_id, (token.claims or {}).get("iss"), token.subject]).decode()
+
     def check_method(self, *allowed: str) -> None:
         """Raise HttpRejection unless the method is one of these."""
         if self.method not in allowed:

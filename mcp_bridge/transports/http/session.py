@@ -7,9 +7,8 @@ from collections import deque
 
 from mcp_bridge.contracts.jsonrpc import RpcError
 from mcp_bridge.peer.incoming import Message, RequestId, make_error
-from mcp_bridge.peer.request_counter import RequestCounter
-from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_log import EventLog
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
@@ -21,7 +20,7 @@ REQUEST_CANCELLED = -32800
 
 
 class HttpSession:
-    """One session. With a `log`, broken streams are resumed; clients wait `retry` seconds before they do so.
+    """One session of a `principal`. With a `log`, broken streams are resumed, by clients that wait `retry` seconds.
 
     `ledger` counts the clients that were asked to come back for the rest of a stream. `requests` is how many HTTP
     requests are in flight.
@@ -31,8 +30,8 @@ class HttpSession:
         self,
         session_id: str,
         endpoint: Endpoint,
-        tasks: TaskOwner,
-        ledger: RequestCounter,
+        admission: Admission,
+        principal: str | None,
         *,
         log: EventLog | None,
         retry: float,
@@ -41,12 +40,13 @@ class HttpSession:
         self.headers = ((b"mcp-session-id", session_id.encode()),)
         self.requests = 0
         self.is_ended = False
-        self.ledger = ledger
+        self.principal = principal
+        self.ledger = admission.ledger
         self.log = log
         self.unanswered: set[SessionStream] = set()
         self._retry = f"retry: {int(retry * 1000)}\n".encode()
         self._standalone = SessionStream(self)
-        self._client = endpoint.connect(self._standalone, tasks)
+        self._client = endpoint.connect(self._standalone, admission.tasks)
 
     @property
     def is_initialized(self) -> bool:

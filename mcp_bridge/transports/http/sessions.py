@@ -9,7 +9,6 @@ from secrets import token_hex
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.peer.incoming import Message
-from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
@@ -46,13 +45,12 @@ class SessionOptions:
 
 
 class SessionManager:
-    """Opens and ends sessions, and passes requests to them. `tasks` run the requests of all sessions."""
+    """Opens and ends sessions, and passes requests to them."""
 
-    def __init__(self, endpoint: Endpoint, options: SessionOptions, admission: Admission, tasks: TaskOwner) -> None:
+    def __init__(self, endpoint: Endpoint, options: SessionOptions, admission: Admission) -> None:
         self._endpoint = endpoint
         self._options = options
         self._admission = admission
-        self._tasks = tasks
         self._sessions: dict[str, HttpSession] = {}
         self._idle: dict[HttpSession, float] = {}  # since when; the one that has been idle longest is the first
         self._timer: asyncio.TimerHandle | None = None
@@ -62,7 +60,7 @@ class SessionManager:
         """Serve a request. Raises HttpRejection."""
         session_id = request.get_header(SESSION_ID)
         session = self._sessions.get(session_id) if session_id is not None else None
-        if session_id is not None and session is None:
+        if session_id is not None and (session is None or session.principal != request.read_principal()):
             raise make_rejection(404, "Session not found")
         request.check_method("GET", "POST", "DELETE")
         if request.method == "POST":
@@ -91,7 +89,7 @@ class SessionManager:
         if session is None:
             if message.get("method") != "initialize" or "id" not in message:
                 raise make_rejection(400, "Bad Request: Missing session ID")
-            session = self._open_session()
+            session = self._open_session(request.read_principal())
         self._idle.pop(session, None)
         session.requests += 1
         try:
@@ -129,20 +127,20 @@ class SessionManager:
             self._idle[session] = asyncio.get_running_loop().time()
             self._schedule_check()
 
-    def _open_session(self) -> HttpSession:
+    def _open_session(self, principal: str | None) -> HttpSession:
         options = self._options
         if len(self._sessions) >= options.sessions:
             victim = next((session for session in self._idle if not session.has_open_requests), None)
             if victim is None:
                 raise make_rejection(503, "Too many open sessions", code=INTERNAL_ERROR)
             self._forget(victim)
-            self._tasks.spawn(victim.end)
+            self._admission.tasks.spawn(victim.end)
         resuming = options.resuming
         log, retry = None, 0.0
         if resuming is not None:
             log, retry = self._make_log(resuming), resuming.retry
         session_id = token_hex(16)
-        session = HttpSession(session_id, self._endpoint, self._tasks, self._admission.ledger, log=log, retry=retry)
+        session = HttpSession(session_id, self._endpoint, self._admission, principal, log=log, retry=retry)
         self._sessions[session_id] = session
         return session
 
@@ -151,7 +149,7 @@ class SessionManager:
         if store is None:
             return EventLog(MemoryEvents(self._memory, ttl=ttl), most=resuming.events)
         safe = store if isinstance(store, MemoryStore) else FaultTolerantStore(store)
-        return EventLog(StoredEvents(safe, self._tasks, ttl=ttl), most=resuming.events)
+        return EventLog(StoredEvents(safe, self._admission.tasks, ttl=ttl), most=resuming.events)
 
     async def _end_session(self, session: HttpSession) -> None:
         self._forget(session)
@@ -171,5 +169,5 @@ class SessionManager:
         before = asyncio.get_running_loop().time() - self._options.idle
         for session in [session for session, since in self._idle.items() if since <= before]:
             self._forget(session)
-            self._tasks.spawn(session.end)
+            self._admission.tasks.spawn(session.end)
         self._schedule_check()

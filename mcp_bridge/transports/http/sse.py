@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.request_counter import RequestCounter
-from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.admission import Admission
@@ -19,14 +18,13 @@ MESSAGES_PATH = "/messages"
 
 
 class SseEndpoint:
-    """Serves the streams, at most `most` of them, and their messages. `tasks` run the requests."""
+    """Serves the streams, at most `most` of them, and their messages."""
 
-    def __init__(self, endpoint: Endpoint, admission: Admission, tasks: TaskOwner, *, most: int) -> None:
+    def __init__(self, endpoint: Endpoint, admission: Admission, *, most: int) -> None:
         self._endpoint = endpoint
         self._admission = admission
-        self._tasks = tasks
         self._most = most
-        self._clients: dict[str, tuple[SseStream, ClientConnection]] = {}
+        self._clients: dict[str, tuple[SseStream, ClientConnection, str | None]] = {}
 
     async def serve_stream(self, request: HttpRequest) -> None:
         """Serve a client until it disconnects. Raises HttpRejection."""
@@ -35,9 +33,9 @@ class SseEndpoint:
         if len(self._clients) >= self._most:
             raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
         stream, counter = SseStream(request), ClientRequests(self._admission.ledger)
-        client = self._endpoint.connect(stream, self._tasks, counter)
+        client = self._endpoint.connect(stream, self._admission.tasks, counter)
         name = uuid4().hex
-        self._clients[name] = (stream, client)
+        self._clients[name] = (stream, client, request.read_principal())
         address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
         stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))
         try:
@@ -56,15 +54,15 @@ class SseEndpoint:
         names = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
         if len(names[0]) != 32:
             raise make_rejection(400, "The query has no valid session_id.")
-        if names[0] not in self._clients:
+        _, client, principal = self._clients.get(names[0], (None, None, None))
+        if client is None or principal != request.read_principal():
             raise make_rejection(404, "There is no stream with this session_id.")
-        _, client = self._clients[names[0]]
         client.receive(message)
         await request.respond(202)
 
     def end_streams(self) -> None:
         """End every stream after the messages that were sent on it."""
-        for stream, _ in self._clients.values():
+        for stream, _, _ in self._clients.values():
             stream.events.end()
 
 

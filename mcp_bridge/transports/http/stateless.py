@@ -72,7 +72,9 @@ class StatelessEndpoint:
 
     async def _serve_request(self, request: HttpRequest, message: Message, version: str) -> None:
         stream = StatelessStream(request)
-        incoming = IncomingRequest(message["id"], message["method"], message.get("params"), stream)
+        incoming = IncomingRequest(
+            message["id"], message["method"], message.get("params"), stream, principal=request.read_principal()
+        )
         try:
             self._headers.check(request, version, incoming.method, incoming.params)
             outcome = self._endpoint.handle_stateless(incoming, version=version)
