@@ -78,11 +78,13 @@ class EventStream:
         self._is_writing = True
         request = self._request
         try:
-            if not request.is_started:
+            is_begun = request.is_started
+            if not is_begun:
                 await request.start(200, (*STREAM_HEADERS, *self._headers))
-            while not request.is_complete and (self._parts or self.is_ended):
+            while not request.is_complete and (self._parts or self.is_ended or not is_begun):
                 data = b"".join(self._parts)
                 self._parts.clear()
+                is_begun = True  # servers write the head with the first part of the body
                 await request.send_body(data, more=not self.is_ended)
         except Exception as error:  # the client has disconnected, which some servers report by an error
             logger.debug("a stream broke: %r", error)
