@@ -183,13 +183,10 @@ class HttpConnection(asyncio.Protocol):
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        room = max(1, MAX_HEAD - self._overhead)  # a head that comes in two reads may not be longer than in one
-        if len(data) <= room:
-            self._feed_piece(data)
-            return
-        while data:
+        while data and (room := MAX_HEAD - self._overhead) > 0:
+            # In pieces, so that a head that comes in two reads is not longer than one that comes in one.
             self._feed_piece(data[:room])
-            data, room = data[room:], max(1, MAX_HEAD - self._overhead)
+            data = data[room:]
 
     def _feed_piece(self, data: bytes) -> None:
         if self._deferred_rejection is not None or self._is_rejected:
