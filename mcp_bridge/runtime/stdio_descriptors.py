@@ -89,8 +89,21 @@ class Descriptor:
         """Write all of `data`. Raises OSError when the reader has gone."""
         view = memoryview(data)
         while view:
-            written = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE_SIZE]))
+            chunk = view[:WRITE_SIZE]
+            if self._is_writable_now():  # waiting in the event loop costs as much as several calls
+                written = os.write(self.fd, chunk)
+            else:
+                written = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, chunk))
             view = view[written:]
+
+    def _is_writable_now(self) -> bool:
+        if not self._polls:
+            return False
+        import select
+
+        poll = select.poll()
+        poll.register(self.fd, select.POLLOUT)
+        return bool(poll.poll(0))
 
     async def wait_until_broken(self) -> bool:
         """Wait until the reader has closed its end; False at once where that cannot be detected.
