@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
@@ -142,8 +142,7 @@ class HttpConnection(asyncio.Protocol):
         self._reset_parser()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         self.pool.connections.add(self)
         for name, key in (("client", "peername"), ("server", "sockname")):
             address = transport.get_extra_info(key)

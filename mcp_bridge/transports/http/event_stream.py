@@ -97,7 +97,7 @@ class EventStream:
 
     async def drain(self) -> None:
         """Wait until everything is written."""
-        while self.is_open and (self._parts or self._is_writing):
+        while self.is_open and not self._request.is_complete and (self._parts or self._is_writing):
             if self._written is None:
                 self._written = asyncio.Event()
             await self._written.wait()
