@@ -32,9 +32,9 @@ class MemoryStore:
         return kept.value if kept is not None else None
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        self.put(key, value, ttl)
+        self.store_value(key, value, ttl)
 
-    def put(self, key: str, value: bytes, ttl: float) -> None:
+    def store_value(self, key: str, value: bytes, ttl: float) -> None:
         """Store a value for `ttl` seconds. A value that is larger than the whole store is dropped."""
         kept = _MemoryEntry(value, len(key) + len(value) + ENTRY, ttl)
         if kept.size <= self._kept.maxsize:
@@ -46,13 +46,13 @@ class MemoryStore:
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         if key in self._kept:
             return False
-        self.put(key, value, ttl)
+        self.store_value(key, value, ttl)
         return key in self._kept
 
     async def delete(self, key: str) -> None:
-        self.remove(key)
+        self.delete_value(key)
 
-    def remove(self, key: str) -> None:
+    def delete_value(self, key: str) -> None:
         """Delete a value, which need not exist."""
         self._kept.pop(key, None)
 

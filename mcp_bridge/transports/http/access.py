@@ -73,7 +73,7 @@ class AccessGuard:
         self._access = access
         self._is_known_host = lru_cache(maxsize=64)(self._find_host)
 
-    def check(self, request: HttpRequest) -> None:
+    def check_access(self, request: HttpRequest) -> None:
         """Raise HttpRejection for a request that is not allowed."""
         headers = request.headers
         if repeated := request.repeated & SINGLE_HEADERS:

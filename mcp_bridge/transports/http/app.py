@@ -112,7 +112,7 @@ class BridgeApp:
         try:
             if (response := self._guard.share_with_origin(request)) is not None:
                 raise response
-            self._guard.check(request)
+            self._guard.check_access(request)
             with self._admission.track_exchange():
                 await self._route_request(request)
         except ClientDisconnected:

@@ -33,16 +33,16 @@ class LoggedStream(Protocol):
 class EventStorage(Protocol):
     """Stores events by key; writes take effect in their order."""
 
-    def put(self, key: str, data: bytes) -> None:
+    def write_event(self, key: str, data: bytes) -> None:
         """Store an event."""
 
-    def remove(self, key: str) -> None:
+    def delete_event(self, key: str) -> None:
         """Delete an event."""
 
-    async def get(self, key: str) -> bytes | None:
+    async def read_event(self, key: str) -> bytes | None:
         """Return an event; None if it is no longer stored."""
 
-    async def flush(self) -> None:
+    async def wait_until_written(self) -> None:
         """Wait until everything is written."""
 
 
@@ -75,7 +75,7 @@ class EventLog:
         event_id = self.begin(stream)
         if self._is_closed:
             return ""
-        self._storage.put(self._format_key(self._last), data)
+        self._storage.write_event(self._format_key(self._last), data)
         stream.numbers.append(self._last)
         self._kept.append(stream)
         if len(self._kept) > self._most:
@@ -99,7 +99,7 @@ class EventLog:
         following = next((kept for kept in stream.numbers if kept > number), None)
         if following is None:
             return None
-        data = await self._storage.get(self._format_key(following))
+        data = await self._storage.read_event(self._format_key(following))
         return following, self._format_event_id(stream, following), data
 
     async def close(self) -> None:
@@ -111,11 +111,11 @@ class EventLog:
             stream.forget()
         self._streams.clear()
         with anyio.move_on_after(DELETE_TIMEOUT):  # a slow store deletes the rest when it expires
-            await self._storage.flush()
+            await self._storage.wait_until_written()
 
     def _delete_oldest(self) -> None:
         stream = self._kept.popleft()
-        self._storage.remove(self._format_key(stream.numbers.popleft()))
+        self._storage.delete_event(self._format_key(stream.numbers.popleft()))
         if stream.is_forgettable and not stream.numbers:
             del self._streams[stream.number]
             stream.forget()
@@ -134,16 +134,16 @@ class MemoryEvents:
         self._store = store
         self._ttl = ttl
 
-    def put(self, key: str, data: bytes) -> None:
-        self._store.put(key, data, self._ttl)
+    def write_event(self, key: str, data: bytes) -> None:
+        self._store.store_value(key, data, self._ttl)
 
-    def remove(self, key: str) -> None:
-        self._store.remove(key)
+    def delete_event(self, key: str) -> None:
+        self._store.delete_value(key)
 
-    async def get(self, key: str) -> bytes | None:
+    async def read_event(self, key: str) -> bytes | None:
         return await self._store.get(key)
 
-    async def flush(self) -> None:
+    async def wait_until_written(self) -> None:
         """Do nothing: everything is written."""
 
 
@@ -157,16 +157,16 @@ class StoredEvents:
         self._waiting: dict[str, bytes | None] = {}  # None: to be deleted
         self._flushed: anyio.Event | None = None
 
-    def put(self, key: str, data: bytes) -> None:
+    def write_event(self, key: str, data: bytes) -> None:
         self._write_soon(key, data)
 
-    def remove(self, key: str) -> None:
+    def delete_event(self, key: str) -> None:
         self._write_soon(key, None)
 
-    async def get(self, key: str) -> bytes | None:
+    async def read_event(self, key: str) -> bytes | None:
         return self._waiting[key] if key in self._waiting else await self._store.get(key)
 
-    async def flush(self) -> None:
+    async def wait_until_written(self) -> None:
         if self._flushed is not None:
             await self._flushed.wait()
 

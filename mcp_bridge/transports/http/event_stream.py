@@ -59,7 +59,7 @@ class EventStream:
             self.is_ended = True
             self._write_soon()
 
-    async def open(self) -> None:
+    async def start(self) -> None:
         """Start the response, and write what is queued."""
         self.is_open = True
         await self.flush()

@@ -29,7 +29,7 @@ class HeaderChecks:
         self._tools = endpoint.tools.index
         self._declared: dict[str, tuple[WireTool, tuple[DeclaredHeader, ...]]] = {}
 
-    def check(self, request: HttpRequest, version: str, method: str, params: Mapping[str, Any]) -> None:
+    def check_headers(self, request: HttpRequest, version: str, method: str, params: Mapping[str, Any]) -> None:
         """Raise RpcError unless the headers agree with the body. The caller has read the header of the version."""
         for header in _ROUTING if request.repeated else ():
             if header in request.repeated:

@@ -94,10 +94,10 @@ class HttpSession:
         found = self.log.find(last_event) if self.log is not None else None
         if found is None or not isinstance(stream := found[0], SessionStream):
             events.end()
-            await events.open()
+            await events.start()
             return
         stream.attach(events, is_resumed=True)
-        await events.open()
+        await events.start()
         if await self._replay(stream, events, found[1]):
             await self._send_events(stream, events)
 
@@ -137,7 +137,7 @@ class HttpSession:
 
     async def _send_events(self, stream: SessionStream, events: EventStream) -> None:
         try:
-            await events.open()
+            await events.start()
             await events.attend()
         finally:
             stream.detach(events)

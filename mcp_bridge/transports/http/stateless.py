@@ -76,7 +76,7 @@ class StatelessEndpoint:
             message["id"], message["method"], message.get("params"), stream, principal=request.read_principal()
         )
         try:
-            self._headers.check(request, version, incoming.method, incoming.params)
+            self._headers.check_headers(request, version, incoming.method, incoming.params)
             outcome = self._endpoint.handle_stateless(incoming, version=version)
         except RpcError as error:
             response: Message | None = make_error(incoming.id, error)
