@@ -13,7 +13,6 @@ import contextlib
 import math
 import socket
 import struct
-from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -61,12 +60,27 @@ class HttpConnection(asyncio.Protocol):
     counts, not the time in which the server reads nothing from it or the event loop is blocked.
     """
 
+    __slots__ = (
+        *(
+            "_begun_in",
+            "_common_scope",
+            "_deferred_rejection",
+            "_due",
+            "_exchanges",
+            "_expects_continue",
+            "_has_progress",
+        ),
+        *("_headers", "_ignores_upgrade", "_is_rejected", "_latest", "_linger", "_loop", "_overhead", "_parser"),
+        *("_pieces", "_rejection", "_request_begun", "_timer", "_unread", "_url", "_waiting_since", "_writable"),
+        *("is_writable", "pool", "transport"),
+    )
+
     transport: asyncio.Transport
 
     def __init__(self, pool: ConnectionPool) -> None:
         self.pool = pool
         self._loop = asyncio.get_running_loop()
-        self._exchanges: deque[Exchange] = deque()  # the first is being answered, the others wait for that
+        self._exchanges: list[Exchange] = []  # the first is being answered, the others wait for that
         self._latest: Exchange | None = None  # of the request that was begun last
         self._common_scope: dict[str, Any] = {
             "type": "http",
@@ -88,8 +102,7 @@ class HttpConnection(asyncio.Protocol):
         self._deferred_rejection: HTTPStatus | None = None  # of a request after those that are not answered yet
         self._request_begun = False
         self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._writable: asyncio.Event | None = None  # while the client does not read
         self.is_writable = True
         self._unread = (math.inf, 0.0)  # the bytes left to send that were last counted as progress, and when
         self._reset_parser()
@@ -108,8 +121,7 @@ class HttpConnection(asyncio.Protocol):
             self._linger.cancel()
         for exchange in self._exchanges:
             exchange.disconnect()
-        self.is_writable = True
-        self._writable.set()
+        self._set_writable()
         self.pool.discard(self)
 
     def close_when_answered(self) -> None:
@@ -122,15 +134,21 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_writable = False
-        self._writable.clear()
 
     def resume_writing(self) -> None:
         self._unread = (math.inf, self._loop.time())
-        self.is_writable = True
-        self._writable.set()
+        self._set_writable()
 
     async def drain(self) -> None:
-        await self._writable.wait()
+        while not self.is_writable:
+            self._writable = self._writable or asyncio.Event()
+            await self._writable.wait()
+
+    def _set_writable(self) -> None:
+        self.is_writable = True
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
 
     # Parsing
 
@@ -258,7 +276,7 @@ class HttpConnection(asyncio.Protocol):
 
     def finish_exchange(self) -> None:
         """The first request is answered: the client has to send the next, or the rest of what was rejected early."""
-        finished = self._exchanges.popleft()
+        finished = self._exchanges.pop(0)
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
         if self.transport.is_closing():

@@ -32,6 +32,8 @@ class EventStream:
     Nothing is written before `is_open` is true.
     """
 
+    __slots__ = (*("_headers", "_is_writing", "_parts", "_request", "_writer", "_written", "is_ended", "is_open"),)
+
     def __init__(self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False) -> None:
         self._request = request
         self._headers = headers
@@ -90,7 +92,7 @@ class EventStream:
             logger.debug("a stream broke: %r", error)
             self.is_ended = request.is_complete = True
         finally:
-            self._is_writing = False
+            self._is_writing, self._writer = False, None
             if self._written is not None:
                 self._written.set()
                 self._written = None
@@ -115,5 +117,5 @@ class EventStream:
                 self.put(_PING)
 
     def _write_soon(self) -> None:
-        if self.is_open and not self._is_writing and (self._writer is None or self._writer.done()):
+        if self.is_open and not self._is_writing and self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self.flush())

@@ -36,6 +36,11 @@ class Channel(Protocol):
 class Exchange:
     """One request and its response."""
 
+    __slots__ = (
+        *("_body", "_channel", "_chunked", "_disconnected", "_expects_continue", "_has_body", "_has_news", "_head"),
+        *("_scope", "_size", "_unsent", "_waiter", "keep_alive", "more_body", "response_complete", "response_started"),
+    )
+
     def __init__(self, channel: Channel, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
         self._scope = scope

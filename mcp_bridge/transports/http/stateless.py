@@ -99,6 +99,8 @@ class StatelessEndpoint:
 class StatelessStream:
     """The message stream of one request. The response is JSON unless something is sent before it."""
 
+    __slots__ = ("_attendant", "events")
+
     def __init__(self, request: HttpRequest) -> None:
         self.events = EventStream(request, is_open=True)
         self._attendant: asyncio.Task[None] | None = None
