@@ -32,9 +32,6 @@ class MemoryStore:
         return kept.value if kept is not None else None
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        self.store_value(key, value, ttl)
-
-    def store_value(self, key: str, value: bytes, ttl: float) -> None:
         """Store a value for `ttl` seconds. A value that is larger than the whole store is dropped."""
         kept = _MemoryEntry(value, len(key) + len(value) + ENTRY, ttl)
         if kept.size <= self._kept.maxsize:
@@ -46,14 +43,10 @@ class MemoryStore:
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         if key in self._kept:
             return False
-        self.store_value(key, value, ttl)
+        await self.set(key, value, ttl)  # atomic, because `set` never awaits
         return key in self._kept
 
     async def delete(self, key: str) -> None:
-        self.delete_value(key)
-
-    def delete_value(self, key: str) -> None:
-        """Delete a value, which need not exist."""
         self._kept.pop(key, None)
 
     async def keys(self, prefix: str) -> list[str]:

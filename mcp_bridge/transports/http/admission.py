@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, RpcError
 from mcp_bridge.peer.incoming import Message, RequestId, make_error
@@ -34,8 +34,8 @@ class Admission:
         self.is_running = False
         self.is_ending = False
         self._body = body
-        self._exchanges: set[asyncio.Task[None]] = set()
-        self._aborted: set[asyncio.Task[None]] = set()
+        self._exchanges: set[asyncio.Task[Any]] = set()
+        self._aborted: set[asyncio.Task[Any]] = set()
         self._left: asyncio.Event | None = None
 
     def check_running(self) -> None:
@@ -61,23 +61,13 @@ class Admission:
             raise make_shutdown_rejection(message["id"])
         return message
 
-    @contextmanager
-    def count_request(self) -> Iterator[None]:
-        """Count a request until the end of the block."""
-        self.ledger.add_request()
-        try:
-            yield
-        finally:
-            self.ledger.remove_request()
-
-    @contextmanager
-    def track_exchange(self) -> Iterator[None]:
-        """Make it possible to abort the exchange in the block. Raises HttpRejection when it is aborted."""
+    async def run_exchange(self, serve: Callable[[HttpRequest], Awaitable[None]], request: HttpRequest) -> None:
+        """Serve a request such that it can be aborted. Raises HttpRejection when it is."""
         task = asyncio.current_task()
         assert task is not None
         self._exchanges.add(task)
         try:
-            yield
+            await serve(request)
         except asyncio.CancelledError:
             if task not in self._aborted:
                 raise

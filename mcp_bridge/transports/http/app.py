@@ -113,8 +113,7 @@ class BridgeApp:
             if (response := self._guard.share_with_origin(request)) is not None:
                 raise response
             self._guard.check_access(request)
-            with self._admission.track_exchange():
-                await self._route_request(request)
+            await self._admission.run_exchange(self._route_request, request)
         except ClientDisconnected:
             return
         except HttpRejection as rejection:

@@ -10,10 +10,12 @@ import anyio
 
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.tasks import TaskOwner
-from mcp_bridge.stores.memory import MemoryStore
 
 DELETE_TIMEOUT = 5.0
 """Seconds that the deletion of a session's messages may take."""
+MAX_BYTES = 64 * 1024 * 1024
+EVENT_SIZE = 250
+"""Bytes of memory per event besides its data."""
 
 
 class LoggedStream(Protocol):
@@ -128,20 +130,25 @@ class EventLog:
 
 
 class MemoryEvents:
-    """Events in a memory store, which is written at once."""
+    """Events of all sessions in memory. Beyond `most` bytes, the oldest are deleted."""
 
-    def __init__(self, store: MemoryStore, *, ttl: float) -> None:
-        self._store = store
-        self._ttl = ttl
+    def __init__(self, most: int = MAX_BYTES) -> None:
+        self._most = most
+        self._events: dict[str, bytes] = {}
+        self._size = 0
 
     def write_event(self, key: str, data: bytes) -> None:
-        self._store.store_value(key, data, self._ttl)
+        self._events[key] = data
+        self._size += len(data) + EVENT_SIZE
+        while self._size > self._most:
+            self.delete_event(next(iter(self._events)))
 
     def delete_event(self, key: str) -> None:
-        self._store.delete_value(key)
+        if (data := self._events.pop(key, None)) is not None:
+            self._size -= len(data) + EVENT_SIZE
 
     async def read_event(self, key: str) -> bytes | None:
-        return await self._store.get(key)
+        return self._events.get(key)
 
     async def wait_until_written(self) -> None:
         """Do nothing: everything is written."""

@@ -22,8 +22,8 @@ REQUEST_CANCELLED = -32800
 class HttpSession:
     """One session of a `principal`. With a `log`, broken streams are resumed, by clients that wait `retry` seconds.
 
-    `ledger` counts the clients that were asked to come back for the rest of a stream. `requests` is how many HTTP
-    requests are in flight.
+    `ledger` counts the clients that wait for a response, or were asked to come back for it. `requests` is how many
+    HTTP requests are in flight.
     """
 
     def __init__(
@@ -69,13 +69,17 @@ class HttpSession:
         events = EventStream(request, self.headers)
         stream = SessionStream(self, request_id)
         self.unanswered.add(stream)
-        stream.attach(events)
-        if self._can_resume(message):
-            self._prime(stream, events)
-        self._client.receive(message, stream)
-        if not events.is_ended:
-            await asyncio.sleep(0)  # most calls end in the first step of their task: then there is only one write
-        await self._send_events(stream, events)
+        self.ledger.add_request()
+        try:
+            stream.attach(events)
+            if self._can_resume(message):
+                self._prime(stream, events)
+            self._client.receive(message, stream)
+            if not events.is_ended:
+                await asyncio.sleep(0)  # most calls end in the first step of their task: then there is only one write
+            await self._send_events(stream, events)
+        finally:
+            self.ledger.remove_request()
 
     async def serve_standalone(self, request: HttpRequest) -> None:
         """Send what belongs to no request until the client disconnects. Raises HttpRejection for a second stream."""
@@ -96,10 +100,14 @@ class HttpSession:
             events.end()
             await events.start()
             return
-        stream.attach(events, is_resumed=True)
-        await events.start()
-        if await self._replay(stream, events, found[1]):
-            await self._send_events(stream, events)
+        self.ledger.add_request()
+        try:
+            stream.attach(events, is_resumed=True)
+            await events.start()
+            if await self._replay(stream, events, found[1]):
+                await self._send_events(stream, events)
+        finally:
+            self.ledger.remove_request()
 
     async def end(self) -> None:
         """End the session: cancel its requests, end its streams after their pending messages, delete the messages."""

@@ -54,7 +54,7 @@ class SessionManager:
         self._sessions: dict[str, HttpSession] = {}
         self._idle: dict[HttpSession, float] = {}  # since when; the one that has been idle longest is the first
         self._timer: asyncio.TimerHandle | None = None
-        self._memory = MemoryStore()
+        self._memory = MemoryEvents()
 
     async def serve(self, request: HttpRequest) -> None:
         """Serve a request. Raises HttpRejection."""
@@ -94,8 +94,7 @@ class SessionManager:
         session.requests += 1
         try:
             if "id" in message and "method" in message:
-                with self._admission.count_request():
-                    await session.serve_request(request, message)
+                await session.serve_request(request, message)
             else:
                 session.receive(message)
                 await request.respond(202, headers=session.headers)
@@ -113,8 +112,7 @@ class SessionManager:
             if not last_event:
                 await session.serve_standalone(request)
             else:
-                with self._admission.count_request():
-                    await session.resume_stream(request, last_event)
+                await session.resume_stream(request, last_event)
         finally:
             await self._release(session)
 
@@ -147,7 +145,7 @@ class SessionManager:
     def _make_log(self, resuming: ResumeOptions) -> EventLog:
         store, ttl = resuming.store, self._options.idle
         if store is None:
-            return EventLog(MemoryEvents(self._memory, ttl=ttl), most=resuming.events)
+            return EventLog(self._memory, most=resuming.events)
         safe = store if isinstance(store, MemoryStore) else FaultTolerantStore(store)
         return EventLog(StoredEvents(safe, self._admission.tasks, ttl=ttl), most=resuming.events)
 

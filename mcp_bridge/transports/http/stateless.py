@@ -58,8 +58,12 @@ class StatelessEndpoint:
         elif method == LISTEN:  # the shutdown ends these streams, so it does not wait for them
             await self._serve_request(request, message, version)
         else:
-            with self._admission.count_request():
+            ledger = self._admission.ledger
+            ledger.add_request()
+            try:
                 await self._serve_request(request, message, version)
+            finally:
+                ledger.remove_request()
 
     async def _accept_notification(self, request: HttpRequest, version: str) -> None:
         """Accept and drop a notification: a client cancels a request by closing the connection."""
