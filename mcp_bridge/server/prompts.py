@@ -46,7 +46,7 @@ class PromptMethods:
         call = ToolCall(id=str(request.id), name=name, arguments=params.get("arguments") or {}, kind="prompt")
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
-            return result
+            return self._responses.stamp(result)
         rendered = render_messages(check_success(result, version, name=name).content or (), version)
         description = {"description": entry.description} if entry.description else {}
         return self._responses.complete({**description, "messages": rendered}, version)

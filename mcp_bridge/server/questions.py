@@ -113,8 +113,8 @@ def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str
     """Whether the client has not declared a capability that a question requires."""
     for name, parts in required.items():
         declared = capabilities.get(name)
-        if name == "elicitation" and declared == {}:
-            declared = {"form": {}}  # an empty object means forms, as before 2025-11-25
+        if name == "elicitation" and declared is not None and declared.keys().isdisjoint(("form", "url")):
+            declared = {"form": {}}  # an object with neither means forms, as before 2025-11-25
         if declared is None or any(declared.get(part) is None for part in parts):
             return True
     return False

@@ -91,7 +91,7 @@ class ResourceMethods:
         call = ToolCall(id=str(request.id), name=uri, arguments=arguments, kind="resource")
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
-            return result
+            return self._responses.stamp(result)
         rendered = {"contents": render_contents(check_success(result, version, uri=uri), version)}
         # it may depend on the caller
         return self._responses.with_cache_hints(rendered, version, ttl_ms=0, scope="private")

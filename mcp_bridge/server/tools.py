@@ -115,7 +115,7 @@ class ToolMethods:
         except InvalidArguments as error:
             result = to_error_result(error)
         if isinstance(result, dict):
-            return result
+            return self._responses.stamp(result)
         raise_missing_capability(result, version)
         size = result.encoded.size if result.encoded is not None else None
         rendered = to_mcp(result, tool, version)

@@ -1,0 +1,74 @@
+"""Generated messages and the fuzz corpus get equal replies from the engine and from the SDK's server."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kits.fuzzing import TIMES, built, corpus
+from tests.kits.oracle.generated_messages import CLIENT, PREFIX, Conversation, generate_conversations
+from tests.kits.oracle.listed_differences import describe, find_difference
+from tests.kits.oracle.twin_servers import Outcome, connect_twins
+from tests.kits.survival.fuzz_messages import messages
+
+SEED, CONVERSATIONS, LENGTH = 2026, 250, 20
+ENVELOPE = {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientInfo": CLIENT, f"{PREFIX}clientCapabilities": {}}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Only trio knows at once when no task can continue."""
+    return "trio"
+
+
+@pytest.fixture(autouse=True)
+def without_logs() -> Iterator[None]:
+    """Both servers log every tool that crashes."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+async def compare(conversation: Conversation, length: int) -> list[Outcome]:
+    """The outcomes of one conversation. After a difference it goes on with a new connection: their states may differ."""
+    outcomes: list[Outcome] = []
+    while len(outcomes) < length:
+        async with connect_twins() as twins:
+            outcomes += [await twins.exchange(line) for line in conversation.open()]
+            while len(outcomes) < length and all(outcome.is_equal for outcome in outcomes[-1:]):
+                outcomes.append(await twins.exchange(conversation.generate()))
+    return outcomes
+
+
+@pytest.mark.parametrize("part", range(5))
+async def test_generated_messages_get_equal_replies(part: int) -> None:
+    outcomes: list[Outcome] = []
+    for conversation in generate_conversations(SEED + part, CONVERSATIONS * TIMES // 5):
+        outcomes += await compare(conversation, LENGTH)
+    unlisted = [outcome for outcome in outcomes if not outcome.is_equal and find_difference(outcome) is None]
+    assert not unlisted, describe(min(unlisted, key=lambda outcome: len(outcome.line)))
+    assert len(outcomes) >= 1000 * TIMES
+    assert sum(outcome.is_equal and bool(outcome.engine) for outcome in outcomes) >= 300 * TIMES
+
+
+@pytest.mark.parametrize("is_stateless", [False, True], ids=["handshake", "stateless"])
+async def test_messages_that_once_failed_get_equal_replies(is_stateless: bool) -> None:
+    meta = json.dumps(ENVELOPE if is_stateless else {})
+    findings: list[Any] = [param.values[0] for param in corpus("message")]
+    lines = [bytes.fromhex(each["hex"]) if "hex" in each else built(each["text"]).encode() for each in findings]
+    lines += [json.dumps(message).encode() for message in messages(stateless=is_stateless)]
+    for line in lines:
+        async with connect_twins() as twins:
+            for opening in _open(is_stateless):
+                assert (await twins.exchange(opening)).is_equal
+            outcome = await twins.exchange(line.replace(b"META", meta.encode()))
+        assert outcome.is_equal or find_difference(outcome) is not None, describe(outcome)
+
+
+def _open(is_stateless: bool) -> list[bytes]:
+    conversation = next(each for each in generate_conversations(0, 2) if each.is_stateless is is_stateless)
+    return conversation.begin()

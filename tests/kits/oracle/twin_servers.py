@@ -1,0 +1,239 @@
+"""Sends the same messages to the engine and to the oracle, and collects what each of them sends back."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import orjson
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from mcp_bridge.peer.connection import CANCELLED
+from mcp_bridge.peer.incoming import Message
+from mcp_bridge.runtime.tasks import own_tasks
+from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.jsonrpc_lines import dump_message, parse_message
+from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
+from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
+from tests.kits.oracle.oracle_server import OracleServer
+
+Json = dict[str, Any]
+_RANDOM = re.compile(r"(reference |elicitationId\": \")[0-9a-f]+")
+_STATE = "requestState"
+
+
+class EngineTwin:
+    """A client's connection to the engine. It is the message stream that the engine writes to."""
+
+    def __init__(self, endpoint: Endpoint, tasks: Any) -> None:
+        self._sent: list[Json] = []
+        self._client = endpoint.connect(self, tasks)
+
+    def deliver(self, line: bytes) -> None:
+        """Pass a line to the engine, as the stdio transport does."""
+        message = parse_message(line)
+        if isinstance(message, bytes):
+            self._sent.append(json.loads(message))
+        else:
+            self._client.receive(message)
+
+    def collect(self) -> list[Json]:
+        """Return what the engine has sent since the last time."""
+        sent, self._sent = self._sent, []
+        return sent
+
+    def end(self) -> None:
+        self._client.close()
+
+    def send(self, message: Message) -> None:
+        self._sent.append(json.loads(dump_message(message)))
+
+    def finish(self, response: Message | None) -> None:
+        if response is not None:
+            self.send(response)
+
+    async def drain(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def close(self) -> None:
+        """Do nothing: there is no stream to resume."""
+
+
+class OracleTwin:
+    """A client's connection to the oracle, over memory streams."""
+
+    def __init__(self) -> None:
+        self._to_server, self.read = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+        self.write, self._from_server = anyio.create_memory_object_stream[SessionMessage](math.inf)
+
+    def deliver(self, line: bytes) -> None:
+        """Pass a line to the SDK's server, as its stdio transport does."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
+            self._to_server.send_nowait(SessionMessage(message))
+        except (ValidationError, UnicodeEncodeError) as error:
+            self._to_server.send_nowait(error)
+
+    def collect(self) -> list[Json]:
+        """Return what the SDK's server has sent since the last time."""
+        sent: list[Json] = []
+        while True:
+            try:
+                message = self._from_server.receive_nowait().message
+            except (anyio.WouldBlock, anyio.EndOfStream):
+                return sent
+            sent.append(json.loads(message.model_dump_json(by_alias=True, exclude_unset=True)))
+
+    def end(self) -> None:
+        for stream in (self._to_server, self.read, self.write, self._from_server):
+            stream.close()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one line made each server send, by what it belongs to.
+
+    `message` is None for a line that is no object. Before the line, there had been a handshake if `is_initialized`, and
+    the requests in `in_flight` had no response.
+    """
+
+    line: bytes
+    message: Json | None
+    engine: Mapping[str, list[Json]]
+    oracle: Mapping[str, list[Json]]
+    is_initialized: bool
+    in_flight: Collection[Any]
+
+    @property
+    def is_equal(self) -> bool:
+        return self.engine == self.oracle
+
+
+class Correspondent:
+    """What a client knows of one server: the request states and the ids of requests that the server has made.
+
+    Both differ between servers, so messages to compare have `<state>` and ids such as `roots/list#1` instead.
+    """
+
+    def __init__(self, twin: EngineTwin | OracleTwin) -> None:
+        self._twin = twin
+        self._states: list[str] = []
+        self._ids: dict[str, Any] = {}
+
+    def deliver(self, line: bytes, message: Json | None, state: int | None) -> None:
+        """Pass a line on. `state` is the number of the request state in it; an id of a request is translated."""
+        if message is not None and state is not None and state < len(self._states):
+            line = orjson.dumps({**message, "params": {**message["params"], _STATE: self._states[state]}})
+        if message is not None and "method" not in message and str(message.get("id")) in self._ids:
+            line = orjson.dumps({**message, "id": self._ids[message["id"]]})
+        self._twin.deliver(line)
+
+    def collect(self) -> dict[str, list[Json]]:
+        """Return what the server has sent, by what it belongs to. The order counts only within a group."""
+        groups: defaultdict[str, list[Json]] = defaultdict(list)
+        for message in self._twin.collect():
+            params = message.get("params") or {}
+            if "method" not in message:
+                key = f"response to {message['id']!r}"
+            elif "id" in message:
+                key = f"request {message['method']}"
+            elif "progressToken" in params:
+                key = f"progress of {params['progressToken']!r}"
+            else:
+                key = f"{message['method']} of {(params.get('_meta') or {}).get(SUBSCRIPTION_ID)!r}"
+            groups[key].append(self._normalize(message, params))
+        return dict(groups)
+
+    def _normalize(self, message: Json, params: Json) -> Json:
+        """Replace what differs between servers. The text of an error is free."""
+        if "error" in message:
+            return {**message, "error": {key: value for key, value in message["error"].items() if key != "message"}}
+        result = message.get("result")
+        if isinstance(result, dict) and isinstance(result.get(_STATE), str):
+            self._states.append(result[_STATE])
+            message = {**message, "result": {**result, _STATE: "<state>"}}
+        if "method" in message and "id" in message:
+            name = name_request(message["method"], self._ids)
+            self._ids[name] = message["id"]
+            message = {**message, "id": name}
+        elif message.get("method") == CANCELLED:
+            names = [name for name, number in self._ids.items() if number == params["requestId"]]
+            message = {**message, "params": {"requestId": names}}  # why is free text
+        return json.loads(_RANDOM.sub(r"\g<1>0", json.dumps(message)))
+
+
+class TwinServers:
+    """One client's connection to both servers."""
+
+    def __init__(self, engine: EngineTwin, oracle: OracleTwin) -> None:
+        self._engine, self._oracle = Correspondent(engine), Correspondent(oracle)
+        self._states: list[str] = []
+        self._is_initialized = False
+        self._in_flight: list[Any] = []
+
+    async def exchange(self, line: bytes) -> Outcome:
+        """Send a line to both servers and wait until neither has anything left to do."""
+        message = _read_object(line)
+        params = (message or {}).get("params")
+        state = params.get(_STATE) if isinstance(params, dict) else None
+        if isinstance(state, str) and state not in self._states:
+            self._states.append(state)
+        number = self._states.index(state) if isinstance(state, str) else None
+        for server in (self._engine, self._oracle):
+            server.deliver(line, message, number)
+        await anyio.wait_all_tasks_blocked()
+        sent = self._engine.collect(), self._oracle.collect()
+        outcome = Outcome(line, message, *sent, self._is_initialized, list(self._in_flight))
+        if outcome.is_equal:
+            self._note_request(outcome)
+        return outcome
+
+    def _note_request(self, outcome: Outcome) -> None:
+        """Remember what both servers know of the client's requests."""
+        message = outcome.message or {}
+        if "method" in message and "id" in message:
+            self._in_flight.append(message["id"])
+        responses = [sent for group in outcome.engine.values() for sent in group if "method" not in sent]
+        done = [sent["id"] for sent in responses]
+        if message.get("method") == CANCELLED and isinstance(message.get("params"), dict):
+            done.append(message["params"].get("requestId"))
+        self._in_flight = [number for number in self._in_flight if number not in done]
+        self._is_initialized |= message.get("method") == "initialize" and any("result" in sent for sent in responses)
+
+
+def name_request(method: str, known: Collection[str]) -> str:
+    """Return a name for a request of the server, such as `roots/list#1`, given the names of those before."""
+    return f"{method}#{1 + sum(name.startswith(method) for name in known)}"
+
+
+@asynccontextmanager
+async def connect_twins() -> AsyncIterator[TwinServers]:
+    """Connect a client to an engine and an oracle of its own."""
+    endpoint, oracle, other = Endpoint(make_registry(), IDENTITY), OracleServer(make_registry(), IDENTITY), OracleTwin()
+    async with anyio.create_task_group() as group, own_tasks() as tasks:
+        await group.start(endpoint.run)
+        group.start_soon(oracle.run, other.read, other.write)
+        engine = EngineTwin(endpoint, tasks)
+        try:
+            yield TwinServers(engine, other)
+        finally:
+            engine.end()
+            other.end()
+            group.cancel_scope.cancel()
+
+
+def _read_object(line: bytes) -> Json | None:
+    try:
+        message = orjson.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
