@@ -41,15 +41,22 @@ class IncomingRequest:
     `is_done` is true once the result is known or the request is cancelled. Nothing but the response may follow then.
     """
 
-    __slots__ = ("_error", "_scope", "id", "is_cancelled", "is_done", "method", "params", "stream")
+    __slots__ = ("_error", "_scope", "id", "is_cancelled", "is_done", "method", "params", "principal", "stream")
 
     def __init__(
-        self, request_id: RequestId, method: str, params: Mapping[str, Any] | None, stream: MessageStream
+        self,
+        request_id: RequestId,
+        method: str,
+        params: Mapping[str, Any] | None,
+        stream: MessageStream,
+        *,
+        principal: str | None = None,
     ) -> None:
         self.id = request_id
         self.method = method
         self.params: Mapping[str, Any] = params if params is not None else {}
         self.stream = stream
+        self.principal = principal
         self.is_cancelled = self.is_done = False
         self._scope: anyio.CancelScope | None = None
         self._error: RpcError | None = None

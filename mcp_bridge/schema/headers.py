@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_bridge.contracts.header import X_MCP_HEADER
-from mcp_bridge.schema.keywords import Steps, walk_schemas
+from mcp_bridge.schema.keywords import Steps, has_any_keyword, walk_schemas
 from mcp_bridge.schema.secret_names import WORD, is_secret_name
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
@@ -69,3 +69,22 @@ def _has_secret_name(name: str) -> bool:
     """Whether a name is that of a secret or begins with one: `api_key`, `apiKey` and `api-key-of-tenant` alike."""
     words = list(WORD.finditer(name))
     return any(is_secret_name(name[: word.end()]) or word[0].lower() in _SECRETS for word in words)
+
+
+class DeclaredHeader(NamedTuple):
+    """A header that clients send with a call: the keys that lead to its argument, and the type of that."""
+
+    name: str
+    path: tuple[str, ...]
+    type: str
+
+
+def list_headers(schema: Any) -> tuple[DeclaredHeader, ...]:
+    """Return the headers that a valid input schema declares."""
+    if not has_any_keyword(schema, {X_MCP_HEADER}):
+        return ()
+    return tuple(
+        DeclaredHeader(part[X_MCP_HEADER], tuple(map(str, steps[1::2])), str(part.get("type")))
+        for steps, part in walk_schemas(schema)
+        if X_MCP_HEADER in part and all(keyword == "properties" for keyword in steps[::2])
+    )

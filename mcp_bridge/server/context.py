@@ -72,6 +72,7 @@ class ServedContext(CallContext):
     def __init__(self, request: Request, registry: ToolRegistry) -> None:
         super().__init__(
             caller=registry,
+            principal=request.incoming.principal,
             protocol_version=request.version,
             request_id=str(request.id),
             meta=request.meta,

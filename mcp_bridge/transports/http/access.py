@@ -1,7 +1,6 @@
-"""Access control: checks Host, Origin and bearer token before anything else.
+"""Access control: checks Host, Origin and bearer token before anything else, and answers browsers (CORS).
 
 Host and Origin stop web pages from reaching a server on their reader's machine (MCP, transports, "Security Warning").
-The SDK checks them only for Streamable HTTP.
 """
 
 from __future__ import annotations
@@ -10,21 +9,24 @@ import hmac
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from mcp_types import INVALID_REQUEST
-from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = ("/health",)
 """Paths that need no token; without one they disclose nothing."""
 
-SINGLE_HEADERS = (
-    *(b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
-    *(b"mcp-session-id", b"last-event-id"),
+SINGLE_HEADERS = frozenset(
+    {b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"}
+    | {b"mcp-session-id", b"last-event-id"}
 )
 """Headers that may occur once (RFC 9112, 3.2): of two, a proxy in front could have checked the other one."""
+_ENCODINGS = (b"content-encoding", b"transfer-encoding")
+_PREFLIGHT = b"access-control-request-method"
+_METHODS = ("GET", "POST", "DELETE")
+_EXPOSED = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate"
 
 
 def is_loopback(host: str) -> bool:
@@ -61,67 +63,71 @@ class Access:
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token.encode())
 
 
-class AccessMiddleware:
-    """ASGI middleware that rejects requests with a hint what to do.
+class AccessGuard:
+    """Rejects requests with a hint what to do.
 
-    It responds 400 (duplicate header), 415 (encoded body), 421 (Host), 403 (Origin) or 401 (token).
+    The status is 400 (duplicate header), 415 (encoded body), 421 (Host), 403 (Origin) or 401 (token).
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
+    def __init__(self, access: Access) -> None:
         self._access = access
+        self._is_known_host = lru_cache(maxsize=64)(self._find_host)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope = _trim_headers(scope)
-            if (refusal := self._find_rejection(scope)) is not None:
-                await refusal(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+    def check_access(self, request: HttpRequest) -> None:
+        """Raise HttpRejection for a request that is not allowed."""
+        headers = request.headers
+        if repeated := request.repeated & SINGLE_HEADERS:
+            raise make_rejection(400, f"The header {min(repeated).decode()} occurs twice.")
+        for name in _ENCODINGS:
+            if name in headers and (name, headers[name].strip(b" \t").lower()) != (b"transfer-encoding", b"chunked"):
+                hint = "Encoded bodies are not supported. Send no Content-Encoding."
+                raise make_rejection(415, hint, [(b"accept-encoding", b"identity")])
+        if not self._is_known_host(b"//" + headers.get(b"host", b"")):
+            raise make_rejection(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
+        origin = headers.get(b"origin")
+        if origin and not self._is_trusted_origin(origin.strip(b" \t")):
+            raise make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
+        if self._access.token is None or self._access.is_authorized(headers.get(b"authorization", b"").strip(b" \t")):
+            return
+        if not request.scope["path"].rstrip("/").endswith(OPEN_PATHS):
+            challenge = [(b"www-authenticate", b'Bearer realm="mcp-bridge"')]
+            raise make_rejection(401, "A valid bearer token is required.", challenge)
 
-    def _find_rejection(self, scope: Scope) -> Response | None:
-        given = dict.fromkeys(SINGLE_HEADERS, b"")
-        for name, value in scope["headers"]:
-            if name in given:
-                if given[name]:
-                    return make_rejection(400, f"The header {name.decode()} occurs twice.")
-                given[name] = value
-        if given[b"content-encoding"] or given[b"transfer-encoding"].lower() not in (b"", b"chunked"):
-            return make_rejection(
-                415, "Encoded bodies are not supported. Send no Content-Encoding.", {"Accept-Encoding": "identity"}
-            )
-        origin, authorization = given[b"origin"], given[b"authorization"]
-        if not self._is_known_host(f"//{given[b'host'].decode('latin-1')}"):
-            return make_rejection(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
-        if origin and not self._is_trusted_origin(origin.decode("latin-1")):
-            return make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
-        if self._access.is_authorized(authorization) or scope["path"].rstrip("/").endswith(OPEN_PATHS):
+    def share_with_origin(self, request: HttpRequest) -> HttpRejection | None:
+        """Allow pages of configured origins to read the response. Returns the response to a preflight request."""
+        origin = request.get_header(b"origin")
+        if not self._access.origins or origin is None:
             return None
-        return make_rejection(
-            401, "A valid bearer token is required.", {"WWW-Authenticate": 'Bearer realm="mcp-bridge"'}
+        is_preflight = request.method == "OPTIONS" and _PREFLIGHT in request.headers
+        if origin not in self._access.origins:
+            return make_rejection(400, "Origin is not allowed.", [(b"vary", b"Origin")]) if is_preflight else None
+        request.common_headers = [
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-expose-headers", _EXPOSED),
+            (b"vary", b"Origin"),
+        ]
+        if not is_preflight:
+            return None
+        if request.get_header(_PREFLIGHT) not in _METHODS:
+            return make_rejection(400, "Method is not allowed.")
+        return HttpRejection(
+            200,
+            b"",
+            [
+                (b"access-control-allow-methods", ", ".join(_METHODS).encode()),
+                (b"access-control-allow-headers", request.headers.get(b"access-control-request-headers", b"*")),
+                (b"access-control-max-age", b"600"),
+            ],
         )
 
-    def _is_known_host(self, address: str) -> bool:
+    def _find_host(self, address: bytes) -> bool:
         try:
-            name = urlsplit(address).hostname
+            name = urlsplit(address.decode("latin-1").strip()).hostname
         except ValueError:
             return False
         return name is not None and name in self._access.hosts
 
-    def _is_trusted_origin(self, origin: str) -> bool:
-        return origin in self._access.origins or (
-            origin.startswith(("http://", "https://")) and self._is_known_host(origin)
+    def _is_trusted_origin(self, origin: bytes) -> bool:
+        return origin.decode("latin-1") in self._access.origins or (
+            origin.startswith((b"http://", b"https://")) and self._is_known_host(origin)
         )
-
-
-def _trim_headers(scope: Scope) -> Scope:
-    """Return the scope with trimmed header values (RFC 9110, 5.5): httptools leaves the blanks at their end."""
-    headers = scope["headers"]
-    if any(value[-1:] in (b" ", b"\t") or value[:1] in (b" ", b"\t") for _, value in headers):
-        return {**scope, "headers": [(name, value.strip(b" \t")) for name, value in headers]}
-    return scope
-
-
-def make_rejection(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    error = {"code": INVALID_REQUEST, "message": message}
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status, headers=headers)

@@ -9,20 +9,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from starlette.applications import Starlette
-from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+import orjson
 
+from mcp_bridge.runtime.tasks import own_tasks
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.http.access import Access, AccessMiddleware, make_rejection
-from mcp_bridge.transports.http.admission import AdmissionMiddleware, AdmissionState
+from mcp_bridge.transports.http.access import Access, AccessGuard
+from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.connection import ClientTimeouts
-from mcp_bridge.transports.http.sessions import HttpSessionManager, SessionOptions
+from mcp_bridge.transports.http.request import (
+    ClientDisconnected,
+    HttpRejection,
+    HttpRequest,
+    Receive,
+    Scope,
+    Send,
+    make_rejection,
+)
+from mcp_bridge.transports.http.sessions import SessionManager, SessionOptions
 from mcp_bridge.transports.http.sse import MESSAGES_PATH, SseEndpoint
+from mcp_bridge.transports.http.stateless import StatelessEndpoint
+from mcp_bridge.wire.protocol_versions import HANDSHAKE_VERSIONS
 
 MAX_BODY = 4 * 1024 * 1024
-MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate")
+PATHS = ("/mcp", "/sse", MESSAGES_PATH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +51,7 @@ class BridgeApp:
     """An endpoint over HTTP, as an ASGI app. An app that mounts it needs `lifespan=app.lifespan`; else it responds 503.
 
     `around` makes a context manager that is entered with the app. `ledger` counts the requests in flight, except
-    listen streams. Four exact paths need no router, which would make a call a tenth slower.
+    listen streams.
     """
 
     def __init__(
@@ -55,69 +64,105 @@ class BridgeApp:
         options = options or HttpOptions()
         self.endpoint = endpoint
         self.timeouts = options.timeouts
-        self._gate = gate = AdmissionState()
-        self.ledger = gate.ledger
+        self._admission = admission = Admission(body=options.body)
+        self.ledger = admission.ledger
         self._access = options.access
+        self._guard = AccessGuard(options.access)
         self._around = around
-        self._sessions = HttpSessionManager(endpoint.kernel, options.sessions, self.ledger, body=options.body)
-        self._sse = sse = SseEndpoint(endpoint, self.ledger, body=options.body, most=options.sessions.sessions)
-        self._paths: dict[str, ASGIApp] = {
-            "/mcp": AdmissionMiddleware(gate, self._sessions.asgi_app, body=options.body),
-            "/sse": AdmissionMiddleware(gate, sse, body=0, counted=False),
-            MESSAGES_PATH: AdmissionMiddleware(gate, sse.messages, body=options.body, connected=True),
-            "/health": self._report_health,
-        }
-        self._http = _wrap_app(self._route_request, options.access)
-        self._rest = Starlette(lifespan=self.lifespan)
+        self._stateless = StatelessEndpoint(endpoint, admission)
+        self._sessions = SessionManager(endpoint, options.sessions, admission)
+        self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self._http if scope["type"] == "http" else self._rest)(scope, receive, send)
+        kind = scope["type"]
+        if kind == "http":
+            await self._serve_request(HttpRequest(scope, receive, send))
+        elif kind == "lifespan":
+            await self._run_lifespan(receive, send)
+        elif kind == "websocket":
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        async with self._around(), self._sessions.run(), anyio.create_task_group() as tasks:
-            await tasks.start(self.endpoint.run)
-            self._gate.running = True
-            try:
-                yield
-            finally:
-                self._gate.running = False
-                tasks.cancel_scope.cancel()
+        admission = self._admission
+        async with self._around(), anyio.create_task_group() as group:
+            await group.start(self.endpoint.run)
+            async with own_tasks() as admission.tasks:
+                admission.is_running = True
+                try:
+                    yield
+                finally:
+                    admission.is_running = False
+                    with anyio.CancelScope(shield=True):
+                        await self._sessions.end_all()
+            group.cancel_scope.cancel()
 
     def begin_shutdown(self) -> None:
-        self._gate.ending = True
+        self._admission.is_ending = True
 
     async def close(self, patience: float) -> None:
         """End every stream after its pending messages; after `patience` seconds, cut off those that are left."""
         with anyio.move_on_after(patience):
             self._sse.end_streams()
-            self._sessions.end_sessions()
-            await self._gate.wait_until_empty()
-        self._gate.cancel_all()
+            await self._sessions.end_all()
+            await self._admission.wait_until_empty()
+        self._admission.abort_all()
 
-    async def _route_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_request(self, request: HttpRequest) -> None:
+        try:
+            if (response := self._guard.share_with_origin(request)) is not None:
+                raise response
+            self._guard.check_access(request)
+            await self._admission.run_exchange(self._route_request, request)
+        except ClientDisconnected:
+            return
+        except HttpRejection as rejection:
+            if not request.is_started:
+                await request.reject(rejection)
+            elif not request.is_complete:
+                await request.send_body(b"", more=False)
+
+    async def _route_request(self, request: HttpRequest) -> None:
+        scope = request.scope
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
-        app = self._paths.get(path) or make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
-        await app(scope, receive, send)
+        if path == "/health":
+            await self._report_health(request)
+            return
+        if path not in PATHS:
+            raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
+        self._admission.check_running()
+        if path == "/mcp":
+            await self._serve_mcp(request)
+        elif path == "/sse":
+            await self._sse.serve_stream(request)
+        else:
+            await self._sse.serve_message(request)
 
-    async def _report_health(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_mcp(self, request: HttpRequest) -> None:
+        version = request.get_header(b"mcp-protocol-version")
+        if version is None or version in HANDSHAKE_VERSIONS:
+            await self._sessions.serve(request)
+        else:
+            await self._stateless.serve(request, version)
+
+    async def _report_health(self, request: HttpRequest) -> None:
         """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""
-        up = self._gate.running and not self._gate.ending
+        up = self._admission.is_running and not self._admission.is_ending
         body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
-        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        authorization = request.headers.get(b"authorization", b"").strip(b" \t")
         if (stuck := self.endpoint.registry.pipeline.threads.stuck) and self._access.is_authorized(authorization):
             body["stuck"] = stuck
-        await JSONResponse(body, status_code=200 if up else 503)(scope, receive, send)
+        await request.respond(200 if up else 503, orjson.dumps(body))
 
-
-def _wrap_app(app: ASGIApp, access: Access) -> ASGIApp:
-    guard = AccessMiddleware(app, access)
-    if not access.origins:
-        return guard
-    return CORSMiddleware(
-        guard,
-        allow_origins=sorted(access.origins),
-        allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=["*"],
-        expose_headers=MCP_HEADERS,
-    )
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        """Run the lifespan for a server (ASGI specification, "Lifespan Protocol")."""
+        await receive()
+        try:
+            async with self.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            phase = "shutdown" if self._admission.is_running else "startup"
+            await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})

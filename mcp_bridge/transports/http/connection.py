@@ -13,19 +13,21 @@ import contextlib
 import math
 import socket
 import struct
-from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import httptools
 import orjson
-from mcp_types import INVALID_REQUEST
-from starlette.types import ASGIApp
 
+from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST
 from mcp_bridge.transports.http.exchange import Exchange
+
+if TYPE_CHECKING:
+    from mcp_bridge.transports.http.connection_pool import ConnectionPool
 
 MAX_HEAD = 64 * 1024
 """The most bytes of a request before its body, and between or after the parts of a chunked one."""
@@ -38,6 +40,9 @@ MAX_QUEUED = 16
 MIN_PROGRESS = 16 * 1024
 """The fewest bytes that a slow client must read within the send timeout: one byte at a time holds a connection too."""
 
+LINGER_TIMEOUT = 1.0
+"""Seconds in which what a rejected client still sends is discarded, so that it receives the rejection."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTimeouts:
@@ -47,55 +52,7 @@ class ClientTimeouts:
     send: float = 60.0
 
 
-class ConnectionPool:
-    """The open connections of a server, and the tasks that handle their requests."""
-
-    def __init__(self, app: ASGIApp, timeouts: ClientTimeouts) -> None:
-        self.app = app
-        self.timeouts = timeouts
-        self.connections: set[Connection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
-        self._emptied: asyncio.Event | None = None
-
-    def open_connection(self) -> Connection:
-        return Connection(self)
-
-    def start_exchange(self, exchange: Exchange) -> None:
-        task = asyncio.get_running_loop().create_task(exchange.run(self.app))
-        self.tasks.add(task)
-        task.add_done_callback(self._discard_task)
-
-    def discard(self, connection: Connection) -> None:
-        self.connections.discard(connection)
-        self._notify_if_empty()
-
-    async def close(self, patience: float) -> None:
-        """Close idle connections, and the others after their responses; after `patience` seconds abort what is left."""
-        for connection in list(self.connections):
-            connection.close_when_answered()
-        self._emptied = asyncio.Event()
-        self._notify_if_empty()
-        try:
-            async with asyncio.timeout(patience):
-                await self._emptied.wait()
-        except TimeoutError:
-            for task in self.tasks:
-                task.cancel()
-            if self.tasks:
-                await asyncio.wait(self.tasks, timeout=patience)
-            for connection in list(self.connections):
-                connection.transport.abort()
-
-    def _discard_task(self, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        self._notify_if_empty()
-
-    def _notify_if_empty(self) -> None:
-        if self._emptied is not None and not self.connections and not self.tasks:
-            self._emptied.set()
-
-
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection. It is closed when the client takes too long or sends too long a head.
 
     One timer checks the connection when the first timeout may have passed. An incomplete request is rejected with 408;
@@ -103,42 +60,68 @@ class Connection(asyncio.Protocol):
     counts, not the time in which the server reads nothing from it or the event loop is blocked.
     """
 
+    __slots__ = (
+        *(
+            "_begun_in",
+            "_common_scope",
+            "_deferred_rejection",
+            "_due",
+            "_exchanges",
+            "_expects_continue",
+            "_has_progress",
+        ),
+        *("_headers", "_ignores_upgrade", "_is_rejected", "_latest", "_linger", "_loop", "_overhead", "_parser"),
+        *("_pieces", "_rejection", "_request_begun", "_timer", "_unread", "_url", "_waiting_since", "_writable"),
+        *("is_writable", "pool", "transport"),
+    )
+
     transport: asyncio.Transport
 
     def __init__(self, pool: ConnectionPool) -> None:
         self.pool = pool
         self._loop = asyncio.get_running_loop()
-        self._exchanges: deque[Exchange] = deque()  # the first is being answered, the others wait for that
+        self._exchanges: list[Exchange] = []  # the first is being answered, the others wait for that
         self._latest: Exchange | None = None  # of the request that was begun last
-        self._addresses: dict[str, Any] = {}
+        self._common_scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "scheme": "http",
+            "root_path": "",
+        }
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        self._expects_continue = False
+        self._pieces = 0  # of data, each at most MAX_HEAD long
+        self._begun_in = 0  # the piece in which the latest request begins
         self._overhead = 0  # bytes outside of bodies since the last body
         self._has_progress = True  # whether the data being parsed has completed a head or belongs to a body
         self._ignores_upgrade = False
         self._rejection = HTTPStatus.BAD_REQUEST
+        self._is_rejected = False  # what the client sends from now on is discarded
+        self._linger: asyncio.TimerHandle | None = None
         self._deferred_rejection: HTTPStatus | None = None  # of a request after those that are not answered yet
         self._request_begun = False
         self._waiting_since: float | None = self._loop.time()  # since when the client has to send something
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._writable: asyncio.Event | None = None  # while the client does not read
+        self.is_writable = True
         self._unread = (math.inf, 0.0)  # the bytes left to send that were last counted as progress, and when
         self._reset_parser()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         self.pool.connections.add(self)
         for name, key in (("client", "peername"), ("server", "sockname")):
             address = transport.get_extra_info(key)
-            self._addresses[name] = (str(address[0]), int(address[1])) if address else None
+            self._common_scope[name] = (str(address[0]), int(address[1])) if address else None
         self._schedule_check()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
+        if self._linger is not None:
+            self._linger.cancel()
         for exchange in self._exchanges:
             exchange.disconnect()
-        self._writable.set()
+        self._set_writable()
         self.pool.discard(self)
 
     def close_when_answered(self) -> None:
@@ -150,24 +133,39 @@ class Connection(asyncio.Protocol):
     # Flow control
 
     def pause_writing(self) -> None:
-        self._writable.clear()
+        self.is_writable = False
 
     def resume_writing(self) -> None:
         self._unread = (math.inf, self._loop.time())
-        self._writable.set()
+        self._set_writable()
 
     async def drain(self) -> None:
-        await self._writable.wait()
+        while not self.is_writable:
+            self._writable = self._writable or asyncio.Event()
+            await self._writable.wait()
+
+    def _set_writable(self) -> None:
+        self.is_writable = True
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
 
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        if self._deferred_rejection is not None:
+        while data and (room := MAX_HEAD - self._overhead) > 0:
+            # In pieces, so that a head that comes in two reads is not longer than one that comes in one.
+            self._feed_piece(data[:room])
+            data = data[room:]
+
+    def _feed_piece(self, data: bytes) -> None:
+        if self._deferred_rejection is not None or self._is_rejected:
             return
         self._has_progress = False
+        self._pieces += 1
         self._feed(data)
         self._overhead = 0 if self._has_progress else self._overhead + len(data)
-        if self._overhead > MAX_HEAD:
+        if self._overhead >= MAX_HEAD:
             self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _reset_parser(self) -> None:
@@ -176,7 +174,6 @@ class Connection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def _feed(self, data: bytes) -> None:
-        self._data_size = len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -204,15 +201,18 @@ class Connection(asyncio.Protocol):
         self._feed(b"\r\n".join([first, *lines, b"", rest]))
 
     def on_message_begin(self) -> None:
-        self._url, self._headers = b"", []
-        self._request_begun = True
+        self._url, self._headers, self._expects_continue = b"", [], False
+        self._request_begun, self._begun_in = True, self._pieces
         self._waiting_since = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        self._headers.append((name, value))
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._expects_continue = True
 
     def on_headers_complete(self) -> None:
         """Start the request. Raises ValueError, which ends the parsing, for a head too long or another HTTP version."""
@@ -224,21 +224,29 @@ class Connection(asyncio.Protocol):
             self._ignores_upgrade = True
             return
         headers, self._headers = self._headers, []  # fields of a trailer are not headers (RFC 9110, 6.5.1)
-        is_long = self._overhead + self._data_size > MAX_HEAD  # else the size need not be counted
-        if len(headers) > MAX_HEADERS or (is_long and len(self._url) + sum(map(len, chain(*headers))) > MAX_HEAD):
+        is_split = self._begun_in != self._pieces  # else the size need not be counted: a piece is not longer
+        if len(headers) > MAX_HEADERS or (is_split and len(self._url) + sum(map(len, chain(*headers))) > MAX_HEAD):
             self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             raise ValueError("the head of the request is too long")
         if version not in ("1.1", "1.0"):
             self._rejection = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
             raise ValueError("only HTTP/1 is supported")
+        path, raw_path, query = _split_target(self._url)
+        scope = {
+            **self._common_scope,
+            "method": method.decode(),
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": headers,
+            "http_version": version,
+        }
         exchange = Exchange(
             self,
-            {**_parse_target(self._url), **self._addresses, "method": method.decode(), "headers": headers,
-             "http_version": version},
+            scope,
             keep_alive=version == "1.1" and self._parser.should_keep_alive(),
-            expects_continue=version == "1.1"  # RFC 9110, 10.1.1: not of an HTTP/1.0 client
-            and any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers),
-        )  # fmt: skip
+            expects_continue=version == "1.1" and self._expects_continue,  # RFC 9110, 10.1.1: not of HTTP/1.0
+        )
         self._latest = exchange
         self._exchanges.append(exchange)
         if len(self._exchanges) == 1:
@@ -268,7 +276,7 @@ class Connection(asyncio.Protocol):
 
     def finish_exchange(self) -> None:
         """The first request is answered: the client has to send the next, or the rest of what was rejected early."""
-        finished = self._exchanges.popleft()
+        finished = self._exchanges.pop(0)
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
         if self.transport.is_closing():
@@ -285,7 +293,7 @@ class Connection(asyncio.Protocol):
             self.pool.start_exchange(self._exchanges[0])
         elif self._deferred_rejection is not None:
             self.transport.write(_format_rejection(self._deferred_rejection))
-            self.transport.close()
+            self._close_after_input()
 
     # Timeouts
 
@@ -324,7 +332,7 @@ class Connection(asyncio.Protocol):
 
     def _waits_for_reader(self) -> bool:
         closing = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
-        return closing or not self._writable.is_set()
+        return closing or not self.is_writable
 
     def _measure_progress(self, now: float, late: float) -> None:
         left, since = self._unread
@@ -362,22 +370,23 @@ class Connection(asyncio.Protocol):
             self.transport.write(_format_rejection(status))
         if faulty is not None:
             faulty.disconnect()
-        self._waiting_since = None
-        self.transport.close()
+        self._close_after_input()
+
+    def _close_after_input(self) -> None:
+        """Close once the client has: with unread input, the client might lose the response (RFC 9112, 9.6)."""
+        self._is_rejected, self._waiting_since = True, None
+        self.transport.resume_reading()
+        with contextlib.suppress(OSError):  # the client has disconnected already
+            self.transport.write_eof()
+        self._linger = self._loop.call_later(LINGER_TIMEOUT, self.transport.abort)
 
 
-def _parse_target(target: bytes) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _split_target(target: bytes) -> tuple[str, bytes, bytes]:
+    """Return the path, the path as it was sent, and the query. Raises ValueError."""
     url = httptools.parse_url(target)
     path = url.path.decode("ascii")
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "scheme": "http",
-        "root_path": "",
-        "path": unquote(path) if "%" in path else path,
-        "raw_path": url.path,
-        "query_string": url.query or b"",
-    }
+    return unquote(path) if "%" in path else path, url.path, url.query or b""
 
 
 def _format_rejection(status: HTTPStatus) -> bytes:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
 
-from starlette.types import ASGIApp, Message, Scope
+from mcp_bridge.transports.http.request import AsgiApp, AsgiMessage, Headers, Scope
 
 logger = logging.getLogger("mcp_bridge.transports")
 
-_FORBIDDEN = re.compile(rb"[\x00\r\n]")
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 
@@ -23,6 +21,7 @@ class Channel(Protocol):
     """What an exchange needs of its connection."""
 
     transport: asyncio.Transport
+    is_writable: bool
 
     async def drain(self) -> None:
         """Wait until the client reads."""
@@ -37,12 +36,20 @@ class Channel(Protocol):
 class Exchange:
     """One request and its response."""
 
+    __slots__ = (
+        *("_body", "_channel", "_chunked", "_disconnected", "_expects_continue", "_has_body", "_has_news", "_head"),
+        *("_scope", "_size", "_unsent", "_waiter", "keep_alive", "more_body", "response_complete", "response_started"),
+    )
+
     def __init__(self, channel: Channel, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
         self._scope = scope
         self._expects_continue = expects_continue
-        self._news = asyncio.Event()
-        self._body = bytearray()
+        self._body: list[bytes] = []  # parts of the request's body that the app has not received
+        self._size = 0
+        self._has_news = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._head = b""  # of the response, written with the first part of the body (ASGI: HTTP, "Response Start")
         self._chunked = False
         self._has_body = True
         self._unsent: int | None = None  # of the Content-Length
@@ -52,7 +59,7 @@ class Exchange:
         self.response_complete = False
         self._disconnected = False
 
-    async def run(self, app: ASGIApp) -> None:
+    async def run(self, app: AsgiApp) -> None:
         """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
         try:
             await app(self._scope, self.receive, self.send)
@@ -64,27 +71,31 @@ class Exchange:
         if not self.response_complete and not self._disconnected:
             self._channel.transport.close()
 
-    async def receive(self) -> Message:
+    async def receive(self) -> AsgiMessage:
         """Return what has come of the body since the last call, once there is something."""
         if not self._disconnected and not self.response_complete:
             if self._expects_continue and not self.response_started and self.more_body:
                 self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._expects_continue = False
-            self._channel.resume_reading()
-            await self._news.wait()
-            self._news.clear()
+            if not self._has_news:
+                self._channel.resume_reading()
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+            self._has_news = False
         if self._disconnected or self.response_complete:
             return {"type": "http.disconnect"}
-        body, self._body = bytes(self._body), bytearray()
+        parts, self._body, self._size = self._body, [], 0
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: AsgiMessage) -> None:
         """Send the head or a part of the body of the response; waits while the client does not read."""
-        await self._channel.drain()
+        if not self._channel.is_writable:
+            await self._channel.drain()
         if self._disconnected:
             return
         if not self.response_started:
-            self._send_head(message["status"], list(message.get("headers", ())))
+            self._begin_response(message["status"], message.get("headers", ()))
         elif not self.response_complete:
             self._send_body(message.get("body", b""), more=message.get("more_body", False))
 
@@ -92,55 +103,70 @@ class Exchange:
         """Take a part of the request's body; returns how many bytes wait for the app."""
         if self.response_complete:
             return 0
-        self._body += data
-        self._news.set()
-        return len(self._body)
+        self._body.append(data)
+        self._size += len(data)
+        self._notify()
+        return self._size
 
     def end_body(self) -> None:
         self.more_body = False
-        self._news.set()
+        self._notify()
 
     def disconnect(self) -> None:
         """Discard what the app sends from now on, and report the disconnection to it."""
         self._disconnected = True
-        self._news.set()
+        self._notify()
 
-    def _send_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        if any(_FORBIDDEN.search(part) for header in headers for part in header):
-            raise ValueError("a response header has a line break")
-        fields = {name.lower(): value for name, value in headers}
+    def _notify(self) -> None:
+        self._has_news = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _begin_response(self, status: int, headers: Headers) -> None:
         if self._expects_continue and self.more_body:  # the client may send its next request in place of the body
             self.keep_alive = False
+        lines = [_format_status(status)]
+        has_date = False
+        for name, value in headers:
+            if name == b"connection" and not self.keep_alive:
+                continue
+            if name == b"content-length":
+                self._unsent = int(value)
+            has_date = has_date or name == b"date"
+            lines.append(b"%b: %b" % (name, value))
         if not self.keep_alive:
-            headers = [header for header in headers if header[0].lower() != b"connection"]
-            headers.append((b"connection", b"close"))
+            lines.append(b"connection: close")
         self._has_body = self._scope["method"] != "HEAD" and status not in _NO_BODY
-        if b"content-length" in fields:
-            self._unsent = int(fields[b"content-length"])
-        elif self._has_body and self._scope["http_version"] == "1.1":  # to HTTP/1.0, the end of the connection ends it
-            self._chunked = True
-            headers.append((b"transfer-encoding", b"chunked"))
-        if b"date" not in fields:
-            headers.append((b"date", _format_date(int(time.time()))))
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), *map(b": ".join, headers)]
+        if self._unsent is None and self._has_body and self._scope["http_version"] == "1.1":
+            self._chunked = True  # to HTTP/1.0, the end of the connection ends the body
+            lines.append(b"transfer-encoding: chunked")
+        if not has_date:
+            lines.append(_format_date(int(time.time())))
+        head = b"\r\n".join(lines)
+        if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or b"\0" in head:
+            raise ValueError("a response header has a line break")
+        self._head = head + b"\r\n\r\n"
         self.response_started = True
-        self._channel.transport.write(b"\r\n".join((*lines, b"", b"")))
 
     def _send_body(self, body: bytes, *, more: bool) -> None:
-        if self._has_body:
-            if self._unsent is not None:
-                self._unsent -= len(body)
-                if self._unsent < 0 or (self._unsent and not more):
-                    # The client would take the next response for the rest of this one, or the other way round.
-                    raise ValueError("the body of a response is not as long as its Content-Length")
-            if self._chunked and body:
+        if not self._has_body:
+            body = b""
+        elif self._unsent is not None:
+            self._unsent -= len(body)
+            if self._unsent < 0 or (self._unsent and not more):
+                # The client would take the next response for the rest of this one, or the other way round.
+                self._channel.transport.write(self._head)
+                raise ValueError("the body of a response is not as long as its Content-Length")
+        elif self._chunked:
+            if body:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
-            if self._chunked and not more:
+            if not more:
                 body += b"0\r\n\r\n"
-            self._channel.transport.write(body)
+        head, self._head = self._head, b""
+        self._channel.transport.write(head + body if head else body)
         if not more:
             self.response_complete = True
-            self._news.set()
+            self._notify()
             self._channel.finish_exchange()
 
     async def _send_server_error(self) -> None:
@@ -151,6 +177,11 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": body})
 
 
+@lru_cache(maxsize=64)
+def _format_status(status: int) -> bytes:
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()
+
+
 @lru_cache(maxsize=1)
 def _format_date(second: int) -> bytes:
-    return formatdate(second, usegmt=True).encode()
+    return b"date: " + formatdate(second, usegmt=True).encode()

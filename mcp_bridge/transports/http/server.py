@@ -11,7 +11,7 @@ import anyio
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.transports.http.access import is_loopback
 from mcp_bridge.transports.http.app import BridgeApp
-from mcp_bridge.transports.http.connection import ConnectionPool
+from mcp_bridge.transports.http.connection_pool import ConnectionPool
 from mcp_bridge.transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED_TIMEOUT, ShutdownSignals, drain_calls
 
 BACKLOG = 2048

@@ -1,21 +1,23 @@
-"""Sessions of the handshake era: their number, their idle timeout, and how broken streams are resumed."""
+"""Sessions of the handshake era over Streamable HTTP: their number, their idle timeout, and their requests."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import Any
+from secrets import token_hex
 
-from mcp.server.streamable_http import EventMessage, StreamableHTTPServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.types import Receive, Scope, Send
-
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR
 from mcp_bridge.contracts.store import Store
-from mcp_bridge.server.kernel import Kernel
+from mcp_bridge.peer.incoming import Message
+from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.transports.http.body_validation import BodyMiddleware
-from mcp_bridge.transports.http.event_store import SessionEventStore
-from mcp_bridge.transports.shutdown import RequestCounter
+from mcp_bridge.transports.http.admission import Admission
+from mcp_bridge.transports.http.event_log import EventLog, MemoryEvents, StoredEvents
+from mcp_bridge.transports.http.request import HttpRequest, make_rejection
+from mcp_bridge.transports.http.session import HttpSession
+
+SESSION_ID = b"mcp-session-id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,113 +44,128 @@ class SessionOptions:
     resuming: ResumeOptions | None = ResumeOptions()
 
 
-class HttpSession(StreamableHTTPServerTransport):
-    """The SDK's transport of one session, which notifies its event store when a stream or the session is closed.
+class SessionManager:
+    """Opens and ends sessions, and passes requests to them."""
 
-    `resting` has the sessions without a request or a stream, the one that has been idle longest first.
-    """
+    def __init__(self, endpoint: Endpoint, options: SessionOptions, admission: Admission) -> None:
+        self._endpoint = endpoint
+        self._options = options
+        self._admission = admission
+        self._sessions: dict[str, HttpSession] = {}
+        self._idle: dict[HttpSession, float] = {}  # since when; the one that has been idle longest is the first
+        self._timer: asyncio.TimerHandle | None = None
+        self._memory = MemoryEvents()
 
-    def __init__(
-        self,
-        session_id: str,
-        resting: dict[str, HttpSession],
-        events: SessionEventStore | None,
-        idle: float,
-        **options: Any,
-    ) -> None:
-        super().__init__(session_id, event_store=events, idle_timeout=idle, **options)
-        self._events = events
-        self._resting = resting
-        self._name = session_id
-        self._open = 0
-        if events is not None:
-            events.resumed = super().close_sse_stream  # the old connection may be dead without being closed
+    async def serve(self, request: HttpRequest) -> None:
+        """Serve a request. Raises HttpRejection."""
+        session_id = request.get_header(SESSION_ID)
+        session = self._sessions.get(session_id) if session_id is not None else None
+        if session_id is not None and (session is None or session.principal != request.read_principal()):
+            raise make_rejection(404, "Session not found")
+        request.check_method("GET", "POST", "DELETE")
+        if request.method == "POST":
+            request.check_content_type()
+            request.check_accept("application/json", "text/event-stream")
+            message = await self._admission.read_message(request)
+            await self._serve_message(request, session, message)
+        elif session is None:
+            raise make_rejection(400, "Bad Request: Missing session ID")
+        elif request.method == "DELETE":
+            await self._end_session(session)
+            await request.respond(200)
+        else:
+            await self._serve_stream(request, session)
 
-    @property
-    def has_open_requests(self) -> bool:
-        """Whether a call is in flight whose client may come back for the result."""
-        return self._events is not None and self._events.has_open_requests
+    async def end_all(self) -> None:
+        """End all sessions, with their streams after the messages that wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for session in list(self._sessions.values()):
+            await self._end_session(session)
 
-    async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._resting.pop(self._name, None)
-        self._open += 1
+    async def _serve_message(self, request: HttpRequest, session: HttpSession | None, message: Message) -> None:
+        if session is not None and session.is_ended:  # while the message was read
+            raise make_rejection(404, "Session not found")
+        if session is None:
+            if message.get("method") != "initialize" or "id" not in message:
+                raise make_rejection(400, "Bad Request: Missing session ID")
+            session = self._open_session(request.read_principal())
+        self._idle.pop(session, None)
+        session.requests += 1
         try:
-            await super().handle_request(scope, receive, send)
+            if "id" in message and "method" in message:
+                await session.serve_request(request, message)
+            else:
+                session.receive(message)
+                await request.respond(202, headers=session.headers)
         finally:
-            self._open -= 1
-            if not self._open and not self.is_terminated:
-                self._resting[self._name] = self
+            await self._release(session)
 
-    def end_session(self) -> None:
-        self._resting.pop(self._name, None)
-        if self.idle_scope is not None:
-            self.idle_scope.cancel()
+    async def _serve_stream(self, request: HttpRequest, session: HttpSession) -> None:
+        request.check_accept("text/event-stream")
+        last_event = request.get_header(b"last-event-id")
+        if not last_event:
+            self._admission.check_ending()
+        self._idle.pop(session, None)
+        session.requests += 1
+        try:
+            if not last_event:
+                await session.serve_standalone(request)
+            else:
+                await session.resume_stream(request, last_event)
+        finally:
+            await self._release(session)
 
-    def close_sse_stream(self, request_id: Any) -> None:
-        """Close the connection of a request's stream, also if it was resumed; the client resumes it later."""
-        super().close_sse_stream(request_id)
-        if self._events is not None:
-            self._events.handle_closed_stream(str(request_id))
+    async def _release(self, session: HttpSession) -> None:
+        """Note that a request of the session has ended. One that was never initialized ends with its only request."""
+        session.requests -= 1
+        if not session.is_initialized:
+            await self._end_session(session)
+        elif not session.requests and not session.is_ended:
+            self._idle[session] = asyncio.get_running_loop().time()
+            self._schedule_check()
 
-    async def terminate(self) -> None:
-        self._resting.pop(self._name, None)
-        await super().terminate()
-        if self._events is not None:
-            await self._events.end_streams()
-
-    def _create_event_data(self, event_message: EventMessage) -> dict[str, Any]:
-        # Encoded once for the store and the response: a second time would make a large result 5 % slower.
-        text = self._events.pop_encoded(event_message.event_id) if self._events is not None else None
-        if text is None:
-            return super()._create_event_data(event_message)
-        return {"event": "message", "data": text, "id": event_message.event_id}
-
-
-class HttpSessionManager(StreamableHTTPSessionManager):
-    """The SDK's manager with an event store for each session. `ledger` counts clients that wait on resumed streams."""
-
-    def __init__(self, kernel: Kernel, options: SessionOptions, ledger: RequestCounter, *, body: int) -> None:
-        self._ledger = ledger
-        self._idle = options.idle
-        self._resuming = options.resuming
-        self._resting: dict[str, HttpSession] = {}
-        given = self._resuming.store if self._resuming is not None else None
-        store = given if given is not None else MemoryStore()
-        self._store = store if isinstance(store, MemoryStore) else FaultTolerantStore(store)
-        super().__init__(
-            kernel,
-            max_request_body_size=body,
-            session_idle_timeout=self._idle,
-            max_sessions=options.sessions,
-            retry_interval=int(self._resuming.retry * 1000) if self._resuming is not None else None,
-        )
-        self.asgi_app.app = BodyMiddleware(self.asgi_app.app)
-
-    def _admit_session(self, requestor: Any) -> StreamableHTTPServerTransport | None:
-        # The SDK makes the transport in here, with one store for all sessions. There is no public way to replace it.
-        if self.max_sessions is not None and len(self._server_instances) >= self.max_sessions:
-            self._end_idle_session()
-        made = super()._admit_session(requestor)
-        if made is None or made.mcp_session_id is None:
-            return None
-        events = None
-        if self._resuming is not None:
-            events = SessionEventStore(self._store, self._ledger, most=self._resuming.events, ttl=self._idle)
-        options = {"security_settings": self.security_settings, "retry_interval": self.retry_interval}
-        session = HttpSession(made.mcp_session_id, self._resting, events, self._idle, **options)
-        self._server_instances[made.mcp_session_id] = session
+    def _open_session(self, principal: str | None) -> HttpSession:
+        options = self._options
+        if len(self._sessions) >= options.sessions:
+            victim = next((session for session in self._idle if not session.has_open_requests), None)
+            if victim is None:
+                raise make_rejection(503, "Too many open sessions", code=INTERNAL_ERROR)
+            self._forget(victim)
+            self._admission.tasks.spawn(victim.end)
+        resuming = options.resuming
+        log, retry = None, 0.0
+        if resuming is not None:
+            log, retry = self._make_log(resuming), resuming.retry
+        session_id = token_hex(16)
+        session = HttpSession(session_id, self._endpoint, self._admission, principal, log=log, retry=retry)
+        self._sessions[session_id] = session
         return session
 
-    def end_sessions(self) -> None:
-        for session in list(self._server_instances.values()):
-            if isinstance(session, HttpSession):
-                session.end_session()
+    def _make_log(self, resuming: ResumeOptions) -> EventLog:
+        store, ttl = resuming.store, self._options.idle
+        if store is None:
+            return EventLog(self._memory, most=resuming.events)
+        safe = store if isinstance(store, MemoryStore) else FaultTolerantStore(store)
+        return EventLog(StoredEvents(safe, self._admission.tasks, ttl=ttl), most=resuming.events)
 
-    def _end_idle_session(self) -> None:
-        """End the session that has been idle longest, so that one client cannot lock out all others."""
-        for name, session in self._resting.items():
-            if not session.has_open_requests:
-                self._server_instances.pop(name, None)
-                self._session_owners.pop(name, None)
-                session.end_session()
-                return
+    async def _end_session(self, session: HttpSession) -> None:
+        self._forget(session)
+        await session.end()
+
+    def _forget(self, session: HttpSession) -> None:
+        self._sessions.pop(session.id, None)
+        self._idle.pop(session, None)
+
+    def _schedule_check(self) -> None:
+        if self._timer is None and self._idle:
+            due = next(iter(self._idle.values())) + self._options.idle
+            self._timer = asyncio.get_running_loop().call_at(due, self._end_idle_sessions)
+
+    def _end_idle_sessions(self) -> None:
+        self._timer = None
+        before = asyncio.get_running_loop().time() - self._options.idle
+        for session in [session for session, since in self._idle.items() if since <= before]:
+            self._forget(session)
+            self._admission.tasks.spawn(session.end)
+        self._schedule_check()

@@ -2,166 +2,108 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Any, Self
+from urllib.parse import parse_qs, quote
+from uuid import uuid4
 
-import anyio
-import mcp_types as types
-from mcp.server.sse import SseServerTransport
-from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
-
+from mcp_bridge.peer.incoming import Message
+from mcp_bridge.peer.request_counter import RequestCounter
+from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.endpoint import Endpoint
-from mcp_bridge.transports.http.access import make_rejection
-from mcp_bridge.transports.shutdown import RequestCounter
+from mcp_bridge.transports.http.admission import Admission
+from mcp_bridge.transports.http.event_stream import EventStream, format_event
+from mcp_bridge.transports.http.request import HttpRequest, make_rejection
+from mcp_bridge.transports.jsonrpc_lines import dump_message
 
 MESSAGES_PATH = "/messages"
 
 
 class SseEndpoint:
-    """ASGI endpoint of the streams, at most `most` of them; `messages` is the endpoint of the messages.
+    """Serves the streams, at most `most` of them, and their messages."""
 
-    `ledger` counts the requests in flight.
-    """
-
-    def __init__(self, endpoint: Endpoint, ledger: RequestCounter, *, body: int, most: int) -> None:
+    def __init__(self, endpoint: Endpoint, admission: Admission, *, most: int) -> None:
         self._endpoint = endpoint
-        self._ledger = ledger
-        self._free = most
-        self._reading: set[CountingReader] = set()
-        self._transport = SseServerTransport(MESSAGES_PATH, max_request_body_size=body)
+        self._admission = admission
+        self._most = most
+        self._clients: dict[str, tuple[SseStream, ClientConnection, str | None]] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "GET":
-            await make_rejection(405, "Open the stream with GET.", {"Allow": "GET"})(scope, receive, send)
-        elif not self._free:
-            full = "Too many open streams. Close one, or raise http.sessions in the settings."
-            await make_rejection(503, full)(scope, receive, send)
-        else:
-            self._free -= 1
-            try:
-                await self._serve_stream(scope, receive, send)
-            finally:
-                self._free += 1
+    async def serve_stream(self, request: HttpRequest) -> None:
+        """Serve a client until it disconnects. Raises HttpRejection."""
+        request.check_method("GET")
+        self._admission.check_ending()
+        if len(self._clients) >= self._most:
+            raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
+        stream, counter = SseStream(request), ClientRequests(self._admission.ledger)
+        client = self._endpoint.connect(stream, self._admission.tasks, counter)
+        name = uuid4().hex
+        self._clients[name] = (stream, client, request.read_principal())
+        address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
+        stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))
+        try:
+            await stream.events.start()
+            await stream.events.attend()
+        finally:
+            del self._clients[name]
+            counter.remove_all()
+            client.close()
 
-    async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept one message."""
-        gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, ClientDisconnect)
-        with suppress(*gone):  # its stream has just ended, or the client has disconnected
-            await self._transport.handle_post_message(scope, receive, send)
+    async def serve_message(self, request: HttpRequest) -> None:
+        """Accept one message. Raises HttpRejection."""
+        request.check_method("POST")
+        request.check_content_type()
+        message = await self._admission.read_message(request, is_connected=True)
+        names = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
+        if len(names[0]) != 32:
+            raise make_rejection(400, "The query has no valid session_id.")
+        _, client, principal = self._clients.get(names[0], (None, None, None))
+        if client is None or principal != request.read_principal():
+            raise make_rejection(404, "There is no stream with this session_id.")
+        client.receive(message)
+        await request.respond(202)
 
     def end_streams(self) -> None:
         """End every stream after the messages that were sent on it."""
-        for incoming in list(self._reading):
-            incoming.stop()
-
-    async def _serve_stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kernel = self._endpoint.kernel
-        requests = ClientRequests(self._ledger)
-        try:
-            async with self._transport.connect_sse(scope, receive, send) as (source, sink):
-                incoming = CountingReader(source, requests)
-                outgoing = SettlingWriter(sink, requests)
-                self._reading.add(incoming)
-                try:
-                    await kernel.run(incoming, outgoing, kernel.create_initialization_options())
-                finally:
-                    self._reading.discard(incoming)
-        finally:
-            await requests.remove_all()
+        for stream, _, _ in self._clients.values():
+            stream.events.end()
 
 
-class ClientRequests:
+class SseStream:
+    """The message stream of one client, which carries everything."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.events = EventStream(request)
+
+    def send(self, message: Message) -> None:
+        if line := dump_message(message):
+            self.events.put(format_event(line))
+
+    def finish(self, response: Message | None) -> None:
+        if response is not None:
+            self.send(response)
+
+    async def drain(self) -> None:
+        await self.events.drain()
+
+    async def close(self) -> None:
+        """Do nothing: these streams cannot be resumed."""
+
+
+class ClientRequests(RequestCounter):
     """The requests of one client that the ledger counts. The shutdown does not wait for a client that has left."""
 
     def __init__(self, ledger: RequestCounter) -> None:
+        super().__init__()
         self._ledger = ledger
-        self._open = 0
+        self._count = 0
 
     def add_request(self) -> None:
-        self._open += 1
+        self._count += 1
         self._ledger.add_request()
 
-    async def remove_request(self) -> None:
-        """Count a response; async for the SDK, as in the ledger."""
-        if self._open:
-            self._open -= 1
-            await self._ledger.remove_request()
+    def remove_request(self) -> None:
+        if self._count:
+            self._count -= 1
+            self._ledger.remove_request()
 
-    async def remove_all(self) -> None:
-        while self._open:
-            await self.remove_request()
-
-
-class StreamWrapper:
-    """The base of wrappers around the SDK's streams."""
-
-    def __init__(self, stream: Any, requests: ClientRequests) -> None:
-        self._stream = stream
-        self._requests = requests
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc_info: Any) -> None:
-        await self._stream.__aexit__(*exc_info)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-class CountingReader(StreamWrapper):
-    """The read side: every request is counted until it is answered or cancelled."""
-
-    def __init__(self, stream: Any, requests: ClientRequests) -> None:
-        super().__init__(stream, requests)
-        self._waiting: anyio.CancelScope | None = None
-        self._ended = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message. Raises EndOfStream when the client has disconnected or the server shuts down."""
-        try:
-            with anyio.CancelScope() as self._waiting:
-                if not self._ended:
-                    return self._count_request(await self._stream.receive())
-        except anyio.EndOfStream:
-            await self._requests.remove_all()  # at once: cancelling the calls in flight may take long
-            raise
-        raise anyio.EndOfStream
-
-    def stop(self) -> None:
-        """Accept no more messages, as if the client had disconnected."""
-        self._ended = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    @property
-    def last_context(self) -> Any:
-        return self._stream.last_context
-
-    def _count_request(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCRequest):
-            self._requests.add_request()
-            if isinstance(item.metadata, ServerMessageMetadata):
-                item.metadata.on_request_unanswered = self._requests.remove_request
-        return item
-
-
-class SettlingWriter(StreamWrapper):
-    """The write side: a response ends the count of its request."""
-
-    async def send(self, item: SessionMessage, /) -> None:
-        await self._stream.send(item)
-        if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
-            await self._requests.remove_request()
+    def remove_all(self) -> None:
+        while self._count:
+            self.remove_request()

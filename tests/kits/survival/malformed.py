@@ -235,13 +235,11 @@ def _notifications(_: Era) -> Iterator[Row]:
 def _over_http(row: Row, way: Way) -> Row:
     """Where the transport answers first.
 
-    The SDK reads 200 levels in the handshake era, and goes by the version in the header. In 2026-07-28 the headers
-    repeat the method and the name, and what they cannot repeat does not match; clients have nothing to answer there.
+    In 2026-07-28 the headers repeat the method and the name, and what they cannot repeat does not match; clients have
+    nothing to answer there.
     """
     if not way.stateless:
-        if " 500 deep " in row.name:
-            return replace(row, wanted=NOT_JSON, number=None)
-        return replace(row, wanted=RESULT) if row.name == "an envelope of the other era" else row
+        return row
     if row.name in UNREPEATED:
         return replace(row, wanted=BAD_HEADER)
     if row.name == "initialize of the other era":

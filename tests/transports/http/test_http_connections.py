@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_bridge.transports.http.connection import ClientTimeouts, ConnectionPool
+from mcp_bridge.transports.http.connection import ClientTimeouts
+from mcp_bridge.transports.http.connection_pool import ConnectionPool
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 TIMEOUTS = ClientTimeouts(receive=1.0, send=5.0)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
-from mcp.server.streamable_http import GET_STREAM_KEY, EventMessage
-from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 from mcp_bridge import CallContext, ToolRegistry
-from mcp_bridge.stores.memory import MemoryStore
 from mcp_bridge.transports.http.app import BridgeApp
-from mcp_bridge.transports.http.event_store import ResumableStream, SessionEventStore
+from mcp_bridge.transports.http.session import SessionStream
 from mcp_bridge.transports.http.sessions import ResumeOptions, SessionOptions
-from mcp_bridge.transports.shutdown import RequestCounter
 from tests.kits.http.http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
 from tests.kits.http.http_talking import (
     PRIMED,
@@ -373,7 +369,7 @@ async def test_the_standalone_stream_has_what_came_while_nobody_listened() -> No
         async with talk.listen() as stream:
             there.tools.register(entry("second"))
             with anyio.fail_after(PATIENCE):
-                first = await anext(events(stream))
+                first = await anext(messages(events(stream)))
         assert first.says == "notifications/tools/list_changed"
         there.tools.register(entry("third"))
         await store.has_kept(HANDSHAKE + 2)
@@ -398,82 +394,118 @@ async def test_streams_that_cannot_be_resumed_have_no_events_and_are_not_closed(
         assert [(event.id, event.retry, event.says) for event in seen] == [("", "", 1), ("", "", "done")]
 
 
-async def test_what_comes_while_a_stream_is_taken_up_is_sent_too() -> None:
-    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=10, ttl=60)
-    primed = await kept.store_event("1", None)
-    await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method="first"))
-    sent: list[Any] = []
+class Slow(Watched):
+    """A store that reads a value only when it may, and tells when it is asked for one."""
 
-    async def send(event: EventMessage) -> None:
-        message = event.message
-        sent.append(message.method if isinstance(message, JSONRPCNotification) else "answer")
-        if len(sent) == 1:
-            await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method="second"))
-            await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may = anyio.Event(), anyio.Event()
 
-    with anyio.fail_after(PATIENCE):
-        assert await kept.replay_events_after(primed, send) is None
-    assert sent == ["first", "second", "answer"]
+    async def get(self, key: str) -> bytes | None:
+        self.asked.set()
+        await self.may.wait()
+        return await super().get(key)
 
 
-async def test_whoever_resumes_while_the_rest_is_still_being_sent_has_it_alone() -> None:
-    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=10, ttl=60)
-    primed = await kept.store_event("1", None)
-    for method in ("first", "second"):
-        await kept.store_event("1", JSONRPCNotification(jsonrpc="2.0", method=method))
-    await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-    earlier: list[EventMessage] = []
-    later: list[EventMessage] = []
-
-    async def send_later(event: EventMessage) -> None:
-        later.append(event)
-
-    async def send_earlier(event: EventMessage) -> None:
-        earlier.append(event)
-        await kept.replay_events_after(primed, send_later)
-
-    with anyio.fail_after(PATIENCE):
-        await kept.replay_events_after(primed, send_earlier)
-    assert (len(earlier), len(later)) == (1, 3)
+async def test_what_comes_while_a_stream_is_taken_up_is_sent_after_what_was_stored() -> None:
+    store = Slow()
+    async with scene(store=store) as there:
+        talk = await opened(there.http)
+        first = await cut_after_one_step(talk, there.work)
+        there.work.steps(2)
+        await store.has_kept(HANDSHAKE + 2)
+        async with talk.listen(first.id) as stream:
+            await soon(store.asked)
+            there.work.steps(3)
+            there.work.end()
+            await store.has_kept(HANDSHAKE + 4)
+            store.may.set()
+            assert await heard(stream) == [2, 3, "done"]
 
 
-async def test_nobody_is_told_to_come_back_for_a_stream_that_is_answered_or_unknown() -> None:
-    ledger = RequestCounter()
-    kept = SessionEventStore(MemoryStore(), ledger, most=10, ttl=60)
-    await kept.store_event("1", None)
-    await kept.store_event("1", JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-    kept.handle_closed_stream("1")
-    kept.handle_closed_stream("2")
-    assert await ledger.wait_until_idle(0)
-    await kept.store_event("2", None)
-    kept.handle_closed_stream("2")
-    kept.handle_closed_stream("2")
-    assert not await ledger.wait_until_idle(0)
-    await kept.end_streams()
-    assert await ledger.wait_until_idle(0)
+async def test_whoever_resumes_while_the_rest_is_still_being_read_has_it_alone() -> None:
+    store = Slow()
+    async with scene(store=store) as there:
+        talk = await opened(there.http)
+        first = await cut_after_one_step(talk, there.work)
+        there.work.steps(2)
+        there.work.end()
+        await store.has_kept(HANDSHAKE + 3)
+        async with talk.listen(first.id) as earlier:
+            await soon(store.asked)
+            async with talk.listen(first.id) as later:
+                assert await heard(earlier) == []
+                store.may.set()
+                assert await heard(later) == [2, "done"]
+
+
+async def test_nobody_waits_for_a_client_that_has_its_answer() -> None:
+    late = anyio.Event()
+
+    async def answer_first(data: Any, ctx: CallContext) -> str:
+        async def close_late() -> None:
+            await late.wait()
+            await ctx.close_stream()
+
+        there.tasks.append(close_late)
+        return "done"
+
+    tools = registry_of(entry("work", answer_first))
+    async with hosted(tools) as (base, app), client_of(base) as http:
+        there = Left()
+        talk = await opened(http)
+        async with talk.call(1) as stream:
+            assert await heard(stream) == ["done"]
+        late.set()
+        await there.tasks[0]()
+        assert await app.ledger.wait_until_idle(PATIENCE)
+
+
+class Left:
+    """What a call has left to do after its answer."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Callable[[], Awaitable[None]]] = []
+
+
+async def test_the_end_of_a_session_ends_the_wait_for_a_client_that_was_told_to_come_back() -> None:
+    async with scene() as there:
+        talk = await opened(there.http)
+        async with talk.call(1) as stream:
+            there.work.close()
+            there.work.close()
+            with anyio.fail_after(PATIENCE):
+                assert [event.data async for event in events(stream)] == [None]
+        assert not await there.app.ledger.wait_until_idle(0)
+        assert await talk.end() == 200
+        assert await there.app.ledger.wait_until_idle(PATIENCE)
 
 
 async def test_a_session_of_many_calls_does_not_grow() -> None:
-    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=4, ttl=60)
-    for number in range(100):
-        await kept.store_event(str(number), None)
-        await kept.store_event(str(number), JSONRPCResponse(jsonrpc="2.0", id=number, result={}))
-    gc.collect()
-    assert len([one for one in gc.get_referrers(ResumableStream) if isinstance(one, ResumableStream)]) <= 4
+    async with scene(events=4) as there:
+        talk = await opened(there.http)
+        for number in range(100):
+            async with talk.call(number, "there") as stream:
+                assert await heard(stream) == ["there"]
+        gc.collect()
+        streams = [one for one in gc.get_objects() if isinstance(one, SessionStream)]
+        assert len(streams) <= 6  # those of 4 messages, the standalone one, and the latest
 
 
-async def test_an_error_without_an_id_does_not_end_the_standalone_stream() -> None:
-    kept = SessionEventStore(MemoryStore(), RequestCounter(), most=10, ttl=60)
-    place = await kept.store_event(GET_STREAM_KEY, JSONRPCNotification(jsonrpc="2.0", method="first"))
-    error = ErrorData(code=-32700, message="not JSON")
-    await kept.store_event(GET_STREAM_KEY, JSONRPCError(jsonrpc="2.0", id=None, error=error))
-    await kept.store_event(GET_STREAM_KEY, None)  # as the SDK does for one that is resumed
-    await kept.store_event(GET_STREAM_KEY, JSONRPCNotification(jsonrpc="2.0", method="second"))
-    sent: list[EventMessage] = []
-
-    async def send(event: EventMessage) -> None:
-        sent.append(event)
-
-    with anyio.fail_after(PATIENCE):
-        assert await kept.replay_events_after(place, send) == GET_STREAM_KEY
-    assert len(sent) == 2
+async def test_the_standalone_stream_is_resumed_though_the_client_answers_what_nobody_asked() -> None:
+    store = Watched()
+    async with scene(store=store) as there:
+        talk = await opened(there.http)
+        async with talk.listen() as stream:
+            primed = await anext(events(stream))
+        assert primed.data is None
+        unasked = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
+        assert (await there.http.post("/mcp", json=unasked, headers=talk.headers)).status_code == 202
+        there.tools.register(entry("second"))
+        await store.has_kept(HANDSHAKE + 1)
+        async with talk.listen(primed.id) as stream:
+            said = messages(events(stream))
+            with anyio.fail_after(PATIENCE):
+                assert (await anext(said)).says == "notifications/tools/list_changed"
+                there.tools.register(entry("third"))
+                assert (await anext(said)).says == "notifications/tools/list_changed"

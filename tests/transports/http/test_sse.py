@@ -9,8 +9,6 @@ import anyio
 import httpx2
 import pytest
 
-from mcp_bridge.transports.http.sse import ClientRequests
-from mcp_bridge.transports.shutdown import RequestCounter
 from tests.kits.http.http_hosting import ACCEPT, PATIENCE, Gate, entry, hosted, initialize, registry_of, soon
 
 
@@ -96,14 +94,48 @@ async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopp
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_nobody_waits_for_the_requests_of_a_client_that_left() -> None:
-    ledger = RequestCounter()
-    gone, there = ClientRequests(ledger), ClientRequests(ledger)
-    gone.add_request()
-    gone.add_request()
-    there.add_request()
-    await gone.remove_all()
-    await gone.remove_request()  # an answer that comes after all
-    assert not await ledger.wait_until_idle(0)
-    await there.remove_request()
-    assert await ledger.wait_until_idle(0)
+async def test_the_shutdown_waits_for_the_clients_that_are_there_and_not_for_one_that_left(
+    patient: httpx2.Timeout,
+) -> None:
+    gate = Gate()
+    async with (
+        hosted(registry_of(entry("wait", gate), entry("stay", StubbornGate(gate)))) as (base, app),
+        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+        http.stream("GET", "/sse") as there,
+    ):
+        async with http.stream("GET", "/sse") as gone:
+            await call_on(http, gone, "stay")
+            await soon(gate.begun)
+            assert not await app.ledger.wait_until_idle(0)
+        await soon(gate.cancelled)  # the call goes on in spite of that
+        assert await app.ledger.wait_until_idle(PATIENCE)
+        said = await call_on(http, there, "wait")
+        assert not await app.ledger.wait_until_idle(0)
+        gate.release.set()
+        assert "released" in (await anext(said))[1]
+        assert await app.ledger.wait_until_idle(PATIENCE)
+
+
+class StubbornGate:
+    """A handler that waits for the gate, and goes on when it is cancelled until the gate is released."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    async def __call__(self, data: Any) -> str:
+        try:
+            return await self.gate(data)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.gate.release.wait()
+
+
+async def call_on(http: httpx2.AsyncClient, stream: httpx2.Response, tool: str) -> AsyncIterator[tuple[str, str]]:
+    """Shake hands and call a tool; the events that follow on the stream."""
+    said = events(stream)
+    _, address = await anext(said)
+    await http.post(address, json=initialize(), headers=ACCEPT)
+    await anext(said)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
+    await http.post(address, json=call, headers=ACCEPT)
+    return said

@@ -1,0 +1,58 @@
+"""The open connections of a server, and its running requests."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp_bridge.transports.http.connection import ClientTimeouts, HttpConnection
+from mcp_bridge.transports.http.exchange import Exchange
+from mcp_bridge.transports.http.request import AsgiApp
+
+
+class ConnectionPool:
+    """The open connections of a server, and the tasks that handle their requests."""
+
+    def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
+        self.app = app
+        self.timeouts = timeouts
+        self.connections: set[HttpConnection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._emptied: asyncio.Event | None = None
+
+    def open_connection(self) -> HttpConnection:
+        return HttpConnection(self)
+
+    def start_exchange(self, exchange: Exchange) -> None:
+        self.tasks.add(asyncio.get_running_loop().create_task(self._run_exchange(exchange)))
+
+    def discard(self, connection: HttpConnection) -> None:
+        self.connections.discard(connection)
+        self._notify_if_empty()
+
+    async def close(self, patience: float) -> None:
+        """Close idle connections, and the others after their responses; after `patience` seconds abort what is left."""
+        for connection in list(self.connections):
+            connection.close_when_answered()
+        self._emptied = asyncio.Event()
+        self._notify_if_empty()
+        try:
+            async with asyncio.timeout(patience):
+                await self._emptied.wait()
+        except TimeoutError:
+            for task in self.tasks:
+                task.cancel()
+            if self.tasks:
+                await asyncio.wait(self.tasks, timeout=patience)
+            for connection in list(self.connections):
+                connection.transport.abort()
+
+    async def _run_exchange(self, exchange: Exchange) -> None:
+        try:
+            await exchange.run(self.app)
+        finally:
+            self.tasks.discard(asyncio.current_task())
+            self._notify_if_empty()
+
+    def _notify_if_empty(self) -> None:
+        if self._emptied is not None and not self.connections and not self.tasks:
+            self._emptied.set()

@@ -1,0 +1,121 @@
+"""A response of server-sent events (HTML Standard, "Server-sent events")."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from mcp_bridge.transports.http.request import Headers, HttpRequest
+
+logger = logging.getLogger("mcp_bridge.transports")
+
+PING_INTERVAL = 15.0
+"""Seconds after which a comment keeps proxies from closing a silent stream."""
+STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+)
+_PING = b": ping\n\n"
+
+
+def format_event(line: bytes, event_id: str = "", *, name: str = "message") -> bytes:
+    """Return an event whose data is a line, which ends with a line feed."""
+    number = f"id: {event_id}\n" if event_id else ""
+    return f"{number}event: {name}\ndata: ".encode() + line + b"\n"
+
+
+class EventStream:
+    """One response of events. They are written in their order, by one task at a time, as fast as the client reads.
+
+    Nothing is written before `is_open` is true.
+    """
+
+    __slots__ = (*("_headers", "_is_writing", "_parts", "_request", "_writer", "_written", "is_ended", "is_open"),)
+
+    def __init__(self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False) -> None:
+        self._request = request
+        self._headers = headers
+        self._parts: list[bytes] = []
+        self._is_writing = False
+        self._writer: asyncio.Task[None] | None = None
+        self._written: asyncio.Event | None = None
+        self.is_open = is_open
+        self.is_ended = False
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the client has received anything, or will."""
+        return self._request.is_started or (self.is_open and bool(self._parts))
+
+    def put(self, event: bytes) -> None:
+        """Queue an event; after the end it is dropped."""
+        if not self.is_ended:
+            self._parts.append(event)
+            self._write_soon()
+
+    def end(self) -> None:
+        """End the response after the events that are queued."""
+        if not self.is_ended:
+            self.is_ended = True
+            self._write_soon()
+
+    async def start(self) -> None:
+        """Start the response, and write what is queued."""
+        self.is_open = True
+        await self.flush()
+
+    async def finish(self, event: bytes = b"") -> None:
+        """End the response with this event, and wait until everything is written."""
+        self._parts.append(event)
+        self.is_ended = True
+        await self.flush()
+        await self.drain()
+
+    async def flush(self) -> None:
+        """Write what is queued, unless another task is writing."""
+        if self._is_writing or not self.is_open:
+            return
+        self._is_writing = True
+        request = self._request
+        try:
+            is_begun = request.is_started
+            if not is_begun:
+                await request.start(200, (*STREAM_HEADERS, *self._headers))
+            while not request.is_complete and (self._parts or self.is_ended or not is_begun):
+                data = b"".join(self._parts)
+                self._parts.clear()
+                is_begun = True  # servers write the head with the first part of the body
+                await request.send_body(data, more=not self.is_ended)
+        except Exception as error:  # the client has disconnected, which some servers report by an error
+            logger.debug("a stream broke: %r", error)
+            self.is_ended = request.is_complete = True
+        finally:
+            self._is_writing, self._writer = False, None
+            if self._written is not None:
+                self._written.set()
+                self._written = None
+
+    async def drain(self) -> None:
+        """Wait until everything is written."""
+        while self.is_open and not self._request.is_complete and (self._parts or self._is_writing):
+            if self._written is None:
+                self._written = asyncio.Event()
+            await self._written.wait()
+
+    async def attend(self) -> None:
+        """Keep the response alive until it is complete or the client has disconnected."""
+        receive = self._request.receive
+        while not self._request.is_complete:
+            try:
+                async with asyncio.timeout(PING_INTERVAL):
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                return
+            except TimeoutError:
+                self.put(_PING)
+
+    def _write_soon(self) -> None:
+        if self.is_open and not self._is_writing and self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self.flush())

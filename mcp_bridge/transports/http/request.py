@@ -1,0 +1,151 @@
+"""One request as an ASGI app sees it: its headers, its body and its response."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST
+
+Scope = MutableMapping[str, Any]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+
+
+class HttpRejection(Exception):
+    """A response that ends the handling of a request: a status, and a JSON-RPC error as the body."""
+
+    def __init__(self, status: int, body: bytes, headers: Headers = ()) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+
+class ClientDisconnected(Exception):
+    """The client has disconnected before its request was complete."""
+
+
+class HttpRequest:
+    """A request and its response. `common_headers` are added to whatever response is sent."""
+
+    __slots__ = (
+        *("common_headers", "headers", "is_complete", "is_started", "method", "receive", "repeated", "scope"),
+        "_send",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.receive = receive
+        self._send = send
+        self.method: str = scope["method"]
+        pairs = scope["headers"]
+        self.headers: dict[bytes, bytes] = dict(pairs)
+        self.repeated: frozenset[bytes] = frozenset()
+        if len(self.headers) != len(pairs):
+            self.repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+            self.headers[b"accept"] = b",".join(value for name, value in pairs if name == b"accept")
+        self.common_headers: list[tuple[bytes, bytes]] = []
+        self.is_started = self.is_complete = False
+
+    def get_header(self, name: bytes) -> str | None:
+        """Return a header without the blanks around its value, which httptools leaves (RFC 9110, 5.5)."""
+        value = self.headers.get(name)
+        return value.strip(b" \t").decode("latin-1") if value is not None else None
+
+    def read_principal(self) -> str | None:
+        """Return the authenticated caller if an app around this one knows it: Starlette's `user`, or its token's owner.
+
+        The user of the SDK's authentication has a token (`mcp.server.auth`).
+        """
+        user = self.scope.get("user")
+        if user is None or not user.is_authenticated:
+            return None
+        token = getattr(user, "access_token", None)
+        if token is None:
+            return str(user.display_name)
+        return orjson.dumps([token.client_id, (token.claims or {}).get("iss"), token.subject]).decode()
+
+    def check_method(self, *allowed: str) -> None:
+        """Raise HttpRejection unless the method is one of these."""
+        if self.method not in allowed:
+            raise make_rejection(405, f"Use {' or '.join(allowed)}.", [(b"allow", ", ".join(allowed).encode())])
+
+    def check_content_type(self) -> None:
+        """Raise HttpRejection for what a form of a web page could send without asking first."""
+        if not (self.get_header(b"content-type") or "").lower().startswith("application/json"):
+            raise make_rejection(400, "The Content-Type of a message is application/json.")
+
+    def check_accept(self, *wanted: str) -> None:
+        """Raise HttpRejection unless the client accepts these media types."""
+        accepted = _read_accept(self.headers.get(b"accept", b""))
+        if not accepted.issuperset(wanted):
+            raise make_rejection(406, f"Not Acceptable: the client must accept {' and '.join(wanted)}.")
+
+    async def read_body(self, most: int) -> bytes:
+        """Return the body. Raises HttpRejection if it has more than `most` bytes, and ClientDisconnected."""
+        declared = self.headers.get(b"content-length", b"0")
+        if len(declared) > 18 or (declared.isdigit() and int(declared) > most):
+            raise _make_size_rejection(most)
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        parts, size = [body], len(body)
+        while message.get("more_body", False) and size <= most:
+            message = await self.receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        if size > most:
+            raise _make_size_rejection(most)
+        if message["type"] != "http.request":
+            raise ClientDisconnected
+        return body if len(parts) == 1 else b"".join(parts)
+
+    async def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> None:
+        """Send the whole response; the body is JSON."""
+        fields = [(b"content-length", b"%d" % len(body)), *headers]
+        if body:
+            fields.append((b"content-type", JSON))
+        await self.start(status, fields)
+        await self.send_body(body, more=False)
+
+    async def reject(self, rejection: HttpRejection) -> None:
+        """Send a rejection as the response."""
+        await self.respond(rejection.status, rejection.body, rejection.headers)
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send the head of the response."""
+        self.is_started = True
+        fields = [*headers, *self.common_headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+
+    async def send_body(self, data: bytes, *, more: bool) -> None:
+        """Send a part of the body."""
+        self.is_complete = not more
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+def make_rejection(status: int, message: str, headers: Headers = (), *, code: int = INVALID_REQUEST) -> HttpRejection:
+    """Return a rejection with an error that has no id, because the request's own is not known or is not trusted."""
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    return HttpRejection(status, orjson.dumps(body), headers)
+
+
+def _make_size_rejection(most: int) -> HttpRejection:
+    return make_rejection(413, f"The body of a request may have {most} bytes. Raise http.body in the settings.")
+
+
+@lru_cache(maxsize=64)
+def _read_accept(value: bytes) -> frozenset[str]:
+    """Return which of the two media types of MCP an Accept header allows (RFC 9110, 12.5.1)."""
+    given = {each.partition(";")[0].strip().lower() for each in value.decode("latin-1").split(",")}
+    names = {"application/json": "application/*", "text/event-stream": "text/*"}
+    return frozenset(name for name, family in names.items() if given & {name, family, "*/*"})

@@ -1,0 +1,244 @@
+"""One session of a handshake client, and the streams that carry its messages (MCP 2025-11-25, basic/transports)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from mcp_bridge.contracts.jsonrpc import RpcError
+from mcp_bridge.peer.incoming import Message, RequestId, make_error
+from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.transports.http.admission import Admission
+from mcp_bridge.transports.http.event_log import EventLog
+from mcp_bridge.transports.http.event_stream import EventStream, format_event
+from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
+from mcp_bridge.transports.jsonrpc_lines import dump_message, format_invalid
+from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
+
+REQUEST_CANCELLED = -32800
+"""The error of a cancelled request: in this era, only a response ends the stream of a request."""
+
+
+class HttpSession:
+    """One session of a `principal`. With a `log`, broken streams are resumed, by clients that wait `retry` seconds.
+
+    `ledger` counts the clients that wait for a response, or were asked to come back for it. `requests` is how many
+    HTTP requests are in flight.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        endpoint: Endpoint,
+        admission: Admission,
+        principal: str | None,
+        *,
+        log: EventLog | None,
+        retry: float,
+    ) -> None:
+        self.id = session_id
+        self.headers = ((b"mcp-session-id", session_id.encode()),)
+        self.requests = 0
+        self.is_ended = False
+        self.principal = principal
+        self.ledger = admission.ledger
+        self.log = log
+        self.unanswered: set[SessionStream] = set()
+        self._retry = f"retry: {int(retry * 1000)}\n".encode()
+        self._standalone = SessionStream(self)
+        self._client = endpoint.connect(self._standalone, admission.tasks)
+
+    @property
+    def is_initialized(self) -> bool:
+        return bool(self._client.session.version)
+
+    @property
+    def has_open_requests(self) -> bool:
+        """Whether a call is in flight whose client may come back for the result."""
+        return self.log is not None and bool(self.unanswered)
+
+    def receive(self, message: Message) -> None:
+        """Handle a notification or a response."""
+        self._client.receive(message)
+
+    async def serve_request(self, request: HttpRequest, message: Message) -> None:
+        """Serve a request and send its stream, until its response or until the client disconnects."""
+        request_id: RequestId = message["id"]
+        if self._client.peer.has_request(request_id):
+            raise HttpRejection(400, format_invalid(request_id, "a request with this id is in flight"), self.headers)
+        events = EventStream(request, self.headers)
+        stream = SessionStream(self, request_id)
+        self.unanswered.add(stream)
+        self.ledger.add_request()
+        try:
+            stream.attach(events)
+            if self._can_resume(message):
+                self._prime(stream, events)
+            self._client.receive(message, stream)
+            if not events.is_ended:
+                await asyncio.sleep(0)  # most calls end in the first step of their task: then there is only one write
+            await self._send_events(stream, events)
+        finally:
+            self.ledger.remove_request()
+
+    async def serve_standalone(self, request: HttpRequest) -> None:
+        """Send what belongs to no request until the client disconnects. Raises HttpRejection for a second stream."""
+        stream = self._standalone
+        if stream.is_attached:
+            raise make_rejection(409, "Conflict: Only one SSE stream is allowed per session", self.headers)
+        events = EventStream(request, self.headers)
+        stream.attach(events)
+        if self._can_resume():
+            self._prime(stream, events)
+        await self._send_events(stream, events)
+
+    async def resume_stream(self, request: HttpRequest, last_event: str) -> None:
+        """Send the messages after an event, and then those that come, on a new connection."""
+        events = EventStream(request, self.headers)
+        found = self.log.find(last_event) if self.log is not None else None
+        if found is None or not isinstance(stream := found[0], SessionStream):
+            events.end()
+            await events.start()
+            return
+        self.ledger.add_request()
+        try:
+            stream.attach(events, is_resumed=True)
+            await events.start()
+            if await self._replay(stream, events, found[1]):
+                await self._send_events(stream, events)
+        finally:
+            self.ledger.remove_request()
+
+    async def end(self) -> None:
+        """End the session: cancel its requests, end its streams after their pending messages, delete the messages."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        for stream in (self._standalone, *self.unanswered):
+            stream.end()
+        self._client.close()
+        if self.log is not None:
+            await self.log.close()
+
+    def _can_resume(self, message: Message | None = None) -> bool:
+        """Whether the client understands an event without data; `message` is its first one, or any request."""
+        version = self._client.session.version
+        if not version and message is not None:
+            requested = (message.get("params") or {}).get("protocolVersion")
+            version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE
+        return self.log is not None and version >= HANDSHAKE
+
+    def _prime(self, stream: SessionStream, events: EventStream) -> None:
+        assert self.log is not None
+        stream.is_closable = True
+        events.put(b"id: %b\n%bdata: \n\n" % (self.log.begin(stream).encode(), self._retry))
+
+    async def _replay(self, stream: SessionStream, events: EventStream, number: int) -> bool:
+        """Send the stored messages. Return whether the stream is still sent on this connection."""
+        assert self.log is not None
+        while stream.is_carried_by(events) and (found := await self.log.read_next(stream, number)) is not None:
+            number, event_id, line = found
+            if line is not None and stream.is_carried_by(events):
+                events.put(format_event(line, event_id))
+                await events.drain()
+        return stream.continue_on(events)
+
+    async def _send_events(self, stream: SessionStream, events: EventStream) -> None:
+        try:
+            await events.start()
+            await events.attend()
+        finally:
+            stream.detach(events)
+
+
+class SessionStream:
+    """The message stream of one request, or the standalone one (`request_id` is None).
+
+    It outlives its connections: messages go to the log, and to the connection if there is one.
+    """
+
+    def __init__(self, session: HttpSession, request_id: RequestId | None = None) -> None:
+        self.number = 0
+        self.numbers: deque[int] = deque()
+        self.is_closable = False
+        self._session = session
+        self._request_id = request_id
+        self._events: EventStream | None = None
+        self._is_replaying = False
+        self._is_answered = False
+        self._is_owed = False
+
+    @property
+    def is_forgettable(self) -> bool:
+        return self._is_answered
+
+    @property
+    def is_attached(self) -> bool:
+        return self._events is not None
+
+    def is_carried_by(self, events: EventStream) -> bool:
+        return self._events is events
+
+    def attach(self, events: EventStream, *, is_resumed: bool = False) -> None:
+        """Send messages on this connection, after those that are replayed; the earlier one may be dead, and ends."""
+        if self._events is not None:
+            self._events.end()
+        self._events, self._is_replaying = events, is_resumed
+        self.forget()
+
+    def continue_on(self, events: EventStream) -> bool:
+        """Send future messages after the replayed ones; return whether this is still the connection of the stream."""
+        if self._events is not events:
+            return False
+        self._is_replaying = False
+        if self._is_answered:
+            events.end()
+        return True
+
+    def detach(self, events: EventStream) -> None:
+        if self._events is events:
+            self._events = None
+
+    def forget(self) -> None:
+        """Stop waiting for a client that was asked to come back."""
+        if self._is_owed:
+            self._is_owed = False
+            self._session.ledger.remove_request()
+
+    def end(self) -> None:
+        if self._events is not None:
+            self._events.end()
+
+    def send(self, message: Message) -> None:
+        line = dump_message(message)
+        if not line:
+            return
+        event_id = self._session.log.append(self, line) if self._session.log is not None else ""
+        if self._events is not None and not self._is_replaying:
+            self._events.put(format_event(line, event_id))
+
+    async def drain(self) -> None:
+        if self._events is not None:
+            await self._events.drain()
+
+    def finish(self, response: Message | None) -> None:
+        self._is_answered = True
+        self._session.unanswered.discard(self)
+        if self._session.is_ended:
+            return
+        if response is None:
+            response = make_error(self._request_id, RpcError(REQUEST_CANCELLED, "Request cancelled"))
+        self.send(response)
+        if self._events is not None and not self._is_replaying:
+            self._events.end()
+
+    async def close(self) -> None:
+        """Close the connection of a stream whose client can resume it, and expect the client back."""
+        if not self.is_closable or self._is_answered:
+            return
+        if self._events is not None:
+            self._events.end()
+            self._events = None
+        if not self._is_owed:
+            self._is_owed = True
+            self._session.ledger.add_request()
