@@ -14,6 +14,14 @@ CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "r
 CLIENT = {"name": "a test", "version": "1"}
 PREFIX = "io.modelcontextprotocol/"
 HANDSHAKE_VERSIONS = ["2025-11-25", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"]
+URIS = [
+    "test://nothing", "TEST://text", "test://text#a", "test://text?a=b", "test://notes/", "test://notes/a%2Fb",
+    "test://notes/%2e%2e", "test://notes/..", "test://notes/a.b", "test://notes/%", "test://notes/%zz", "test://notes/é",
+    "test://notes/%C3%A9", "test://notes/%ff", "test://notes/a/b", "test://notes/a?b", "test://notes/a#b",
+    "test://notes/%00", "test://notes/C:%5Cx", "test://notes/%2Fetc", "test://files", "test://files/", "test://files/a",
+    "test://files//a", "test://files/a//b/", "test://files/a/../b", "test://files/%2e%2e/b", "test://files/a,b/c",
+    "test://files/é/%20", "test://files/a%2F..%2Fb", "test://files//etc/passwd", "",
+]  # fmt: skip
 COMMON: list[tuple[str, Json]] = [
     ("tools/list", {}),
     ("tools/list", {"cursor": "YWZ0ZXI6YXNr"}),
@@ -24,7 +32,7 @@ COMMON: list[tuple[str, Json]] = [
     ("resources/read", {"uri": "test://fails"}),
     ("resources/read", {"uri": "test://notes/ann"}),
     ("resources/read", {"uri": "test://files/a/b"}),
-    ("resources/read", {"uri": "test://nothing"}),
+    *(("resources/read", {"uri": uri}) for uri in URIS),
     ("prompts/get", {"name": "greeting", "arguments": {"who": "Ada"}}),
     ("prompts/get", {"name": "plain"}),
     ("prompts/get", {"name": "fails"}),
