@@ -12,6 +12,7 @@ from tests.kits.oracle.generated_messages import PREFIX
 from tests.kits.oracle.twin_servers import connect_twins
 
 Json = dict[str, Any]
+TEXT: Json = {"type": "text", "text": "a"}
 WITHOUT_ROOTS: Json = {**META, f"{PREFIX}clientCapabilities": {}}
 
 
@@ -23,7 +24,11 @@ def answer(request: str, **result: Any) -> Json:
     "messages",
     [
         pytest.param(
-            [*begin(), call("sample"), answer("sampling/createMessage#1", content={"type": "text", "text": "a"}, model="m")],
+            [
+                *begin(),
+                call("sample"),
+                answer("sampling/createMessage#1", content=TEXT, model="m"),
+            ],
             id="a sampled message without a role",
         ),
         pytest.param(

@@ -209,8 +209,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "request and response",
-        "A message with a method and a result is no message of JSON-RPC (sections 4 and 5), and a gateway could read it "
-        "as the other kind (decision 23). The SDK takes it for a request.",
+        "A message with a method and a result is no message of JSON-RPC (sections 4 and 5), and a gateway could read "
+        "it as the other kind (decision 23). The SDK takes it for a request.",
         _is_ambiguous,
     ),
     ListedDifference(
@@ -248,8 +248,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "before initialize",
-        "Before initialize, requests other than ping are invalid (2025-11-25, basic/lifecycle): -32600, because nothing "
-        "is wrong with their params. For the SDK, notifications/initialized alone begins a session.",
+        "Before initialize, requests other than ping are invalid (2025-11-25, basic/lifecycle): -32600, because "
+        "nothing is wrong with their params. For the SDK, notifications/initialized alone begins a session.",
         _is_before_initialize,
     ),
     ListedDifference(
@@ -269,8 +269,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "cancelled by text",
-        "An id is a string or a number, and `requestId` must be that of the request (basic/utilities/cancellation). For "
-        "the SDK, 7 and \"7\" are one id.",
+        "An id is a string or a number, and `requestId` must be that of the request (basic/utilities/cancellation). "
+        'For the SDK, 7 and "7" are one id.',
         _cancels_by_text,
     ),
     ListedDifference(
