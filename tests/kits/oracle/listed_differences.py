@@ -194,6 +194,11 @@ def _cancels_by_text(outcome: Outcome) -> bool:
     return is_cancellation and any(number != each and str(number) == str(each) for each in outcome.in_flight)
 
 
+def _is_used_state(outcome: Outcome) -> bool:
+    error = _get_error(outcome.engine)
+    return "requestState" in _params(outcome) and error == {"code": -32602, "data": {"reason": "invalid_request_state"}}
+
+
 DIFFERENCES = (
     ListedDifference(
         "malformed message",
@@ -234,6 +239,12 @@ DIFFERENCES = (
         "order of checks",
         "Of a request with invalid params and an invalid state, the SDK reports the state and the engine the params.",
         _has_state_checked_first,
+    ),
+    ListedDifference(
+        "used state",
+        "A request state is valid once (decision 15), so that no answer of the user counts twice. The SDK accepts it "
+        "until it expires.",
+        _is_used_state,
     ),
     ListedDifference(
         "request state of a handshake client",
