@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp_bridge._version import __version__
     from mcp_bridge.app.serve import asgi_app, serve
-    from mcp_bridge.authoring import prompt, resource
+    from mcp_bridge.authoring import prompt, resource, tool
     from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
     from mcp_bridge.contracts.context import CallContext
     from mcp_bridge.contracts.errors import (
@@ -26,31 +26,33 @@ if TYPE_CHECKING:
         ToolError,
     )
     from mcp_bridge.contracts.extension import Middleware, Stage, ToolSource
+    from mcp_bridge.contracts.handlers import NeedsInput
     from mcp_bridge.contracts.header import Header
     from mcp_bridge.contracts.offer import Offer
     from mcp_bridge.contracts.prompt import Message, PromptArgument, PromptEntry
-    from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Root, Roots, Sampled, Sampling
+    from mcp_bridge.contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling
     from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
     from mcp_bridge.contracts.state import State
     from mcp_bridge.contracts.store import Store
     from mcp_bridge.contracts.tool import ToolCall, ToolDefinition, ToolEntry, ToolResult
     from mcp_bridge.pipeline.pipeline import Pipeline
     from mcp_bridge.registry.registry import ToolRegistry
-    from mcp_bridge.tool_use import ChainStep, ToolChain, tool
+    from mcp_bridge.tool_use import ChainStep, ToolChain
 
 _EXPORTS = {
     "mcp_bridge._version": "__version__",
-    "mcp_bridge.authoring": "prompt resource",
+    "mcp_bridge.authoring": "prompt resource tool",
     "mcp_bridge.contracts.content": "Audio Content EmbeddedResource Image ResourceLink Text",
     "mcp_bridge.contracts.context": "CallContext",
     "mcp_bridge.contracts.errors": (
         "BridgeError CallError ConfigError DuplicateTool MissingCapability ResourceNotFound ToolError"
     ),
     "mcp_bridge.contracts.extension": "Middleware Stage ToolSource",
+    "mcp_bridge.contracts.handlers": "NeedsInput",
     "mcp_bridge.contracts.header": "Header",
     "mcp_bridge.contracts.offer": "Offer",
     "mcp_bridge.contracts.prompt": "Message PromptArgument PromptEntry",
-    "mcp_bridge.contracts.question": "Answer Form Link NeedsInput Root Roots Sampled Sampling",
+    "mcp_bridge.contracts.question": "Answer Form Link Root Roots Sampled Sampling",
     "mcp_bridge.contracts.resource": "ResourceEntry ResourceTemplate",
     "mcp_bridge.contracts.state": "State",
     "mcp_bridge.contracts.store": "Store",
@@ -58,7 +60,7 @@ _EXPORTS = {
     "mcp_bridge.pipeline.pipeline": "Pipeline",
     "mcp_bridge.registry.registry": "ToolRegistry",
     "mcp_bridge.app.serve": "asgi_app serve",
-    "mcp_bridge.tool_use": "ChainStep ToolChain tool",
+    "mcp_bridge.tool_use": "ChainStep ToolChain",
 }
 
 __all__ = [

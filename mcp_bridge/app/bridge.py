@@ -23,7 +23,6 @@ from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.uri_templates import check_template, check_uri
 from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.wire.values import sanitize_text
 
@@ -202,9 +201,13 @@ def _check_schemas(entry: ToolEntry) -> list[str]:
 
 
 def _check_uri(entry: ResourceEntry) -> list[str]:
+    from mcp_bridge.schema.uri_templates import check_uri
+
     return [f"resource '{entry.uri}' is not published: {problem}" for problem in check_uri(entry.uri)]
 
 
 def _check_template(entry: ResourceTemplate) -> list[str]:
+    from mcp_bridge.schema.uri_templates import check_template
+
     head = f"resource template '{entry.uri_template}' is not published"
     return [f"{head}: {problem}" for problem in check_template(entry.uri_template)]

@@ -1,7 +1,18 @@
-"""Decorators that turn functions into tools, resources and prompts."""
+"""Decorators that turn functions into tools, resources and prompts; each is imported on first use."""
 
-from mcp_bridge.authoring.prompts import prompt
-from mcp_bridge.authoring.resources import resource
-from mcp_bridge.authoring.tools import tool
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_bridge.runtime.lazy_import import make_lazy_getattr
+
+if TYPE_CHECKING:
+    from mcp_bridge.authoring.prompts import prompt
+    from mcp_bridge.authoring.resources import resource
+    from mcp_bridge.authoring.tools import tool
+
+_MODULES = {f"{__name__}.{name}s": (name,) for name in ("prompt", "resource", "tool")}
 
 __all__ = ["prompt", "resource", "tool"]
+
+__getattr__ = make_lazy_getattr(__name__, _MODULES)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mcp_bridge.contracts.completion import Completions
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.handlers import is_async
 from mcp_bridge.schema.callables import get_callable_name
-from mcp_bridge.schema.inference import Signature
 from mcp_bridge.schema.text_arguments import Bind, list_choices
+
+if TYPE_CHECKING:
+    from mcp_bridge.schema.inference import Signature
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,17 +6,20 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
 
 from mcp_bridge.authoring.functions import Decorator, F, attach_entry, get_function_name, make_typed_handler
 from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import get_callable_name, is_context, read_annotation, read_signature
 from mcp_bridge.schema.headers import check_headers
-from mcp_bridge.schema.inference import Signature, infer_signature
 from mcp_bridge.schema.text_arguments import Bind
 
+if TYPE_CHECKING:
+    from mcp_bridge.schema.inference import Signature
+
 _SCALARS = str | int | float | bool
+Convert = Callable[[Any], Any]
 
 
 @overload
@@ -83,20 +86,22 @@ def _build_tool_entry(
     if input_schema is not None or (name and has_one_dict_parameter(function)):
         text = description or function.__doc__ or ""
         return ToolEntry(known_as, text, function, input_schema or {}, output_schema or {})
+    from mcp_bridge.schema.inference import infer_signature
+
     signature = infer_signature(function)
     for problem in check_headers(signature.input_schema):
         raise TypeError(f"{get_callable_name(function)}: {problem}")
     return ToolEntry(
         known_as,
         description or signature.description,
-        make_typed_handler(function, signature, _bind_scalars(function, signature)),
+        make_typed_handler(function, signature, _bind_plain(function, signature)),
         signature.input_schema,
         signature.output_schema if output_schema is None else output_schema,
     )
 
 
-def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | None:
-    """Return a function that binds arguments without validating them again, or None unless all are JSON scalars.
+def _bind_plain(function: Callable[..., Any], signature: Signature) -> Bind | None:
+    """Return a function that binds arguments without validating them again, or None unless all have plain JSON types.
 
     The pipeline has validated the arguments by their schema, which for these types says all that there is to say.
     Arguments of other types are built by pydantic, which validates them a second time.
@@ -104,20 +109,20 @@ def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | 
     schema = signature.input_schema
     if schema.get("additionalProperties") is not False:
         return None
-    numbers: dict[str, Callable[[Any], Any]] = {}
+    converters: dict[str, Convert] = {}
     for item in read_signature(function).parameters.values():
         if item.name not in schema["properties"]:
             continue
-        scalar = _get_scalar_type(read_annotation(function, item))
+        convert = _find_converter(read_annotation(function, item))
         has_plain_default = item.default is item.empty or isinstance(item.default, _SCALARS | None)
-        if scalar is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
+        if convert is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
             return None
-        if scalar in (int, float):
-            numbers[item.name] = scalar
+        if convert is not _keep:
+            converters[item.name] = convert
 
     def bind(data: Mapping[str, Any]) -> dict[str, Any]:
         bound = dict(data)
-        for name, convert in numbers.items():  # JSON has one type of number: 1.0 may be an int, 1 a float
+        for name, convert in converters.items():
             if bound.get(name) is not None:
                 bound[name] = convert(bound[name])
         return bound
@@ -125,12 +130,38 @@ def _bind_scalars(function: Callable[..., Any], signature: Signature) -> Bind | 
     return bind
 
 
-def _get_scalar_type(annotation: Any) -> Any:
-    """Return the type of an annotation `X` or `X | None` if it is a JSON scalar, else None."""
-    if get_origin(annotation) in (Union, UnionType):
-        parts = [part for part in get_args(annotation) if part is not NoneType]
-        annotation = parts[0] if len(parts) == 1 else None
-    return annotation if annotation in get_args(_SCALARS) else None
+def _find_converter(annotation: Any) -> Convert | None:
+    """Return what makes a value of a JSON type, such as `list[int] | None`, from valid JSON; None for other types."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        types = [part for part in parts if part is not NoneType]
+        convert = _find_converter(types[0]) if len(types) == 1 else None
+        return _convert_optional(convert) if convert is not None and len(types) < len(parts) else convert
+    if annotation in (str, bool):
+        return _keep
+    if annotation in (int, float):  # JSON has one type of number: 1.0 may be an int, 1 a float
+        return cast("Convert", annotation)
+    if origin is list and (convert := _find_converter(parts[0])) is not None:
+        return _convert_items(convert)
+    if origin is dict and parts[0] is str and (convert := _find_converter(parts[1])) is not None:
+        return _convert_values(convert)
+    return None
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+def _convert_optional(convert: Convert) -> Convert:
+    return convert if convert is _keep else lambda value: None if value is None else convert(value)
+
+
+def _convert_items(convert: Convert) -> Convert:
+    return list if convert is _keep else lambda items: [convert(item) for item in items]
+
+
+def _convert_values(convert: Convert) -> Convert:
+    return dict if convert is _keep else lambda items: {key: convert(value) for key, value in items.items()}
 
 
 def has_one_dict_parameter(function: Callable[..., Any]) -> bool:

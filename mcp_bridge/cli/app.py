@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
 from mcp_bridge._version import __version__
 from mcp_bridge.cli import options
-from mcp_bridge.cli.exits import ExitCode, LastExitHandler, exit_process, report_errors
+from mcp_bridge.cli.parameters import Argument
+from mcp_bridge.cli.serve_options import ServeOptions
 from mcp_bridge.contracts.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mcp_bridge.runtime.supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command: the class of its options, and the function (`module:name` in this package) that is called with them.
 
-    With `takes_context`, the function gets the context too: its `obj` is the process guard.
+    Some functions are called with an attribute of typer's context too: `obj`, the process guard, or `info_name`, the
+    name of the command.
     """
 
     options: type
     target: str
-    takes_context: bool = False
+    attribute: str | None = None
 
 
 COMMANDS: Mapping[str, Command] = {
-    "serve": Command(options.ServeOptions, "serve:serve_target", takes_context=True),
+    "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
     "list": Command(options.ListOptions, "listing:list_entries"),
     "call": Command(options.CallOptions, "call:call_tool"),
     "init": Command(options.InitOptions, "init:create_project"),
@@ -48,7 +45,7 @@ COMMANDS: Mapping[str, Command] = {
     "uninstall": Command(options.UninstallOptions, "uninstall:uninstall_server"),
 }
 """The commands in the order of `--help`."""
-_EXPORT_TOOLS = Command(options.ToolExportOptions, "export:export_tools", takes_context=True)
+_EXPORT_TOOLS = Command(options.ToolExportOptions, "export:export_tools", attribute="info_name")
 EXPORT_COMMANDS: Mapping[str, Command] = {
     **dict.fromkeys(options.MODEL_FORMATS, _EXPORT_TOOLS),
     "mcpb": Command(options.BundleOptions, "export:export_bundle"),
@@ -119,9 +116,14 @@ def _make_callback(command: Command) -> Callable[..., None]:
 
     def run_command(context: typer.Context, **values: Any) -> None:
         target = getattr(import_module(f"mcp_bridge.cli.{module}"), function)
-        target(command.options(**values), *([context] if command.takes_context else []))
+        extra = [getattr(context, command.attribute)] if command.attribute is not None else []
+        target(command.options(**values), *extra)
 
-    hints = {"context": typer.Context, **get_type_hints(command.options, include_extras=True)}
+    hints: dict[str, Any] = {"context": typer.Context}
+    for name, hint in get_type_hints(command.options, include_extras=True).items():
+        kind, parameter = get_args(hint)
+        make_parameter = typer.Argument if isinstance(parameter, Argument) else typer.Option
+        hints[name] = Annotated[kind, make_parameter(*parameter.names, **parameter.settings)]
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
     fields = [context, *inspect.signature(command.options).parameters.values()]
     run_command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -172,21 +174,3 @@ def accept_common_options(
     ] = False,
 ) -> None:
     """Accept the options of every command."""
-
-
-def run_command_line(guard: Supervisor | None = None) -> None:
-    """Run the command line and exit with its code; `guard` is the process guard that is already running.
-
-    Characters that the terminal's encoding lacks are escaped.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    last_handler = LastExitHandler()
-    code: int | str | None = ExitCode.OK
-    try:
-        with report_errors():
-            app(obj=guard)
-    except SystemExit as end:
-        code = end.code
-    exit_process(int(code or ExitCode.OK), last_handler)

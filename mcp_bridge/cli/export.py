@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -38,15 +38,12 @@ from mcp_bridge.packaging.server_json import build_server_json, choose_publicati
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge.wire.client_names import to_client_name
 
-if TYPE_CHECKING:
-    import typer
-
 _PASSWORD_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password is a secret, whatever the name of its variable."""
 
 
-def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
-    """Export the tools in the format that is the name of the command.
+def export_tools(options: ToolExportOptions, name: str) -> None:
+    """Export the tools in the format of this name.
 
     Raises ConfigError for a file that cannot be written, ToolNotFound for an unknown name in `only`.
     """
@@ -55,7 +52,7 @@ def export_tools(options: ToolExportOptions, context: typer.Context) -> None:
     with reserve_stdio():  # stdout is for the export alone
         bridge = load_target(file).bridge
         anyio.run(run_until_started, bridge)
-        export = Export(bridge.registry, str(context.info_name), strict=options.strict, only=options.only or ())
+        export = Export(bridge.registry, name, strict=options.strict, only=options.only or ())
         report(*map(str, export.problems))
         report_problems(bridge.problems)
     _deliver(_format_json(export.tools), options.output, sources=[file])

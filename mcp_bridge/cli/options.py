@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Argument, Option
-
+from mcp_bridge.cli.parameters import Argument, Option
+from mcp_bridge.cli.serve_options import FILE_HELP, FileArgument, LogLevelOption
 from mcp_bridge.contracts.errors import ConfigError
 
 MAX_TIMEOUT = 3600
-FILE_HELP = (
-    "A Python file, a folder of Python files, or a settings file (YAML, JSON, TOML). "
-    "Default: mcp-bridge.yaml or tools.py in "
-    "the current folder."
-)
 CLIENTS = (
     "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
     "lm-studio, cline or continue."
@@ -24,10 +19,8 @@ CLIENTS = (
 SCOPE_HELP = "Which of the client's files to use: user, project or local. Default: user."
 EDIT_FILE_HELP = "Edit the file directly, even if the client has a command for this."
 
-FileArgument = Annotated[Path | None, Argument(help=FILE_HELP)]
 ClientArgument = Annotated[str, Argument(help=CLIENTS)]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
-LogLevelOption = Annotated[str, Option(metavar="LEVEL", help="The log level: debug, info, warning, error or critical.")]
 ScopeOption = Annotated[str | None, Option("--scope", "-s", metavar="SCOPE", help=SCOPE_HELP)]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without making them.")]
 EditFileOption = Annotated[bool, Option("--edit-file", help=EDIT_FILE_HELP)]
@@ -67,37 +60,6 @@ EnvOption = Annotated[
 ]
 VersionOption = Annotated[str | None, Option(metavar="VERSION", help="The version of the package.")]
 DescriptionOption = Annotated[str | None, Option(metavar="TEXT", help="A description in one line.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """Serve tools to MCP clients over stdio or HTTP."""
-
-    file: FileArgument = None
-    http: Annotated[
-        str | None,
-        Option(
-            metavar="[HOST:]PORT",
-            help="Serve over HTTP on this address instead of stdio; `settings` means the address in the settings.",
-        ),
-    ] = None
-    token_env: Annotated[
-        str | None,
-        Option(
-            metavar="NAME", help="Require HTTP clients to send a bearer token: the value of this environment variable."
-        ),
-    ] = None
-    reload: Annotated[bool, Option("--reload", help="Reload changed Python files, and notify clients.")] = False
-    guard: Annotated[
-        bool | None,
-        Option(
-            "--guard/--no-guard",
-            help="Run two supervisor processes that end all processes of the server when it ends (Linux only). "
-            "Default: on if possible.",
-        ),
-    ] = None
-    log_level: LogLevelOption = "warning"
-    log_file: Annotated[Path | None, Option(metavar="FILE", help="Also log to this file, rotated at 5 MB.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mcp_bridge.app.serve import run_on_event_loop, serve_http, serve_stdio, split_address
 from mcp_bridge.cli import logs
-from mcp_bridge.cli.options import ServeOptions
 from mcp_bridge.cli.output import format_entry_counts, report
+from mcp_bridge.cli.serve_options import ServeOptions
 from mcp_bridge.cli.target import BridgeTarget, load_target
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.registry.plugins import FILE_STORES, make_store
@@ -20,8 +20,6 @@ from mcp_bridge.runtime.supervisor import GRACE, Supervisor
 from mcp_bridge.transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
-    import typer
-
     from mcp_bridge.settings import Settings
     from mcp_bridge.transports.http.app import HttpOptions
     from mcp_bridge.transports.http.sessions import SessionOptions
@@ -31,9 +29,8 @@ SETTINGS_ADDRESS = "settings"
 DEFAULT_ADDRESS = ("127.0.0.1", 8808)
 
 
-def serve_target(options: ServeOptions, context: typer.Context) -> None:
-    """Serve a file; the object of the context is the process guard, if one is running. Raises ConfigError."""
-    guard: Supervisor | None = context.obj
+def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
+    """Serve a file; `guard` is the process guard, if one is running. Raises ConfigError."""
     logs.configure_logging(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")

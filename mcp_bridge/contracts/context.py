@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import Level, check_level
-from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
+
+if TYPE_CHECKING:  # questions are imported when the first one is asked
+    from mcp_bridge.contracts.handlers import NeedsInput
+    from mcp_bridge.contracts.question import Answer, Question, Root, Sampled
 
 NO_FALLBACK: Any = object()
 """The default of `fallback`: there is none, so the method raises."""
-_CAPABILITIES: dict[type[Question], str] = {Sampling: "sampling", Roots: "roots"}
 
 
 class Hold(Protocol):
@@ -58,6 +60,8 @@ class CallContext:
         answers: The answers to a `NeedsInput` of this call.
         state: The state of that `NeedsInput`.
         since: When another instance asked the questions that this call continues from, in seconds since 1970.
+        message_size: The size of the request in bytes, or None if it is unknown. Set by the server; it saves work where
+            a request is too small to exceed a limit.
         pipeline: The pipeline of the call, which also applies to calls that it makes.
         started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
         needs: The `NeedsInput` that the call waits for between two runs of its handler.
@@ -68,8 +72,8 @@ class CallContext:
 
     __slots__ = (
         "_asked", "_calls", "_capabilities", "_paused", "answers", "approved_call", "caller", "check", "holds",
-        "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since", "started",
-        "state",
+        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
+        "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +97,7 @@ class CallContext:
         self.answers: Mapping[str, Any] = {}
         self.state: Any = None
         self.since: float | None = None
+        self.message_size: int | None = None
         self.pipeline: Any = None
         self.started = False
         self.needs: NeedsInput | None = None
@@ -101,12 +106,14 @@ class CallContext:
         self.approved_call: ToolCall | None = None
         self._asked = 0
         self._calls = 0
-        self._paused: list[Hold] = []
+        self._paused: Sequence[Hold] = ()
 
     @property
     def deadline(self) -> float | None:
         """When the call must end, in seconds of the event loop's clock; None if it has no limit or is paused."""
-        nearest = min((hold.deadline for hold in self.holds), default=math.inf)
+        if not self.holds:
+            return None
+        nearest = min(hold.deadline for hold in self.holds)
         return nearest if nearest < math.inf else None
 
     @property
@@ -160,6 +167,8 @@ class CallContext:
             InvalidAnswer: The client's answers were not valid.
             ValueError: The schema cannot be shown as a form.
         """
+        from mcp_bridge.contracts.question import Form, Link
+
         question: Question = Link(message, url) if url is not None else Form(message, schema)
         answer: Answer = await self._ask_one(question, key, fallback)
         return answer
@@ -184,11 +193,15 @@ class CallContext:
 
         Raises the same errors as `ask`.
         """
+        from mcp_bridge.contracts.question import Sampling
+
         sampled: Sampled = await self._ask_one(Sampling(messages, max_tokens, **options), key, fallback)
         return sampled
 
     async def roots(self, *, key: str | None = None, fallback: Any = NO_FALLBACK) -> Sequence[Root]:
         """Return the folders that the client allows servers to work in. Raises the same errors as `ask`."""
+        from mcp_bridge.contracts.question import Roots
+
         roots: Sequence[Root] = await self._ask_one(Roots(), key, fallback)
         return roots
 
@@ -197,9 +210,7 @@ class CallContext:
 
         Raises the same errors as `ask`.
         """
-        raise MissingCapability(
-            {_CAPABILITIES.get(type(question), "elicitation"): {} for question in questions.values()}
-        )
+        raise MissingCapability({question.capability: {} for question in questions.values()})
 
     async def wait_for_request(self) -> None:
         """Wait until a request of the client is open: between two requests, another instance may continue the call."""

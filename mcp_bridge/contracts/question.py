@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from mcp_bridge.contracts.content import Content, Text
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import Message
+
+__all__ = ["Answer", "Form", "Link", "NeedsInput", "Question", "Root", "Roots", "Sampled", "Sampling"]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The base of all questions."""
+    """The base of all questions. `capability` is the one that a client needs to answer it."""
+
+    capability: ClassVar[str] = "elicitation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class Sampling(Question):
     defines, and `include_context` need a client that declares support for them in sampling.
     """
 
+    capability: ClassVar[str] = "sampling"
+
     messages: str | Message | Sequence[str | Message | Mapping[str, Any]]
     max_tokens: int = 1024
     _: KW_ONLY
@@ -65,6 +72,8 @@ class Sampling(Question):
 @dataclass(frozen=True, slots=True)
 class Roots(Question):
     """A request for the folders that the client allows servers to work in."""
+
+    capability: ClassVar[str] = "roots"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,20 +123,3 @@ class Root:
 
     uri: str
     name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NeedsInput:
-    """Returned by a handler that needs answers: it is called again when they have arrived.
-
-    The next call has the answers in `ctx.answers`, under the same names, and `state` (any JSON value, sealed while the
-    client carries it) in `ctx.state`. Unlike `ctx.ask`, which waits inside the handler, this works across instances.
-    Raises ValueError without questions.
-    """
-
-    questions: Mapping[str, Question]
-    state: Any = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.questions, Mapping) or not self.questions:
-            raise ValueError("NeedsInput needs at least one question, as a mapping of names to questions")

@@ -121,7 +121,7 @@ class ToolResult:
         error: Text, or a mapping with a `message`.
         content: What clients see instead of `output` as text.
         code: The stable code of a failure.
-        duration_ms: In milliseconds.
+        duration_ms: In milliseconds. Set by the pipeline, see `record_duration`.
         meta: Becomes `_meta` of the result that clients receive.
         encoded: Set by the server, see `EncodedOutput`.
     """
@@ -144,6 +144,10 @@ class ToolResult:
             object.__setattr__(self, "is_error", not self.success)
         elif self.is_error == self.success:
             raise ValueError(f"success={self.success} and is_error={self.is_error} contradict each other")
+
+    def record_duration(self, milliseconds: float) -> None:
+        """Set `duration_ms` in place, which only the pipeline does: a copy would cost more than the rest of a layer."""
+        object.__setattr__(self, "duration_ms", milliseconds)
 
     @property
     def error_text(self) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.content import Content
 from mcp_bridge.contracts.errors import CallError
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import Message
-from mcp_bridge.contracts.question import Answer, Form, Link, NeedsInput, Question, Root, Roots, Sampled, Sampling
+from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.schema.forms import create_form
 from mcp_bridge.wire.content import render_block

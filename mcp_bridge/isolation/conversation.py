@@ -11,7 +11,7 @@ import anyio
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import InvalidOutput
-from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import (
     Json,

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import Overloaded, SourceError, ToolCrashed, ToolUnavailable
-from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.conversation import WorkerCall, WorkerCrash, run_worker_call

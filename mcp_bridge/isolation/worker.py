@@ -22,8 +22,8 @@ import orjson
 
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolUnavailable
 from mcp_bridge.contracts.extension import WorkingDirSource
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
-from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.isolation import worker_system
 from mcp_bridge.isolation.codec import Json, encode_error, encode_needs, encode_result
 from mcp_bridge.isolation.offer_codec import EntryKind, encode_offer, index_entries
@@ -33,12 +33,8 @@ from mcp_bridge.isolation.worker_link import WorkerLink
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.plugins import load_source_type
 from mcp_bridge.runtime import uncaught_errors
-from mcp_bridge.runtime.event_loop import (
-    find_self_cancelled_task,
-    is_being_cancelled,
-    make_loop_factory,
-    reset_cancellation,
-)
+from mcp_bridge.runtime.cancellation import CancellationWatch
+from mcp_bridge.runtime.event_loop import is_being_cancelled, make_loop_factory
 from mcp_bridge.runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge.runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
 from mcp_bridge.schema.callables import adapt_completion
@@ -110,15 +106,15 @@ class SourceRunner:
 
     async def _run_safely(self, message: Json) -> Json:
         """Return what a call returns or raises. Only its own cancellation is raised."""
+        watch = CancellationWatch()
         try:
-            return await self._invoke_handler(message)
+            return await watch.run(self._invoke_handler(message))
         except BaseException as error:
-            if is_being_cancelled(error):
+            if is_being_cancelled(error):  # by the bridge, which cancels the scope of the call
                 raise
             return _encode_failure(error, self._limits)
         finally:
-            if (task := find_self_cancelled_task()) is not None:
-                await reset_cancellation(task)
+            await watch.reset()
 
     async def _invoke_handler(self, message: Json) -> Json:
         kind, name, part = message["kind"], message["name"], message["part"]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, RpcError
+from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, RpcError
 from mcp_bridge.peer.incoming import (
     IncomingRequest,
     Message,
@@ -93,19 +93,21 @@ class Connection:
             raise RpcError(CONNECTION_CLOSED, "Connection closed")
         self._last_id += 1
         number, out = self._last_id, stream or self._stream
-        pending = self._pending[number] = PendingRequest(on_progress)
         if on_progress is not None:
-            params = {**(params or {}), "_meta": {**(params or {}).get("_meta", {}), "progressToken": number}}
-        out.send({"jsonrpc": "2.0", "id": number, "method": method, **({"params": params} if params else {})})
+            params = {**(params or {}), "_meta": {**((params or {}).get("_meta") or {}), "progressToken": number}}
+        pending = self._pending[number] = PendingRequest(on_progress)
         try:
+            out.send({"jsonrpc": "2.0", "id": number, "method": method, **({"params": params} if params else {})})
             with anyio.move_on_after(timeout):
-                return await pending.wait()
+                await pending.settled.wait()
+            if pending.settled.is_set():
+                return pending.get_result()
+            self._send_cancellation(number, out, "the request timed out")
         except anyio.get_cancelled_exc_class():
-            out.send(make_notification(CANCELLED, {"requestId": number, "reason": "the request was cancelled"}))
+            self._send_cancellation(number, out, "the request was cancelled")
             raise
         finally:
             self._pending.pop(number, None)
-        out.send(make_notification(CANCELLED, {"requestId": number, "reason": "the request timed out"}))
         raise RpcError(REQUEST_TIMEOUT, f"{method}: no response within {timeout:g} seconds")
 
     def notify(
@@ -120,28 +122,34 @@ class Connection:
         self._is_closed = True
         for request in list(self._requests.values()):
             request.cancel()
-        for pending in self._pending.values():
-            pending.settle(error=RpcError(CONNECTION_CLOSED, "Connection closed"))
+        while self._pending:
+            self._pending.popitem()[1].settle(error=RpcError(CONNECTION_CLOSED, "Connection closed"))
+
+    def _send_cancellation(self, number: int, stream: MessageStream, reason: str) -> None:
+        """Cancel a request of this side, unless it has a response already or the connection is closed."""
+        if number in self._pending:
+            stream.send(make_notification(CANCELLED, {"requestId": number, "reason": reason}))
 
     def _receive_request(self, request: IncomingRequest) -> None:
         if request.id in self._requests:
             problem = RpcError(INVALID_REQUEST, "Invalid Request: a request with this id is in flight")
-            request.stream.send(make_error(request.id, problem))
+            request.stream.finish(make_error(request.id, problem))
             return
         try:
             outcome = self._service.handle_request(request)
         except RpcError as error:
-            request.stream.finish(make_error(request.id, error))
-            return
-        except Exception as error:
-            request.stream.finish(make_error(request.id, report_failure(request.method, error)))
-            return
-        if type(outcome) is not CoroutineType:
-            request.stream.finish(make_response(request.id, outcome))
-            return
-        self._requests[request.id] = request
-        self._counter.add_request()
-        self._tasks.spawn(self._serve, request, outcome)
+            response = make_error(request.id, error)
+        except BaseException as error:  # SystemExit of a service must not end the server
+            response = make_error(request.id, report_failure(request.method, error))
+        else:
+            if type(outcome) is CoroutineType:
+                self._requests[request.id] = request
+                self._counter.add_request()
+                self._tasks.spawn(self._serve, request, outcome, cancel=request.cancel)
+                return
+            response = make_response(request.id, outcome)
+        request.is_done = True
+        request.stream.finish(response)
 
     async def _serve(self, request: IncomingRequest, outcome: Awaitable[Any]) -> None:
         response: Message | None = None
@@ -154,28 +162,30 @@ class Connection:
             self._counter.remove_request()
 
     def _receive_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        if method == CANCELLED:
-            request = self._requests.get(_get_key(params, "requestId"))
-            if request is not None:
-                request.cancel()
-        elif method == PROGRESS and (pending := self._pending.get(_get_key(params, "progressToken"))) is not None:
-            pending.report_progress(params)
-        else:
-            try:
+        try:
+            if method == CANCELLED:
+                if (request := self._requests.get(_get_key(params, "requestId"))) is not None:
+                    request.cancel()
+            elif method == PROGRESS:
+                if (pending := self._pending.get(_get_key(params, "progressToken"))) is not None:
+                    pending.report_progress(params)
+            else:
                 self._service.handle_notification(method, params)
-            except RpcError as error:
-                logger.warning("%s was dropped: %s", method, error)
-            except Exception as error:
-                report_failure(method, error)
+        except RpcError as error:
+            logger.warning("%s was dropped: %s", method, error)
+        except BaseException as error:
+            report_failure(method, error)
 
     def _receive_response(self, message: Message) -> None:
-        pending = self._pending.get(_get_key(message, "id"))
+        pending = self._pending.pop(_get_key(message, "id"), None)
         if pending is None:
             logger.debug("a response to no request of this side was dropped")
         elif (error := message.get("error")) is not None:
-            pending.settle(error=RpcError(error.get("code"), error.get("message"), error.get("data")))
+            pending.settle(error=_read_error(error))
+        elif "result" not in message:
+            pending.settle(error=RpcError(INTERNAL_ERROR, "The response has no result"))
         else:
-            pending.settle(message.get("result"))
+            pending.settle(message["result"])
 
 
 class PendingRequest:
@@ -183,23 +193,34 @@ class PendingRequest:
 
     def __init__(self, on_progress: ProgressListener | None) -> None:
         self._on_progress = on_progress
-        self._settled = anyio.Event()
+        self.settled = anyio.Event()
         self._result: Any = None
         self._error: RpcError | None = None
 
-    async def wait(self) -> Any:
-        await self._settled.wait()
+    def settle(self, result: Any = None, *, error: RpcError | None = None) -> None:
+        self._result, self._error = result, error
+        self.settled.set()
+
+    def get_result(self) -> Any:
+        """Return the result of the response. Raises RpcError for an error."""
         if self._error is not None:
             raise self._error
         return self._result
 
-    def settle(self, result: Any = None, *, error: RpcError | None = None) -> None:
-        self._result, self._error = result, error
-        self._settled.set()
-
     def report_progress(self, params: Mapping[str, Any]) -> None:
         if self._on_progress is not None:
             self._on_progress(params)
+
+
+def _read_error(error: Any) -> RpcError:
+    """Return the error of a response, whatever the other side has sent as such."""
+    members = error if isinstance(error, dict) else {}
+    code, message = members.get("code"), members.get("message")
+    if type(code) is not int:
+        code = INTERNAL_ERROR
+    if not isinstance(message, str) or not message:
+        message = "The error response has no message"
+    return RpcError(code, message, members.get("data"))
 
 
 def _get_key(params: Mapping[str, Any], name: str) -> Any:

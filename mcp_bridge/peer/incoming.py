@@ -38,7 +38,7 @@ class MessageStream(Protocol):
 class IncomingRequest:
     """One request. `stream` carries what belongs to it: its response, notifications and requests in return.
 
-    `is_done` is true once the result is known. Nothing but the response may follow then.
+    `is_done` is true once the result is known or the request is cancelled. Nothing but the response may follow then.
     """
 
     __slots__ = ("_error", "_scope", "id", "is_cancelled", "is_done", "method", "params", "stream")
@@ -60,21 +60,24 @@ class IncomingRequest:
             if self.is_cancelled:
                 self._scope.cancel()
             try:
-                return make_response(self.id, await outcome)
+                response = make_response(self.id, await outcome)
             except RpcError as error:
-                return make_error(self.id, error)
+                response = make_error(self.id, error)
             except BaseException as error:
                 if is_being_cancelled(error):
                     raise
-                return make_error(self.id, report_failure(self.method, error))
+                response = make_error(self.id, report_failure(self.method, error))
             finally:
                 self.is_done = True
+            if not self.is_cancelled or self._error is not None:
+                return response
         return make_error(self.id, self._error) if self._error is not None else None
 
     def cancel(self, error: RpcError | None = None) -> None:
         """Cancel the request. With an error, that is its response; without one, it has none."""
         if not self.is_cancelled:
-            self.is_cancelled, self._error = True, error
+            self.is_cancelled = self.is_done = True
+            self._error = error
         if self._scope is not None:
             self._scope.cancel()
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import anyio
 from anyio import get_cancelled_exc_class
 
 from mcp_bridge.contracts.content import Text
@@ -27,12 +25,12 @@ from mcp_bridge.contracts.errors import (
     ToolTimeout,
 )
 from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
-from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
-from mcp_bridge.runtime.deadline import Deadline
-from mcp_bridge.runtime.event_loop import find_self_cancelled_task, is_being_cancelled, reset_cancellation
-from mcp_bridge.runtime.limiter import Limiter, LimiterFull
+from mcp_bridge.runtime.cancellation import CancellationWatch
+from mcp_bridge.runtime.deadline import DeadlineClock
+from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
@@ -43,7 +41,7 @@ logger = logging.getLogger("mcp_bridge.calls")
 ROUNDS = 100
 """How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
 
-Layer = Callable[[ToolCall, CallContext, CallNext], Any]
+Layer = Callable[[ToolCall, CallContext, CallNext], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +81,7 @@ class Pipeline:
         self.timeout = timeout
         self.threads = ThreadPool(threads)
         self._slots = Limiter(concurrency, queue=queue)
-        self._tool_slots = Limiter(math.inf, queue=queue)
+        self._deadlines = DeadlineClock()
         self._arguments = arguments or SizeLimits()
         self._tools = dict(tools or {})
         self.expose_errors = expose_errors
@@ -104,6 +102,7 @@ class Pipeline:
         recheck_output = partial(_recheck_output, tool)
         limits = self._find_limits(tool.name)
         timeout, quota = limits.timeout, limits.concurrency
+        quotas = () if quota is None else ((tool.name, quota),)
         outer: list[Layer] = [self._map_errors, recheck_output]
         return [
             *(outer if observe else []),  # for errors of the observers themselves
@@ -118,9 +117,8 @@ class Pipeline:
             *attempt,
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
             *([partial(self._limit_time, timeout)] if timeout is not None else []),
-            *([partial(_limit_calls, self._tool_slots, tool.name, quota)] if quota is not None else []),
-            partial(_limit_outermost_calls, partial(_limit_calls, self._slots, "", math.inf)),
-            partial(_validate_output, tool),
+            partial(self._limit_calls, quotas),
+            *([partial(_validate_output, tool)] if tool.output_schema else []),
             partial(self._run_handler, tool),
         ]
 
@@ -133,7 +131,7 @@ class Pipeline:
         if composed is None:
             composed = _run_no_handler
             for layer in reversed(self.layers(tool)):
-                composed = partial(_call_layer, layer, composed)
+                composed = _compose_layer(layer, composed)
             tool.composed[self] = composed
         return composed
 
@@ -144,30 +142,32 @@ class Pipeline:
     async def _map_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """The call boundary: the one place that catches everything, so that no tool can take the server down."""
         started = time.monotonic()
+        watch = CancellationWatch()
         try:
-            return _set_duration(await call_next(call, ctx), started)
+            result = await watch.run(call_next(call, ctx))
         except BaseException as error:
-            if is_being_cancelled(error):
+            if watch.is_cancelled_by_others(error):
                 if (cancellation := _extract_cancellation(error)) is not error:
                     raise cancellation from None
                 raise
-            known = error if isinstance(error, CallError) else self._report_unexpected(call, error)
-            return _set_duration(to_error_result(known), started)
-        finally:
-            if (task := find_self_cancelled_task()) is not None:
-                await reset_cancellation(task)
+            result = to_error_result(error if isinstance(error, CallError) else self._report_unexpected(call, error))
+        if watch.own_requests:
+            await watch.reset()
+        result.record_duration((time.monotonic() - started) * 1000)
+        return result
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Show policies of the stage DECIDE every exception as a CallError, with no more detail than clients get."""
+        watch = CancellationWatch()
         try:
-            return await call_next(call, ctx)
+            return await watch.run(call_next(call, ctx))
         except BaseException as error:
-            if isinstance(error, CallError) or is_being_cancelled(error):
+            if isinstance(error, CallError) or watch.is_cancelled_by_others(error):
                 raise
             raise self._report_unexpected(call, error) from error
         finally:
-            if (task := find_self_cancelled_task()) is not None:
-                await reset_cancellation(task)
+            if watch.own_requests:
+                await watch.reset()
 
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
         reference = uuid4().hex[:12]
@@ -176,15 +176,36 @@ class Pipeline:
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 
     async def _limit_time(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        outer, end = ctx.deadline, anyio.current_time() + timeout
-        deadline = Deadline(anyio.CancelScope(deadline=end if outer is None else min(end, outer)))
-        ctx.holds.append(deadline)
-        try:
-            with deadline.scope:
+        with self._deadlines.start(timeout, ctx.deadline) as deadline:
+            ctx.holds.append(deadline)
+            try:
                 return await call_next(call, ctx)
+            finally:
+                ctx.holds.remove(deadline)
+        raise ToolTimeout(call.name, timeout, kind=call.kind)  # reached only when the deadline has ended the block
+
+    async def _limit_calls(
+        self, quotas: Sequence[Quota], call: ToolCall, ctx: CallContext, call_next: CallNext
+    ) -> ToolResult:
+        """Run the call in a slot of the limiter, which is lent to other calls while a user is asked.
+
+        Nested calls need no slot of the total: if they did, calls that hold all slots would wait forever.
+        """
+        is_outermost = not ctx.started
+        if not is_outermost and not quotas:
+            return await call_next(call, ctx)
+        key = (is_outermost, quotas)  # nested calls do not wait in turn with calls that wait for the total
+        try:
+            slot = await self._slots.acquire(key, quotas=quotas, in_total=is_outermost)
+        except LimiterFull:
+            of_tool = f" of '{call.name}'" if quotas else ""
+            raise Overloaded(f"The server is at capacity: too many calls{of_tool} are waiting. Retry later.") from None
+        ctx.holds.append(slot)
+        try:
+            return await call_next(call, ctx)
         finally:
-            ctx.holds.remove(deadline)
-        raise ToolTimeout(call.name, timeout, kind=call.kind)  # reached only when the scope has cancelled its own block
+            ctx.holds.remove(slot)
+            slot.release()
 
     async def _run_handler(self, tool: PreparedEntry, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
         """Run the handler, and again with the answers for as long as it returns `NeedsInput`.
@@ -200,9 +221,10 @@ class Pipeline:
             value = await tool.run(call.arguments, ctx, self.threads)
             if not isinstance(value, NeedsInput):
                 try:
-                    return tool.read_result(value, call)
+                    result = tool.read_result(value, call)
                 except Unreadable as error:
                     raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
+                return result if result is not value else replace(result)  # the pipeline records its duration
             needs = value
             if is_outermost:
                 ctx.started, ctx.needs = False, needs
@@ -210,9 +232,9 @@ class Pipeline:
 
 
 async def _validate_input(
-    check: Callable[[ToolCall], None], call: ToolCall, ctx: CallContext, call_next: CallNext
+    check: Callable[[ToolCall, int | None], None], call: ToolCall, ctx: CallContext, call_next: CallNext
 ) -> ToolResult:
-    check(call)
+    check(call, ctx.message_size)
     return await call_next(call, ctx)
 
 
@@ -222,33 +244,11 @@ def _provide_check(check: Callable[[ToolCall], None], call: ToolCall, ctx: CallC
     return call_next(call, ctx)
 
 
-def _check_input(tool: PreparedEntry, limit: SizeLimits, call: ToolCall) -> None:
-    if (excess := limit.describe_excess(call.arguments)) is not None:
+def _check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, message_size: int | None = None) -> None:
+    if (excess := limits.describe_excess(call.arguments, message_size)) is not None:
         raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
     if not tool.input.is_valid(call.arguments):
         raise InvalidArguments(tool.input.check(call.arguments).errors, tool=call.name, kind=call.kind)
-
-
-async def _limit_calls(
-    limiter: Limiter, key: str, quota: float, call: ToolCall, ctx: CallContext, call_next: CallNext
-) -> ToolResult:
-    """Run the call in a slot of the limiter, which is lent to other calls while a user is asked."""
-    try:
-        slot = await limiter.acquire(key, quota=quota)
-    except LimiterFull:
-        of_tool = f" of '{key}'" if key else ""
-        raise Overloaded(f"The server is at capacity: too many calls{of_tool} are waiting. Retry later.") from None
-    ctx.holds.append(slot)
-    try:
-        return await call_next(call, ctx)
-    finally:
-        ctx.holds.remove(slot)
-        slot.release()
-
-
-def _limit_outermost_calls(limit: Layer, call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
-    """Limit outermost calls only: if nested calls needed slots too, calls that hold all slots would wait forever."""
-    return call_next(call, ctx) if ctx.started else limit(call, ctx, call_next)
 
 
 async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
@@ -285,5 +285,5 @@ async def _run_no_handler(call: ToolCall, ctx: CallContext) -> ToolResult:
     raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
 
 
-def _call_layer(layer: Layer, call_next: CallNext, call: ToolCall, ctx: CallContext) -> Any:
-    return layer(call, ctx, call_next)
+def _compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
+    return lambda call, ctx: layer(call, ctx, call_next)

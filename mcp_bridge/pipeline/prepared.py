@@ -19,6 +19,9 @@ from mcp_bridge.schema.callables import find_context_parameter
 from mcp_bridge.schema.validator import Validator
 from mcp_bridge.wire.values import MAX_ITEMS, check_item_count, to_result
 
+_PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple, bytes, ToolResult})
+"""Types whose values are results as they are: nothing has to be awaited or collected."""
+
 
 class Entry(Protocol):
     """Anything published that has a handler."""
@@ -90,6 +93,8 @@ class PreparedEntry:
             value = await self.handler(arguments, ctx)
         else:
             value = await threads.run(self._run_sync, arguments, ctx, name=self.name, holds=ctx.holds)
+        if type(value) in _PLAIN:
+            return value
         if inspect.isawaitable(value):  # a synchronous function that returns a coroutine
             value = await value
         if inspect.isasyncgen(value):

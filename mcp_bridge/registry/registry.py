@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import builtins
-import difflib
 import inspect
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import anyio
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolNotFound
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import PromptEntry
-from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
 from mcp_bridge.contracts.tool_use_results import Result, ResultStatus
@@ -203,15 +202,16 @@ class ToolRegistry:
             ctx.pipeline = self.pipeline
         if ctx.caller is None:
             ctx.caller = self
-        return await cast("Pipeline", ctx.pipeline).compose(prepared)(call, ctx)
+        pipeline: Pipeline = ctx.pipeline
+        return await pipeline.compose(prepared)(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
         """Return the tool of this name, ready to be called, or None."""
-        entry = self._catalog.get(name)
+        entry: Any = self._catalog.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)
-        if prepared is None or prepared.entry is not cast("Any", entry):
+        if prepared is None or prepared.entry is not entry:
             prepared = self._prepared[name] = PreparedEntry(entry)
         return prepared
 
@@ -275,6 +275,8 @@ def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
     """Return the error for an unknown tool, which suggests similar names."""
     if len(name) > _NAME:  # difflib compares it with every name, and a client chooses its length
         return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
+    import difflib
+
     near = difflib.get_close_matches(name, list(known), n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     return ToolNotFound(f"Unknown tool: {name}.{hint}")

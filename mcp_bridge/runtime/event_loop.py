@@ -95,32 +95,6 @@ def is_being_cancelled(error: BaseException) -> bool:
     return anyio.current_effective_deadline() == float("-inf")
 
 
-def find_self_cancelled_task() -> asyncio.Task[Any] | None:
-    """Return the running task if code that ran in it may have cancelled it; None while its surroundings are cancelled.
-
-    Such a request is pending until the task waits, so it would cancel whatever the task does next. Others cancel a
-    task only while it waits, and it handles that before anything else runs in it.
-    """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # trio
-        return None
-    if task is None or not task.cancelling() or anyio.current_effective_deadline() == float("-inf"):
-        return None
-    return task
-
-
-async def reset_cancellation(task: asyncio.Task[Any]) -> None:
-    """Take back a pending request of the running task to be cancelled, if there is one."""
-    requests = task.cancelling()
-    try:
-        await asyncio.sleep(0)
-    except asyncio.CancelledError:
-        if task.cancelling() > requests:  # another request, which came while the task waited
-            raise
-        task.uncancel()
-
-
 def _is_user_interrupt(main: Any) -> bool:
     """Whether a KeyboardInterrupt may come from SIGINT: asyncio cancels the main task first, Python does not."""
     if isinstance(main, asyncio.Task) and main.cancelling():

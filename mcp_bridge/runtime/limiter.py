@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import anyio
+
+Quota = tuple[Hashable, float]
+"""A key, such as a tool or a client, and the most slots that all callers of this key may have."""
 
 
 class LimiterFull(Exception):
@@ -16,10 +19,12 @@ class LimiterFull(Exception):
 class Limiter:
     """Lends out at most `total` slots at once; up to `queue` further callers wait for one.
 
-    Every slot belongs to a key, such as a tool or a client, and `quota` is the most slots of that key; all callers of
-    a key pass the same one. Keys that wait take turns, and callers of one key are served in the order in which they
-    came, so a busy key delays itself rather than others. For the same reason a caller that finds the queue full takes
-    the place of the newest caller of the longest key, unless its own key is as long.
+    A caller names the `key` under which it waits, and the quotas that its slot counts against. All callers of a key
+    pass the same quotas. Keys that wait take turns, and callers of one key are served in the order in which they came,
+    so a busy key delays itself rather than others. For the same reason a caller that finds the queue full takes the
+    place of the newest caller of the longest key, unless its own key is as long.
+
+    A slot with `in_total=False` counts against its quotas only: that of a call whose outer call has a slot already.
 
     Used from one event loop only. `anyio.CapacityLimiter` has neither keys nor slots that can be lent.
     """
@@ -32,22 +37,25 @@ class Limiter:
         self.in_use = 0
         self.waiting = 0
 
-    def acquire_nowait(self, key: Hashable = None, *, quota: float = math.inf) -> Slot | None:
+    def acquire_nowait(
+        self, key: Hashable = None, *, quotas: Sequence[Quota] = (), in_total: bool = True
+    ) -> Slot | None:
         """Take a slot if the key may have one now, else return None."""
-        if self.in_use >= self._total or self._used[key] >= quota or key in self._queues:
+        slot = Slot(self, quotas, in_total)
+        if (self._queues and key in self._queues) or not self._has_room(slot):
             return None
-        self._count(key, 1)
-        return Slot(self, key)
+        self._count(slot, 1)
+        return slot
 
-    async def acquire(self, key: Hashable = None, *, quota: float = math.inf) -> Slot:
+    async def acquire(self, key: Hashable = None, *, quotas: Sequence[Quota] = (), in_total: bool = True) -> Slot:
         """Take a slot, waiting for its turn. Raises LimiterFull."""
-        slot = self.acquire_nowait(key, quota=quota)
-        return slot if slot is not None else await self._wait(key, quota)
+        slot = self.acquire_nowait(key, quotas=quotas, in_total=in_total)
+        return slot or await self._wait(key, Slot(self, quotas, in_total))
 
-    async def _wait(self, key: Hashable, quota: float) -> Slot:
+    async def _wait(self, key: Hashable, slot: Slot) -> Slot:
         if self.waiting >= self._queue:
             self._reject_newest(key)
-        waiter = _Waiter(quota)
+        waiter = _Waiter(slot)
         self._queues.setdefault(key, deque()).append(waiter)
         self.waiting += 1
         try:
@@ -56,28 +64,35 @@ class Limiter:
             if not waiter.decided.is_set():
                 self._remove_waiter(key, waiter)
             elif waiter.is_admitted:
-                self._release(key)
+                slot.release()
             raise
         if not waiter.is_admitted:
             raise LimiterFull
-        return Slot(self, key)
+        return slot
 
-    def _count(self, key: Hashable, slots: int) -> None:
-        self.in_use += slots
-        self._used[key] += slots
-        if not self._used[key]:
-            del self._used[key]  # keys may come from clients, so their number has no bound
+    def _has_room(self, slot: Slot) -> bool:
+        if slot.in_total and self.in_use >= self._total:
+            return False
+        return not slot.quotas or all(self._used[key] < quota for key, quota in slot.quotas)
 
-    def _release(self, key: Hashable) -> None:
-        self._count(key, -1)
-        while self.in_use < self._total:
-            turns = ((key, queue[0]) for key, queue in self._queues.items() if self._used[key] < queue[0].quota)
+    def _count(self, slot: Slot, number: int) -> None:
+        if slot.in_total:
+            self.in_use += number
+        for key, _ in slot.quotas:
+            self._used[key] += number
+            if not self._used[key]:
+                del self._used[key]  # keys may come from clients, so their number has no bound
+
+    def _release(self, slot: Slot) -> None:
+        self._count(slot, -1)
+        while self._queues:
+            turns = ((key, queue[0]) for key, queue in self._queues.items() if self._has_room(queue[0].slot))
             if (turn := next(turns, None)) is None:
                 return
             key, waiter = turn
             self._queues[key] = self._queues.pop(key)  # the key's next turn comes after all others
             self._remove_waiter(key, waiter)
-            self._count(key, 1)
+            self._count(waiter.slot, 1)
             waiter.is_admitted = True
             waiter.decided.set()
 
@@ -98,10 +113,10 @@ class Limiter:
 
 
 class _Waiter:
-    __slots__ = ("decided", "is_admitted", "quota")
+    __slots__ = ("decided", "is_admitted", "slot")
 
-    def __init__(self, quota: float) -> None:
-        self.quota = quota
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
         self.decided = anyio.Event()
         self.is_admitted = False
 
@@ -109,25 +124,26 @@ class _Waiter:
 class Slot:
     """One slot of a limiter. Others may use it while its holder waits for a user (see `contracts.context.Hold`)."""
 
-    __slots__ = ("_is_held", "_is_released", "_key", "_limiter")
+    __slots__ = ("_is_held", "_is_released", "_limiter", "in_total", "quotas")
     deadline = math.inf
 
-    def __init__(self, limiter: Limiter, key: Hashable) -> None:
+    def __init__(self, limiter: Limiter, quotas: Sequence[Quota], in_total: bool) -> None:
         self._limiter = limiter
-        self._key = key
+        self.quotas = quotas
+        self.in_total = in_total
         self._is_held, self._is_released = True, False
 
     def pause(self) -> None:
         """Lend the slot to others."""
         if self._is_held:
             self._is_held = False
-            self._limiter._release(self._key)
+            self._limiter._release(self)
 
     def resume(self) -> None:
         """Take a lent slot back at once, beyond the total if need be: the call may be in the middle of a function."""
         if not self._is_released and not self._is_held:
             self._is_held = True
-            self._limiter._count(self._key, 1)
+            self._limiter._count(self, 1)
 
     def release(self) -> None:
         """Return the slot for good. Further calls of any method do nothing."""

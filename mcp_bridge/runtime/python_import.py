@@ -8,8 +8,6 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator
-from difflib import get_close_matches
-from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -49,7 +47,7 @@ def import_file(path: Path) -> ModuleType:
     name, it has one of its own.
     """
     add_to_path(path.parent)
-    name = path.stem if _is_free(path) else f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    name = path.stem if _is_free(path) else _make_module_name(path)
     if name in sys.modules:  # a file beside it has imported it already
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -57,6 +55,12 @@ def import_file(path: Path) -> ModuleType:
         raise SourceError(f"{path}: not a Python file")
     with report_errors(root=path.parent, fallback=str(path)):
         return run_spec(spec)
+
+
+def _make_module_name(path: Path) -> str:
+    from hashlib import sha256
+
+    return f"{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
 
 
 def run_spec(spec: ModuleSpec) -> ModuleType:
@@ -90,6 +94,8 @@ def import_attribute(reference: str, directory: Path) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
+            from difflib import get_close_matches
+
             near = get_close_matches(part, [each for each in dir(found) if not each.startswith("_")], n=1)
             hint = f"Did you mean '{near[0]}'?" if near else "Correct the name"
             raise SourceError(f"'{reference}': {where} has no '{part}'. {hint}") from None

@@ -10,19 +10,27 @@ from typing import Any, Protocol
 
 import anyio
 
-from mcp_bridge.runtime.event_loop import is_on_asyncio
+from mcp_bridge.runtime.event_loop import is_being_cancelled, is_on_asyncio
 
 logger = logging.getLogger("mcp_bridge.tasks")
 
 RETRY_INTERVAL = 0.1
-"""Seconds after which tasks that go on in spite of their cancellation are cancelled again."""
+"""Seconds after which the end of an owner cancels the tasks that were started meanwhile."""
+
+
+Cancel = Callable[[], object]
 
 
 class TaskOwner(Protocol):
     """Starts tasks, which end with their owner."""
 
-    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """Start `function(*args)` as a task. An exception that it raises is logged and ends nothing else."""
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
+        """Start `function(*args)` as a task. An exception that it raises is logged and ends nothing else.
+
+        `cancel` cancels what the function does, also before its first step. Without it, the task is cancelled by the
+        means of the event loop: that of asyncio interrupts shielded scopes too, and a function that has not begun never
+        does.
+        """
 
 
 @asynccontextmanager
@@ -47,23 +55,29 @@ class AsyncioTasks:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], Cancel] = {}
 
-    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
         task: asyncio.Task[Any] = self._loop.create_task(function(*args))  # type: ignore[arg-type]
-        self._tasks.add(task)
+        self._tasks[task] = cancel or task.cancel
         task.add_done_callback(self._discard)
 
     async def cancel_all(self) -> None:
         """Cancel all tasks, until they have ended."""
+        interruption: asyncio.CancelledError | None = None
         with anyio.CancelScope(shield=True):
             while self._tasks:
-                for task in self._tasks:
-                    task.cancel()
-                await asyncio.wait(self._tasks, timeout=RETRY_INTERVAL)
+                for cancel in list(self._tasks.values()):
+                    cancel()
+                try:
+                    await asyncio.wait(self._tasks, timeout=RETRY_INTERVAL)
+                except asyncio.CancelledError as error:  # asyncio's own cancellation passes the shield
+                    interruption = error
+        if interruption is not None:
+            raise interruption
 
     def _discard(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a task of the server failed", exc_info=error)
 
@@ -74,12 +88,14 @@ class GroupTasks:
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         self._group = group
 
-    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
         self._group.start_soon(_run_logged, function, *args)
 
 
 async def _run_logged(function: Callable[..., Awaitable[Any]], *args: Any) -> None:
     try:
         await function(*args)
-    except Exception as error:
+    except BaseException as error:
+        if is_being_cancelled(error):
+            raise
         logger.error("a task of the server failed", exc_info=error)

@@ -71,7 +71,7 @@ class ThreadPool:
             raise Overloaded(f"All threads are occupied by calls that timed out but still run: {names}. Retry later.")
         slot = await self._slots.acquire()
         mark_stuck = partial(self._stuck.__setitem__, slot, name)
-        handover = _SlotHandover(partial(self._release, slot), mark_stuck, make_call_soon())
+        handover = _SlotHandover(partial(self._release, slot), mark_stuck)
         context = copy_context()
 
         def work() -> tuple[T | None, BaseException | None]:
@@ -87,8 +87,13 @@ class ThreadPool:
 
         held = holds if holds is not None else []
         held.append(slot)
+        scope = anyio.CancelScope()
         try:
-            result, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
+            with scope:
+                result, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
+        except BaseException:
+            scope.cancel()  # for `from_thread.check_cancelled`, which does not see other cancellation than anyio's
+            raise
         finally:
             held.remove(slot)
             handover.stop_waiting()
@@ -104,10 +109,10 @@ class ThreadPool:
 class _SlotHandover:
     """Decides who releases the slot: the thread if it still works when the waiting task leaves, else that task."""
 
-    def __init__(self, release: Callable[[], None], abandon: Callable[[], None], soon: CallSoon) -> None:
+    def __init__(self, release: Callable[[], None], abandon: Callable[[], None]) -> None:
         self._release = release
         self._abandon = abandon
-        self._soon = soon
+        self._soon: CallSoon | None = None
         self._lock = threading.Lock()
         self._is_working = self._is_abandoned = False
 
@@ -120,16 +125,17 @@ class _SlotHandover:
     def end_thread_work(self) -> None:
         with self._lock:
             self._is_working = False
-            is_abandoned = self._is_abandoned
-        if is_abandoned:
+            soon = self._soon
+        if soon is not None:
             with suppress(RuntimeError):  # the loop has ended, and the pool with it
-                self._soon(self._release)
+                soon(self._release)
 
     def stop_waiting(self) -> None:
         with self._lock:
             self._is_abandoned = True
             is_working = self._is_working
             if is_working:
+                self._soon = make_call_soon()
                 self._abandon()
         if not is_working:
             self._release()

@@ -16,6 +16,8 @@ from mcp_bridge.contracts.handlers import is_async
 
 SCHEMA_HINT = "or give input_schema="
 _CONTEXT_NAME = CallContext.__name__
+_SECTION_SIGNS = frozenset("\n:@")
+"""Without any of these characters, a docstring has no sections."""
 _FORWARDREF = 3  # annotationlib.Format.FORWARDREF; from 3.14 on, the default format raises for unresolvable names
 _FORMAT: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info >= (3, 14) else {}
 
@@ -147,9 +149,12 @@ def get_callable_name(function: Callable[..., Any]) -> str:
 
 def parse_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:
     """The docstring's text without its sections, and the description of each parameter (Google, NumPy, reST)."""
+    docstring = _read_docstring(function)
+    if _SECTION_SIGNS.isdisjoint(docstring):
+        return docstring.strip(), {}
     from docstring_parser import parse
 
-    parsed = parse(_read_docstring(function))
+    parsed = parse(docstring)
     texts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
     parameters = {
         name.strip().lstrip("*"): inspect.cleandoc(item.description)

@@ -20,14 +20,14 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import PydanticSerializationError, SchemaError
 
 from mcp_bridge.contracts.content import Content
-from mcp_bridge.contracts.question import NeedsInput
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.contracts.tool_use_results import Result
 from mcp_bridge.schema.callables import parse_docstring
+from mcp_bridge.schema.plain_types import UNTYPED
 
 UNSUPPORTED_TYPE: Final = (PydanticUserError, SchemaError, TypeError, NameError)
 """What pydantic raises for a type that it does not support, or that JSON Schema cannot describe."""
-_UNTYPED = (str, bytes, bytearray, None, type(None), Any, object, inspect.Parameter.empty)
 _AWAITABLES = (types.CoroutineType, abc.Coroutine, abc.Awaitable)
 _STREAMS = (abc.Iterator, abc.Generator, abc.AsyncIterator, abc.AsyncGenerator)
 
@@ -45,9 +45,9 @@ def generate_output_schema(annotation: Any) -> dict[str, Any]:
         return generate_output_schema(typing.Union[tuple(part for part in parts if part is not NeedsInput)])  # noqa: UP007
     if origin is list and parts == (Any,):
         return {}  # may contain content blocks
-    if origin is typing.Annotated and parts[0] in _UNTYPED:
+    if origin is typing.Annotated and parts[0] in UNTYPED:
         return {}
-    if annotation in _UNTYPED or origin in _STREAMS or annotation in _STREAMS or _has_content(annotation):
+    if annotation in UNTYPED or origin in _STREAMS or annotation in _STREAMS or _has_content(annotation):
         return {}
     try:
         return generate_schema(TypeAdapter(annotation).json_schema, "serialization")

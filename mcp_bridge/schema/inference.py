@@ -1,10 +1,11 @@
 """Infers a tool from a typed function: description, schemas, and how JSON arguments become a call.
 
-pydantic and docstring_parser are imported when the first signature is read.
+pydantic and docstring_parser are imported when a signature first needs them.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from mcp_bridge.schema.callables import (
     read_signature,
     resolve_annotation,
 )
+from mcp_bridge.schema.plain_types import describe_arguments, describe_result
 from mcp_bridge.schema.text_arguments import Bind, bind_from_text
 
 
@@ -78,11 +80,16 @@ def infer_signature(function: Callable[..., Any], *, skip: Collection[str] = (),
     hidden = frozenset((*skip, *list_bound_keywords(function), *([context] if context is not None else ())))
     visible = [item for item in signature.parameters.values() if item.name not in hidden]
     description, notes = parse_docstring(function)
-    arguments = _build_model(function, visible, notes, hidden)
-    bind = _make_binder(arguments)
+    types = {item.name: read_annotation(function, item) for item in visible}
+    schema = describe_arguments(visible, types, notes)
+    if schema is not None:
+        bind = _make_late_binder(lambda: _build_model(function, visible, types, notes, hidden))
+    else:
+        arguments = _build_model(function, visible, types, notes, hidden)
+        schema, bind = arguments.schema, _make_binder(arguments)
     return Signature(
         description=description,
-        input_schema={"type": "object", "properties": {}, **arguments.schema},
+        input_schema={"type": "object", "properties": {}, **schema},
         output_schema=_infer_output(function, signature),
         bind=bind_from_text(bind) if text else bind,
         call=_accept_keywords(function, signature),
@@ -91,10 +98,13 @@ def infer_signature(function: Callable[..., Any], *, skip: Collection[str] = (),
 
 
 def _infer_output(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
-    from mcp_bridge.schema.generation import generate_output_schema
-
     try:
-        return generate_output_schema(resolve_annotation(function, signature.return_annotation))
+        annotation = resolve_annotation(function, signature.return_annotation)
+        if (schema := describe_result(annotation)) is not None:
+            return schema
+        from mcp_bridge.schema.generation import generate_output_schema
+
+        return generate_output_schema(annotation)
     except (NameError, AttributeError, SyntaxError, TypeError):  # a type that is imported only for type checkers
         return {}
 
@@ -102,6 +112,7 @@ def _infer_output(function: Callable[..., Any], signature: inspect.Signature) ->
 def _build_model(
     function: Callable[..., Any],
     parameters: Sequence[inspect.Parameter],
+    types: Mapping[str, Any],
     notes: Mapping[str, str],
     hidden: frozenset[str],
 ) -> _ArgumentsModel:
@@ -110,7 +121,6 @@ def _build_model(
 
     from mcp_bridge.schema.generation import UNSUPPORTED_TYPE, generate_schema
 
-    types = {item.name: read_annotation(function, item) for item in parameters}
     named = {f"p{index}": item for index, item in enumerate(parameters) if item.kind is not item.VAR_KEYWORD}
     rest = [types[item.name] for item in parameters if item.kind is item.VAR_KEYWORD]
     fields: dict[str, Any] = {
@@ -198,6 +208,16 @@ def _accept_keywords(function: Callable[..., Any], signature: inspect.Signature)
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+def _make_late_binder(build: Callable[[], _ArgumentsModel]) -> Bind:
+    """Make a binder whose model is built, and pydantic imported, when it first binds."""
+    make = functools.cache(lambda: _make_binder(build()))
+
+    def bind(data: Mapping[str, Any]) -> dict[str, Any]:
+        return make()(data)
+
+    return bind
 
 
 def _make_binder(arguments: _ArgumentsModel) -> Bind:

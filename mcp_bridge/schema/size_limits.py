@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from mcp_bridge.schema.keywords import DEFINITIONS
 from mcp_bridge.schema.references import REFERRING, LocatedSchema, SchemaReferences
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_SUBSCHEMAS = 100_000
 """The most subschemas of an expanded schema; references that double what they refer to exceed it soon."""
 
@@ -21,8 +24,39 @@ class SizeLimits:
     depth: int = 64
     nodes: int = 100_000
 
-    def describe_excess(self, data: Any) -> str | None:
-        """The first limit that the data exceeds, as text, or None."""
+    def describe_excess(self, data: Any, message_size: int | None = None) -> str | None:
+        """The first limit that the data exceeds, as text, or None.
+
+        `message_size` is the size in bytes of the JSON message that contained the data, if there was one. Most data is
+        a flat object, or too small to exceed anything, so it is not walked.
+        """
+        if message_size is not None and message_size <= min(self.size, self.nodes, 2 * self.depth):
+            return None  # a level takes two bytes, a value or a character at least one
+        if (type(data) is dict and self._is_small_and_flat(data)) or self._is_small_as_json(data):
+            return None
+        return self._walk(data)
+
+    def _is_small_and_flat(self, data: dict[Any, Any]) -> bool:
+        if not self.depth or len(data) >= self.nodes:
+            return False
+        size = 0
+        for key, value in data.items():
+            kind = type(value)
+            if kind not in _SCALARS or type(key) is not str:
+                return False
+            size += len(key) + len(value) if kind is str else len(key)
+        return size <= self.size
+
+    def _is_small_as_json(self, data: Any) -> bool:
+        """Whether already the text as JSON shows that nothing is exceeded; about five times as fast as a walk."""
+        try:
+            text = orjson.dumps(data, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        except (TypeError, RecursionError):
+            return False
+        is_small = len(text) <= min(self.size, self.nodes)
+        return is_small and text.count(b"[") + text.count(b"{") <= self.depth
+
+    def _walk(self, data: Any) -> str | None:
         nodes, size, level = 0, 0, [data]
         for _ in range(self.depth + 1):
             if not level:
@@ -32,11 +66,13 @@ class SizeLimits:
                 nodes += 1
                 if isinstance(value, str):
                     size += len(value)
-                elif isinstance(value, Mapping):
-                    size += sum(len(key) for key in value if isinstance(key, str))
-                    below.extend(value.values())
+                elif type(value) in _SCALARS:
+                    continue
                 elif isinstance(value, list | tuple):
                     below.extend(value)
+                elif isinstance(value, Mapping):
+                    size += sum([len(key) for key in value if isinstance(key, str)])
+                    below.extend(value.values())
                 if size > self.size:
                     return f"more than {self.size} characters of text"
             if nodes + len(below) > self.nodes:

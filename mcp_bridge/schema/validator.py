@@ -10,16 +10,18 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
 import orjson
 
 from mcp_bridge.contracts.tool_use_results import ValidationResult
 from mcp_bridge.schema.keywords import has_any_keyword
 from mcp_bridge.schema.messages import KEYWORDS, ValidationProblem, find_problems, format_path
-from mcp_bridge.schema.schema_repair import repair_schema
+from mcp_bridge.schema.plain_schemas import is_plain
 from mcp_bridge.schema.size_limits import MAX_SUBSCHEMAS, SizeLimits, count_expanded
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 _FALSE = "falseSchema"
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
@@ -69,6 +71,8 @@ class Validator:
         validator = _compile(schema, check_formats=self._check_formats)
         if validator is not None:
             return validator
+        from mcp_bridge.schema.schema_repair import repair_schema
+
         repaired, self.ignored_keywords = repair_schema(schema, lambda part: _compile(part) is not None)
         self._unknown = [place for place in self.ignored_keywords if _is_external(place, _get_value(schema, place))]
         return _compile(repaired, check_formats=self._check_formats)
@@ -120,6 +124,8 @@ class Validator:
         """
         if self._validator is None:
             return []
+        import jsonschema_rs
+
         try:
             limits = _EXPLAINED if self._may_recurse else _LISTED
             if self._has_combinators and limits.describe_excess(data) is not None:
@@ -147,6 +153,8 @@ def validate(data: Any, schema: Any) -> ValidationResult:
 
 def check_schema(schema: Any) -> list[str]:
     """The problems of a schema itself, one line each; empty if all of it is understood."""
+    if is_plain(schema):
+        return []
     return [f"{place}: {_format_reason(schema, place)}" for place in Validator(schema).ignored_keywords]
 
 
@@ -171,6 +179,8 @@ def _compile(schema: Mapping[str, Any], *, check_formats: bool = False) -> jsons
 
 def _build_validator(schema: Any, *, check_formats: bool = False) -> jsonschema_rs.Validator:
     """Raises what the library raises for an invalid schema."""
+    import jsonschema_rs  # 8 ms with the modules that it imports, and a start may need no validator
+
     return jsonschema_rs.validator_for(
         schema,
         offline=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -29,7 +30,7 @@ from mcp_bridge.server.requests import Request, Session, check_version, read_ver
 from mcp_bridge.server.resources import ResourceMethods
 from mcp_bridge.server.responses import Responses
 from mcp_bridge.server.tools import ToolMethods
-from mcp_bridge.server.tracing import find_tracing
+from mcp_bridge.server.tracing import MessageTracing, trace_message
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES
 from mcp_bridge.wire.protocol_versions import HANDSHAKE
@@ -64,6 +65,7 @@ class Endpoint:
         self._redaction = SecretRedaction()
         self.redactor = self._redaction.redactor
         self.hide(secrets)
+        self._tracing = MessageTracing()
         self._responses = responses = Responses(identity, self.redactor, ready=started)
         self._notifier = ChangeNotifier(responses)
         state, page = state or State(), identity.page
@@ -126,19 +128,38 @@ class Endpoint:
 
     def handle_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
         """Handle a notification of a handshake client. Raises RpcError for invalid parameters."""
+        accept = partial(self._accept_notification, method, params, session)
+        if (tracer := self._tracing.find_tracer()) is None:
+            accept()
+        else:
+            trace_message(tracer, accept, method, params, version=session.version or HANDSHAKE, session=session)
+
+    def _accept_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
         if session.version:
             check_params(method, session.version, params)
             if method == "notifications/initialized":
                 self._notifier.add_session(session)
 
     def _dispatch(self, methods: Mapping[str, Method], request: Request) -> Any:
+        if (tracer := self._tracing.find_tracer()) is None:
+            return self._serve(methods, request)
+        serve = partial(self._serve, methods, request)
+        return trace_message(
+            tracer,
+            serve,
+            request.incoming.method,
+            request.params,
+            version=request.version,
+            session=request.session,
+            request_id=request.id,
+        )
+
+    def _serve(self, methods: Mapping[str, Method], request: Request) -> Any:
         name = request.incoming.method
         method = methods.get(name)
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", name)
         check_params(name, request.version, request.params)
-        if (tracing := find_tracing()) is not None:
-            return self._redact_later(tracing.trace(method, request))
         if self.redactor.is_empty:
             return method(request, request.params)
         try:

@@ -51,6 +51,8 @@ class ResultTruncator:
                 that schema, so it becomes an error.
             output_size: The size of the structured content in bytes, if known.
         """
+        if self._is_small(result, output_size):
+            return result
         kept = self._remove_excess(result, output_size)
         is_incomplete = "structuredContent" in result and "structuredContent" not in kept
         texts = [item["text"] for item in kept["content"] if item.get("type") == "text"]
@@ -68,6 +70,20 @@ class ResultTruncator:
             if has_feature(version, STRUCTURED):
                 kept["_meta"] = {**kept.get("_meta", {}), f"{META}code": ResultTooLarge.code}
         return kept
+
+    def _is_small(self, result: dict[str, Any], output_size: int | None) -> bool:
+        """Whether a result is within the limits, as far as that is known without measuring anything."""
+        content = result["content"]
+        if "_meta" in result or len(content) > BLOCKS:
+            return False
+        if "structuredContent" in result and (output_size is None or output_size > self._content):
+            return False
+        length = 0
+        for item in content:
+            if len(item) != len(_TEXT_KEYS) or item["type"] != "text":
+                return False
+            length += len(item["text"])
+        return length <= self._most
 
     async def read_page(self, uri: str) -> Mapping[str, Any] | None:
         """Return one page as contents of resources/read; None if there is none, or it has expired."""

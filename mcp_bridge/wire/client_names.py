@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -14,5 +13,7 @@ def to_client_name(name: str) -> str:
     """Return the name that clients see: the same if it is safe, else a sanitized one made unique by a hash."""
     if _SAFE.fullmatch(name):
         return name
+    from hashlib import sha256
+
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
     return f"{_UNSAFE.sub('_', name)[: 63 - _HASH]}_{digest}"

@@ -23,7 +23,8 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
         rendered["isError"] = True
     elif has_feature(version, STRUCTURED):
         rendered |= _render_structured_content(result.output, tool, version)
-    if has_feature(version, STRUCTURED) and (meta := _render_result_meta(result)):
+    may_have_meta = result.meta is not None or result.is_error
+    if may_have_meta and has_feature(version, STRUCTURED) and (meta := _render_result_meta(result)):
         rendered["_meta"] = meta
     return rendered
 

@@ -56,6 +56,8 @@ def to_result(value: Any) -> ToolResult:
     """
     if isinstance(value, str):
         return ToolResult(success=True, output=_replace_surrogates(value))
+    if type(value) is dict and (encoded := _encode_plain(value)) is not None:  # the usual case, found at once
+        return ToolResult(success=True, output=value, encoded=encoded)
     if isinstance(value, ToolResult):
         return _normalize_result(value)
     if isinstance(value, Result):

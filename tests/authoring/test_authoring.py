@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pydantic
 import pytest
 
-from mcp_bridge import CallContext, DuplicateTool, ToolEntry, ToolRegistry, tool
+from mcp_bridge import CallContext, DuplicateTool, ToolCall, ToolEntry, ToolRegistry, tool
 from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
 
@@ -322,3 +322,22 @@ def test_a_signature_that_cannot_be_read_is_refused_when_it_is_decorated() -> No
 
         @tool
         def bad(held: Counter) -> None: ...
+
+
+async def test_lists_and_dicts_of_plain_types_are_bound_as_annotated_and_are_the_tools_own() -> None:
+    given: dict[str, Any] = {"counts": [1.0, 2], "rates": {"a": 1}, "names": ["x"], "maybe": [None, 3.0]}
+    bound: list[Any] = []
+
+    @tool
+    async def collect(
+        counts: list[int], rates: dict[str, float], names: list[str], maybe: list[int | None] | None = None
+    ) -> None:
+        names.append("mine")
+        bound.append((counts, rates, names, maybe))
+
+    result = await registry_of(entry_from(collect)).dispatch(
+        ToolCall(id="1", name="collect", arguments=given), CallContext()
+    )
+    assert result.success, result.error
+    assert repr(bound) == "[([1, 2], {'a': 1.0}, ['x', 'mine'], [None, 3])]"
+    assert given["names"] == ["x"]

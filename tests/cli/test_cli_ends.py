@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mcp_bridge.cli import app
+from mcp_bridge.cli import command_line
 from tests.kits.cli.cli_running import LIST, TOOLS, Inside, Started, calls, requests, run_alone, started
 
 
@@ -116,6 +116,6 @@ def test_ctrl_c_before_any_command_runs_is_no_traceback(inside: Inside, monkeypa
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app, "run_command_line", interrupted)
+    monkeypatch.setattr(command_line, "run_command_line", interrupted)
     done = inside("list")
     assert (done.code, done.out, done.err) == (130, "", "")

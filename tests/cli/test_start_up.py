@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mcp_bridge.runtime.supervisor import list_descendants
+from tests.kits.cli.cli_running import LIST, requests
+
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
+NOT_FOR_PLAIN_TOOLS = {
+    *HEAVY, "cachetools", "cryptography", "docstring_parser", "jsonschema_rs", "opentelemetry", "platformdirs",
+    "pydantic", "pydantic_core", "rich", "ruamel", "typer", "watchfiles",
+}  # fmt: skip
+"""What `serve` of a Python file does not import before a call, if schemas or types are plain."""
+if sys.platform == "linux":  # elsewhere there is no supervisor
+    NOT_FOR_PLAIN_TOOLS.add("psutil")
+SERVE = """
+import sys, types
+
+async def serve(started, pipes, **_):
+    await started.wait()
+    print(*sys.modules, file=sys.stderr)
+
+endpoint, stdio = types.ModuleType("mcp_bridge.server.endpoint"), types.ModuleType("mcp_bridge.transports.stdio")
+endpoint.Endpoint, stdio.serve = lambda *_, started, **__: started, serve
+sys.modules.update({module.__name__: module for module in (endpoint, stdio)})
+from mcp_bridge.cli import main
+main()
+"""
+"""A `serve` that only starts: it lists the imported modules on stderr, without those of the server itself."""
 
 
 def imported(*args: str, cwd: Path) -> set[str]:
@@ -45,6 +71,27 @@ def test_a_command_imports_neither_the_sdk_nor_a_web_server(folder: Path, args: 
     assert imported(*args, cwd=folder) & {*HEAVY, *besides} == set()
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        'from mcp_bridge import ToolEntry\na = ToolEntry("a", "A.", lambda data: 1, {"type": "object"})\n',
+        "from mcp_bridge import tool\n@tool(input_schema={'properties': {'b': {'minimum': 1}}})\ndef a(data): ...\n",
+        'from mcp_bridge import tool\n@tool\ndef a(b: str, c: list[int] | None = None) -> str:\n    """Do it."""\n',
+    ],
+    ids=["entry", "dict schema", "plain types"],
+)
+def test_serving_plain_tools_imports_nothing_heavy(tmp_path: Path, source: str) -> None:
+    (tmp_path / "tools.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE, "serve", "tools.py"],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    names = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "anyio" in names
+    assert names & NOT_FOR_PLAIN_TOOLS == set()
+
+
 @pytest.mark.parametrize(("first", "imports"), [("import json", False), ("import amplifier_core", True)])
 def test_amplifier_core_is_imported_for_modules_that_import_it_alone(folder: Path, first: str, imports: bool) -> None:
     module = "from mcp_bridge.amplifier.testing import MockTool\n\ndef mount(c, d):\n    return MockTool('mine')\n"
@@ -60,3 +107,26 @@ def test_importing_the_package_imports_nothing_but_itself(tmp_path: Path) -> Non
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.stdout == "['mcp_bridge']\n", done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the supervisor needs Linux")
+def test_each_supervisor_has_less_than_three_megabytes_of_its_own(folder: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcp_bridge", "serve", "tools.py"],
+        cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as front:  # fmt: skip
+        assert front.stdin is not None
+        assert front.stdout is not None
+        front.stdin.write(requests(LIST))
+        front.stdin.flush()
+        assert '"tools"' in front.stdout.readline()
+        reaper, _server = list_descendants(front.pid)[:2]
+        sizes = [read_private_kilobytes(pid) for pid in (front.pid, reaper)]
+        front.stdin.close()
+    assert max(sizes) < 3 * 1024
+
+
+def read_private_kilobytes(pid: int) -> int:
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(map(int, re.findall(r"^Private_\w+: +(\d+) kB$", rollup, re.MULTILINE)))

@@ -13,9 +13,9 @@ from hypothesis import strategies as some
 from mcp_bridge import Answer, Form, Link, Message, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.content import Audio, EmbeddedResource, Image, ResourceLink, Text
+from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptArgument, PromptEntry
-from mcp_bridge.contracts.question import NeedsInput
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import (

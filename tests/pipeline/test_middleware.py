@@ -84,10 +84,16 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
         "_map_errors",
         "_validate_input",
         "_limit_time",
-        "_limit_outermost_calls",
-        "_validate_output",
+        "_limit_calls",
         "_run_handler",
     ]
+
+
+def test_layers_that_would_do_nothing_for_a_tool_are_left_out() -> None:
+    plain, declared = PreparedEntry(entry_of(print)), PreparedEntry(entry_of(print, output_schema=NUMBER))
+    assert "_validate_output" not in names_of(Pipeline().layers(plain))
+    assert "_validate_output" in names_of(Pipeline().layers(declared))
+    assert "_limit_time" not in names_of(Pipeline(timeout=None).layers(plain))
 
 
 def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
@@ -99,7 +105,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
         "_validate_input", "_provide_check", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "_validate_input",
-        "_limit_time", "_limit_outermost_calls", "_validate_output", "_run_handler",
+        "_limit_time", "_limit_calls", "_run_handler",
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
@@ -209,6 +210,49 @@ async def test_a_cancellation_inside_a_group_passes_too() -> None:
     assert len(caught) == 1
 
 
+async def test_a_timeout_around_a_call_ends_it() -> None:
+    async def outer(data: Any, ctx: CallContext) -> Any:
+        return (await ctx.invoke("inner")).output
+
+    async def inner(data: Any) -> None:
+        await asyncio.sleep(PATIENCE)
+
+    registry = registry_of(entry_of(outer, "outer"), entry_of(inner, "inner"))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await dispatch(registry, "outer")
+
+
+async def test_a_call_whose_task_is_cancelled_has_no_result() -> None:
+    begun = asyncio.Event()
+
+    async def wait(data: Any) -> None:
+        begun.set()
+        await asyncio.sleep(PATIENCE)
+
+    calling = asyncio.create_task(dispatch(registry_of(entry_of(wait))))
+    await begun.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_tool_that_cancels_its_own_task_affects_nothing_else(waits: bool) -> None:
+    async def cancel(data: Any) -> str:
+        own: Any = asyncio.current_task()
+        own.cancel()
+        if waits:
+            await asyncio.sleep(0)
+        return "cancelled"
+
+    result = await dispatch(registry_of(entry_of(cancel)))
+    assert (result.code, result.output) == (("internal_error", None) if waits else (None, "cancelled"))
+    await asyncio.sleep(0)
+    task: Any = asyncio.current_task()
+    assert task.cancelling() == 0
+
+
 # Deadlines
 
 
@@ -231,6 +275,21 @@ async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> N
     assert stopped == [True]
     assert result["_meta"]["mcp-bridge/code"] == "timeout"
     assert "0.01 seconds" in words(result)
+
+
+@BOTH_LOOPS
+async def test_a_thread_can_check_that_the_time_of_its_call_is_over() -> None:
+    never = threading.Event()
+
+    def poll(data: Any) -> None:
+        while not never.wait(0.001):
+            anyio.from_thread.check_cancelled()
+
+    pipeline = Pipeline(timeout=0.01)
+    assert (await dispatch(under(pipeline, entry_of(poll)))).code == "timeout"
+    with anyio.fail_after(PATIENCE):
+        while pipeline.threads.busy_count:
+            await anyio.lowlevel.checkpoint()
 
 
 @BOTH_LOOPS

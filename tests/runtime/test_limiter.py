@@ -28,7 +28,7 @@ class Crowd:
     async def wait(self, name: str) -> None:
         """Wait with the first letter of the name as the key, and keep the slot."""
         try:
-            self.slots.append(await self.limiter.acquire(name[0], quota=self.quota))
+            self.slots.append(await self.limiter.acquire(name[0], quotas=[(name[0], self.quota)]))
             self.admitted.append(name)
         except LimiterFull:
             self.rejected.append(name)
@@ -89,6 +89,27 @@ async def test_a_free_slot_passes_a_key_at_its_quota_and_the_key_keeps_its_turn(
         crowd.slots[0].release()
         await anyio.wait_all_tasks_blocked()
         assert crowd.admitted == ["a1", "b1", "c1", "a2"]
+
+
+async def test_a_slot_beyond_the_total_counts_against_its_quota_only() -> None:
+    limiter = Limiter(1)
+    quotas = [("tool", 2)]
+    assert limiter.acquire_nowait(quotas=quotas) is not None
+    inner = limiter.acquire_nowait("inner", quotas=quotas, in_total=False)
+    assert inner is not None
+    assert limiter.in_use == 1
+    assert limiter.acquire_nowait("inner", quotas=quotas, in_total=False) is None
+    inner.release()
+    assert limiter.acquire_nowait("inner", quotas=quotas, in_total=False) is not None
+
+
+async def test_every_quota_of_a_slot_has_to_have_room() -> None:
+    limiter = Limiter(9)
+    tool, client, other = ("tool", 2), ("client", 1), ("other client", 1)
+    assert limiter.acquire_nowait(quotas=[tool, client]) is not None
+    assert limiter.acquire_nowait(quotas=[tool, client]) is None
+    assert limiter.acquire_nowait(quotas=[tool, other]) is not None
+    assert limiter.acquire_nowait(quotas=[tool]) is None
 
 
 async def test_a_full_queue_rejects_further_callers() -> None:

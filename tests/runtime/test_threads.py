@@ -150,7 +150,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_quietly(
 
 async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
     ended = threading.Event()
-    handover = _SlotHandover(ended.set, lambda: None, make_call_soon())
+    handover = _SlotHandover(ended.set, lambda: None)
     assert handover.start_thread_work()
     handover.stop_waiting()
     worker = threading.Thread(target=handover.end_thread_work)

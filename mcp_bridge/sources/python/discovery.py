@@ -13,7 +13,6 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
-from mcp_bridge.authoring import tool
 from mcp_bridge.contracts.errors import SourceError, ToolError
 from mcp_bridge.contracts.offer import Offer
 from mcp_bridge.contracts.prompt import PromptEntry
@@ -167,6 +166,8 @@ def _convert_codomyrmex(name: str, value: Any) -> ToolEntry:
 
 
 def _infer_tool(module: ModuleType, name: str) -> ToolEntry:
+    from mcp_bridge.authoring import tool
+
     function = getattr(module, name, None)
     if not callable(function):
         raise SourceError(f"{module.__file__}: there is no function '{name}', which the settings name as a tool")

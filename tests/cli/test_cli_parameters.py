@@ -1,0 +1,76 @@
+"""The arguments of `serve` are parsed without typer, to the same options."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_bridge.cli import app, serve
+from mcp_bridge.cli.parameters import parse_arguments
+from mcp_bridge.cli.serve_options import ServeOptions
+
+
+def parse_with_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> ServeOptions:
+    """The options that `serve` is called with."""
+    called: list[ServeOptions] = []
+    monkeypatch.setattr(serve, "serve_target", lambda options, _: called.append(options))
+    app.app(["serve", *words], standalone_mode=False)
+    return called[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["tools.py"],
+        ["./a folder/tools.py"],
+        ["a=b.py"],
+        ["tools.py", "--http", "8808"],
+        ["--http=127.0.0.1:8808", "tools.py"],
+        ["--http", "a=b", "tools.py"],
+        ["--reload", "tools.py", "--no-guard"],
+        ["--guard", "--no-guard", "--guard"],
+        ["--log-level", "debug", "--log-level=info", "--log-file", "logs/x.log"],
+        ["x.yaml", "--token-env", "TOKEN", "--http", "settings"],
+    ],
+)
+def test_plain_arguments_are_parsed_as_typer_does(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse_arguments(ServeOptions, words) == parse_with_typer(words, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["-h"],
+        ["--unknown"],
+        ["-"],
+        ["--"],
+        ["--", "tools.py"],
+        [""],
+        ["one.py", "two.py"],
+        ["--http"],
+        ["--http="],
+        ["--http", "--reload"],
+        ["--reload=yes"],
+        ["--log-level", "-1"],
+        ["--no-reload"],
+    ],
+)
+def test_anything_else_is_left_to_typer(words: list[str]) -> None:
+    assert parse_arguments(ServeOptions, words) is None
+
+
+@pytest.mark.parametrize(("words", "is_parsed"), [(["*.py"], False), (["~/tools.py"], False), (["tools.py"], True)])
+def test_words_that_typer_expands_on_windows_are_left_to_it(
+    words: list[str], is_parsed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert (parse_arguments(ServeOptions, words) is not None) is is_parsed
+
+
+def test_paths_and_texts_keep_their_types() -> None:
+    options = parse_arguments(ServeOptions, ["tools.py", "--http", "8808", "--reload"])
+    assert options == ServeOptions(file=Path("tools.py"), http="8808", reload=True)

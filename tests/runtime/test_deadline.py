@@ -1,0 +1,136 @@
+"""Deadlines end a block, pause while a user is asked, and leave cancellation by others alone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcp_bridge.runtime import deadline as deadlines
+from mcp_bridge.runtime.deadline import DeadlineClock
+from tests.kits.loops import BOTH_LOOPS
+
+PATIENCE = 60.0
+
+
+async def run_until(clock: DeadlineClock, seconds: float, code: Any, outer: float | None = None) -> str:
+    """Run the code in a block with a deadline; say how the block ended."""
+    with clock.start(seconds, outer):
+        await code()
+        return "done"
+    return "late"
+
+
+@BOTH_LOOPS
+async def test_a_block_that_takes_too_long_ends_and_others_are_not_affected() -> None:
+    clock, outcomes = DeadlineClock(), dict[str, str]()
+
+    async def run(name: str, seconds: float, code: Any) -> None:
+        outcomes[name] = await run_until(clock, seconds, code)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, "long", PATIENCE, anyio.lowlevel.checkpoint)
+            tasks.start_soon(run, "late", 0.02, anyio.sleep_forever)
+            tasks.start_soon(run, "sooner", 0.01, anyio.sleep_forever)
+            tasks.start_soon(run, "at once", 0.0, anyio.sleep_forever)
+    assert outcomes == {"long": "done", "late": "late", "sooner": "late", "at once": "late"}
+    assert await run_until(clock, 0.01, anyio.sleep_forever) == "late"
+
+
+@BOTH_LOOPS
+async def test_what_the_block_raises_passes_also_after_its_deadline() -> None:
+    async def fail() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await run_until(DeadlineClock(), 0.01, fail)
+    await anyio.sleep(0.01)  # nothing is left that would cancel this task
+
+
+@BOTH_LOOPS
+async def test_no_deadline_is_after_the_outer_one_and_the_outer_block_ends_with_it() -> None:
+    clock, ended = DeadlineClock(), list[str]()
+    with clock.start(0.01) as outer:
+        with clock.start(PATIENCE, outer.deadline) as inner:
+            assert inner.deadline == outer.deadline
+            await anyio.sleep_forever()
+        ended.append("inner")
+    ended.append("outer")
+    assert ended == ["outer"]
+
+
+@BOTH_LOOPS
+async def test_a_paused_deadline_does_not_pass_and_goes_on_with_the_time_that_was_left() -> None:
+    with DeadlineClock().start(0.02) as deadline:
+        deadline.pause()
+        assert deadline.deadline == math.inf
+        await anyio.sleep(0.05)
+        deadline.resume()
+        assert deadline.deadline <= anyio.current_time() + 0.02
+        await anyio.sleep_forever()
+
+
+@BOTH_LOOPS
+async def test_cancellation_by_others_is_not_the_deadlines() -> None:
+    with anyio.CancelScope() as scope:
+        with DeadlineClock().start(PATIENCE):
+            scope.cancel()
+            await anyio.sleep_forever()
+        raise AssertionError("the deadline has not passed")
+    assert scope.cancelled_caught
+
+
+async def test_cancellation_by_others_passes_also_after_the_deadline() -> None:
+    async def cleanup() -> None:
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            asyncio.get_running_loop().call_soon(task.cancel)
+            await asyncio.sleep(PATIENCE)
+
+    task: Any = asyncio.create_task(run_until(DeadlineClock(), 0.01, cleanup))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_block_that_swallows_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "REDELIVERY", 0.01)
+    received: list[int] = []
+
+    async def stubborn() -> None:
+        while len(received) < 3:
+            try:
+                await asyncio.sleep(PATIENCE)
+            except asyncio.CancelledError:
+                received.append(1)
+        await asyncio.sleep(PATIENCE)
+
+    assert await run_until(DeadlineClock(), 0.01, stubborn) == "late"
+    task: Any = asyncio.current_task()
+    assert (len(received), task.cancelling()) == (3, 0)
+
+
+async def test_a_value_that_comes_after_the_deadline_is_kept() -> None:
+    async def finish() -> None:
+        try:
+            await asyncio.sleep(PATIENCE)
+        except asyncio.CancelledError:
+            return
+
+    assert await run_until(DeadlineClock(), 0.01, finish) == "done"
+    task: Any = asyncio.current_task()
+    assert task.cancelling() == 0
+
+
+def test_one_clock_serves_several_event_loops() -> None:
+    clock = DeadlineClock()
+    for _ in range(2):
+        assert asyncio.run(run_until(clock, 0.01, anyio.sleep_forever)) == "late"
