@@ -66,8 +66,8 @@ class Endpoint:
         self.redactor = self._redaction.redactor
         self.hide(secrets)
         self._tracing = MessageTracing()
-        self._notifier = ChangeNotifier()
         self._responses = responses = Responses(identity, self.redactor, ready=started)
+        self._notifier = ChangeNotifier(responses)
         state, page = state or State(), identity.page
         self._runner = runner = CallRunner(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
