@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.contracts.errors import InvalidOutput, QuestionExpired
+from mcp_bridge.contracts.errors import InvalidOutput, MissingCapability, QuestionExpired
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
@@ -18,6 +18,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.context import ServedContext
+from mcp_bridge.server.questions import is_capability_missing, merge_capabilities
 from mcp_bridge.server.request_state import StateSealer
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.suspended_calls import CallState, SuspendedCall, SuspendedCalls
@@ -110,6 +111,10 @@ class CallRounds:
             raise
         if result is not None:
             return result
+        required = [pending.request.required for pending in suspended.pending.values()]
+        if missing := [each for each in required if is_capability_missing(request.capabilities, each)]:
+            suspended.scope.cancel()  # each request declares the capabilities again
+            return to_error_result(MissingCapability(merge_capabilities(missing)))
         requests = {name: pending.to_mcp() for name, pending in suspended.pending.items()}
         try:
             state = CallState.from_call(suspended, self._suspended.suspend(suspended)).to_text()
