@@ -15,7 +15,9 @@ from mcp_bridge.runtime.event_loop import is_being_cancelled, is_on_asyncio
 logger = logging.getLogger("mcp_bridge.tasks")
 
 RETRY_INTERVAL = 0.1
-"""Seconds after which the end of an owner cancels the tasks that were started meanwhile."""
+"""Seconds after which the end of an owner cancels its tasks again, and those that were started meanwhile."""
+CLEANUP_TIMEOUT = 5.0
+"""Seconds that cancelled tasks have for cleanup in shielded scopes, before asyncio interrupts that too."""
 
 
 Cancel = Callable[[], object]
@@ -34,14 +36,17 @@ class TaskOwner(Protocol):
 
 
 @asynccontextmanager
-async def own_tasks() -> AsyncIterator[TaskOwner]:
-    """Yield an owner of tasks. At the end of the block, its tasks are cancelled and awaited."""
+async def own_tasks(*, cleanup: float = CLEANUP_TIMEOUT) -> AsyncIterator[TaskOwner]:
+    """Yield an owner of tasks. At the end of the block, its tasks are cancelled and awaited.
+
+    After `cleanup` seconds, asyncio interrupts shielded scopes too. On trio, nothing can.
+    """
     if is_on_asyncio():
         owner = AsyncioTasks()
         try:
             yield owner
         finally:
-            await owner.cancel_all()
+            await owner.cancel_all(cleanup)
         return
     async with anyio.create_task_group() as group:
         try:
@@ -62,13 +67,17 @@ class AsyncioTasks:
         self._tasks[task] = cancel or task.cancel
         task.add_done_callback(self._discard)
 
-    async def cancel_all(self) -> None:
+    async def cancel_all(self, cleanup: float) -> None:
         """Cancel all tasks, until they have ended."""
+        deadline = self._loop.time() + cleanup
         interruption: asyncio.CancelledError | None = None
         with anyio.CancelScope(shield=True):
             while self._tasks:
-                for cancel in list(self._tasks.values()):
+                is_late = self._loop.time() >= deadline
+                for task, cancel in list(self._tasks.items()):
                     cancel()
+                    if is_late:
+                        task.cancel()
                 try:
                     await asyncio.wait(self._tasks, timeout=RETRY_INTERVAL)
                 except asyncio.CancelledError as error:  # asyncio's own cancellation passes the shield

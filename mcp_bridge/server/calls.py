@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from functools import partial
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
-from mcp_bridge.contracts.errors import InvalidOutput, QuestionExpired
-from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, INVALID_PARAMS, RpcError
+from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, RpcError
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
@@ -19,17 +16,12 @@ from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.handshake import HandshakeChannel, QuestionTimeouts
-from mcp_bridge.server.request_state import StateSealer
 from mcp_bridge.server.requests import Request
-from mcp_bridge.server.suspended_calls import CallState, SuspendedCall, SuspendedCalls
 from mcp_bridge.server.watchdog import Watchdog
 from mcp_bridge.stores.fault_tolerant import FaultTolerantStore
-from mcp_bridge.stores.memory import MemoryStore
-from mcp_bridge.wire.outcomes import to_error_result
 
-logger = logging.getLogger("mcp_bridge.server")
-
-_USED = "mcp-bridge/used/"
+if TYPE_CHECKING:
+    from mcp_bridge.server.rounds import CallRounds
 
 
 class CallRunner:
@@ -37,21 +29,42 @@ class CallRunner:
 
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
         self._registry = registry
-        self._ttl = state.ttl
+        self._state = state
+        self._audience = audience
         self._timeouts = QuestionTimeouts(state.ttl)
-        self.store: Store = MemoryStore() if state.store is None else FaultTolerantStore(state.store)
-        self._suspended = SuspendedCalls(size=state.parked, ttl=state.ttl)
         self._running: set[Request] = set()
         self._watchdog = Watchdog(self._running)
-        self._sealer = StateSealer(state.keys, ttl=state.ttl, audience=audience)
+        self._tasks: TaskGroup | None = None
+
+    @cached_property
+    def store(self) -> Store:
+        """Where used request states and the rest of truncated results are stored."""
+        if self._state.store is not None:
+            return FaultTolerantStore(self._state.store)
+        from mcp_bridge.stores.memory import MemoryStore  # most servers never need it
+
+        return MemoryStore()
+
+    @cached_property
+    def _rounds(self) -> CallRounds:
+        from mcp_bridge.server.rounds import CallRounds  # the first call that may ask needs them, not the start
+
+        rounds = CallRounds(self._registry, self._state, self.store, audience=self._audience)
+        if self._tasks is not None:
+            self._tasks.start_soon(rounds.run)
+        return rounds
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the suspended calls and watch the event loop until cancelled."""
         self._timeouts.open()
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(self._watchdog.run)
-            await tasks.start(self._suspended.run)
-            task_status.started()
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                await self._tasks.start(self._watchdog.run)
+                if "_rounds" in vars(self):
+                    await self._tasks.start(self._rounds.run)
+                task_status.started()
+        finally:
+            self._tasks = None
 
     def reject_questions(self) -> None:
         """Expire the open questions of the handshake era and reject new ones: their answers could no longer arrive."""
@@ -75,7 +88,7 @@ class CallRunner:
             if request.session is not None:
                 context.ask_through(HandshakeChannel(request, self._timeouts))
             elif self._can_suspend(prepared, request):
-                return await self._run_round(prepared, call, context, request)
+                return await self._rounds.run_round(prepared, call, context, request)
             return await self._registry.run_prepared(prepared, call, context)
         finally:
             self._running.discard(request)
@@ -87,84 +100,3 @@ class CallRunner:
         if all(request.capabilities.get(name) is None for name in ("elicitation", "sampling", "roots")):
             return False
         return prepared.context is not None or self._registry.pipeline.has_middleware
-
-    async def _run_round(
-        self, prepared: PreparedEntry, call: ToolCall, context: ServedContext, request: Request
-    ) -> ToolResult | dict[str, Any]:
-        sealed, responses = request.params.get("requestState"), request.params.get("inputResponses") or {}
-        if sealed is None:
-            suspended = await self._start(prepared, call, context, CallState(), responses)
-        else:
-            state = CallState.from_text(self._sealer.open(sealed, **_bind(request, context)))
-            resumed = await self._resume(prepared, call, context, state, responses)
-            if isinstance(resumed, ToolResult):
-                return resumed
-            suspended = resumed
-        suspended.context.set_request(request)
-        return await self._wait_for_outcome(suspended, call, request)
-
-    async def _start(
-        self,
-        prepared: PreparedEntry,
-        call: ToolCall,
-        context: ServedContext,
-        state: CallState,
-        offered: Mapping[str, Any],
-    ) -> SuspendedCall:
-        suspended = SuspendedCall(self._suspended, context, state, offered)
-        context.needs, context.since = state.needs, state.since
-        context.ask_through(suspended)
-        await self._suspended.start(suspended, partial(self._registry.run_prepared, prepared, call, context))
-        return suspended
-
-    async def _resume(
-        self,
-        prepared: PreparedEntry,
-        call: ToolCall,
-        context: ServedContext,
-        state: CallState,
-        responses: Mapping[str, Any],
-    ) -> SuspendedCall | ToolResult:
-        """Return the suspended call or, if another instance suspended it, a new call with the answers so far."""
-        try:
-            is_unused = await self.store.add(_USED + state.handle, b"", self._ttl)
-        except anyio.get_cancelled_exc_class():
-            self._suspended.cancel_suspended(state.handle)
-            raise
-        if not is_unused:
-            logger.warning("requestState rejected on %s %r: used before, or the store failed", call.kind, call.name)
-            # the same error as for a state that was changed, has expired or belongs to another request
-            raise RpcError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
-        if (suspended := self._suspended.take(state.handle)) is not None:
-            suspended.answer(responses)
-            return suspended
-        if state.started:
-            return to_error_result(
-                QuestionExpired("This question has expired, and its call was cancelled. Retry the call.")
-            )
-        return await self._start(prepared, call, context, state.with_answers(responses), {})
-
-    async def _wait_for_outcome(
-        self, suspended: SuspendedCall, call: ToolCall, request: Request
-    ) -> ToolResult | dict[str, Any]:
-        """Wait for the result or for questions. Cancelling the request cancels its call."""
-        try:
-            result = await suspended.wait()
-        except anyio.get_cancelled_exc_class():
-            suspended.scope.cancel()
-            raise
-        if result is not None:
-            return result
-        requests = {name: pending.to_mcp() for name, pending in suspended.pending.items()}
-        try:
-            state = CallState.from_call(suspended, self._suspended.suspend(suspended)).to_text()
-        except ValueError as error:  # the state of a `NeedsInput` is not JSON
-            self._suspended.cancel_suspended(suspended.handle)
-            return to_error_result(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
-        sealed = self._sealer.seal(state, **_bind(request, suspended.context))
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": sealed}
-
-
-def _bind(request: Request, context: ServedContext) -> dict[str, Any]:
-    """Return what a request state is bound to."""
-    return {"method": request.incoming.method, "params": request.params, "principal": context.principal}

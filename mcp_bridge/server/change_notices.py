@@ -17,6 +17,7 @@ from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcErro
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.server.requests import Request, Session
+from mcp_bridge.server.responses import Responses
 from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
 
 logger = logging.getLogger("mcp_bridge.server")
@@ -90,7 +91,8 @@ class ListenStream:
 class ChangeNotifier:
     """Notifies handshake clients directly, and stateless clients through subscriptions/listen."""
 
-    def __init__(self) -> None:
+    def __init__(self, responses: Responses) -> None:
+        self._responses = responses
         self._sessions: set[Session] = set()
         self._uris: dict[Session, set[str]] = {}
         self._streams: set[ListenStream] = set()
@@ -144,7 +146,7 @@ class ChangeNotifier:
                     await stream.wait()
         finally:
             self._streams.discard(stream)
-        return {"resultType": "complete", "_meta": meta}
+        return self._responses.complete({"_meta": meta}, request.version)
 
     def close_streams(self) -> None:
         """End every subscriptions/listen stream with its final result; a later one ends at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from anyio.lowlevel import current_token
@@ -13,18 +13,14 @@ from anyio.lowlevel import current_token
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import LEVELS, Level, check_level
-from mcp_bridge.contracts.question import Question
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.server.questions import (
-    QuestionRequest,
-    is_capability_missing,
-    merge_capabilities,
-    to_request,
-    with_plain_answers,
-)
 from mcp_bridge.server.requests import Request
 from mcp_bridge.wire.meta_keys import LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
+
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.question import Question
+    from mcp_bridge.server.questions import QuestionRequest
 
 SESSION = "mcp-bridge/session"
 """The key of a session's name in the `_meta` of a request."""
@@ -130,6 +126,13 @@ class ServedContext(CallContext):
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         """Ask several questions at once, by key. The call's deadlines pause until they are answered."""
+        from mcp_bridge.server.questions import (  # the first question needs them, not the start
+            is_capability_missing,
+            merge_capabilities,
+            to_request,
+            with_plain_answers,
+        )
+
         needed = self.needs is not None and questions is self.needs.questions
         requests = {key: to_request(question, self.protocol_version) for key, question in questions.items()}
         if needed:

@@ -66,12 +66,12 @@ class Endpoint:
         self.redactor = self._redaction.redactor
         self.hide(secrets)
         self._tracing = MessageTracing()
-        self._notifier = ChangeNotifier()
         self._responses = responses = Responses(identity, self.redactor, ready=started)
+        self._notifier = ChangeNotifier(responses)
         state, page = state or State(), identity.page
         self._runner = runner = CallRunner(registry, state, audience=identity.name)
         sizes = {"most": identity.result, "content": identity.content}
-        truncator = ResultTruncator(runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
+        truncator = ResultTruncator(lambda: runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
         self.tools = ToolMethods(registry, runner, responses, truncator, page=page, dialect=dialect)
         resources = ResourceMethods(registry, runner, responses, self._notifier, truncator, page=page)
         prompts = PromptMethods(registry, runner, responses, page=page)

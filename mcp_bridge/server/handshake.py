@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -16,8 +16,10 @@ from mcp_bridge.contracts.errors import (
     ToolUnavailable,
 )
 from mcp_bridge.contracts.jsonrpc import RpcError
-from mcp_bridge.server.questions import TRIES, AnswerMismatch, QuestionRequest
 from mcp_bridge.server.requests import Request
+
+if TYPE_CHECKING:
+    from mcp_bridge.server.questions import QuestionRequest
 
 REJECTED = -1
 """The error code of a request that the user rejected (client/sampling, "Error Handling")."""
@@ -88,6 +90,8 @@ class HandshakeChannel:
         """Return at once: the request is open for as long as the call runs."""
 
     async def _ask(self, question: QuestionRequest) -> Any:
+        from mcp_bridge.server.questions import TRIES, AnswerMismatch
+
         problems: list[str] = []
         with self._timeouts.limit_wait():
             for _ in range(TRIES):

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.schema.forms import FormSchema, create_form
+from mcp_bridge.server.params import list_result_problems
 from mcp_bridge.server.sampling_params import check_sampling_params
 from mcp_bridge.wire.content_reader import from_block
 from mcp_bridge.wire.messages import render_messages
@@ -83,6 +84,18 @@ class QuestionRequest:
 
 def to_request(question: Question, version: str) -> QuestionRequest:
     """Return the request for a client of this protocol version. Raises ValueError for an invalid question."""
+    request = _to_request(question, version)
+
+    def read(raw: Any) -> Any:
+        answer = request.read(raw)
+        if problems := list_result_problems(request.method, version, raw):
+            raise AnswerMismatch(problems)
+        return answer
+
+    return replace(request, read=read)
+
+
+def _to_request(question: Question, version: str) -> QuestionRequest:
     match question:
         case Form(message, schema):
             return _to_form_request(message, create_form(schema), version)
@@ -133,7 +146,7 @@ def _restore_request(method: str, params: dict[str, Any], form: Any, version: st
     if method == SAMPLE:
         return _to_sampling_request(params)
     if method == LIST_ROOTS:
-        return to_request(Roots(), version)
+        return _to_request(Roots(), version)
     if "url" in params:
         return _to_link_request(params["message"], params["url"], version)
     return _to_form_request(params["message"], create_form(form or params["requestedSchema"]), version)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from secrets import token_urlsafe
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -33,9 +32,15 @@ class ResultTruncator:
     """
 
     def __init__(
-        self, store: Store, *, most: int, content: int = CONTENT, ttl: float, redactor: Redactor | None = None
+        self,
+        get_store: Callable[[], Store],
+        *,
+        most: int,
+        content: int = CONTENT,
+        ttl: float,
+        redactor: Redactor | None = None,
     ) -> None:
-        self._store = store
+        self._get_store = get_store
         self._most = most
         self._content = content
         self._ttl = ttl
@@ -87,17 +92,20 @@ class ResultTruncator:
 
     async def read_page(self, uri: str) -> Mapping[str, Any] | None:
         """Return one page as contents of resources/read; None if there is none, or it has expired."""
-        page = await self._store.get(_KEY + uri.removeprefix(URI)) if uri.startswith(URI) else None
+        page = await self._get_store().get(_KEY + uri.removeprefix(URI)) if uri.startswith(URI) else None
         return {"uri": uri, "mimeType": "text/plain", "text": page.decode()} if page is not None else None
 
     async def _store_rest(self, full_text: str, version: str) -> list[dict[str, Any]]:
         """Store the pages and return blocks that say where they are."""
+        from secrets import token_urlsafe
+
+        store = self._get_store()
         name, pages = token_urlsafe(16), range(self._most, len(full_text), self._most)
         for number, start in enumerate(pages, start=2):
             page = full_text[start : start + self._most].encode()
-            await self._store.set(f"{_KEY}{name}/{number}", page, self._ttl)
+            await store.set(f"{_KEY}{name}/{number}", page, self._ttl)
         notice = f"This result was truncated: it shows {self._most} of {len(full_text)} characters."
-        if await self._store.get(f"{_KEY}{name}/2") is None:
+        if await store.get(f"{_KEY}{name}/2") is None:
             return [make_text_block(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
         first, last = f"{URI}{name}/2", f"{URI}{name}/{len(pages) + 1}"
         advice = f"Read the rest as resources, from {first} to {last}, within {self._ttl:g} seconds."

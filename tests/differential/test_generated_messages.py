@@ -34,7 +34,7 @@ def without_logs() -> Iterator[None]:
 
 
 async def compare(conversation: Conversation, length: int) -> list[Outcome]:
-    """The outcomes of one conversation. After a difference it goes on with a new connection: their states may differ."""
+    """The outcomes of one conversation. After a difference, which may have changed a state, it has a new connection."""
     outcomes: list[Outcome] = []
     while len(outcomes) < length:
         async with connect_twins() as twins:

@@ -18,9 +18,8 @@ from mcp_bridge.runtime.tasks import RETRY_INTERVAL, own_tasks
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.peer import PeerSide, RecordingStream, join_peers, let_run
 
-pytestmark = BOTH_LOOPS
 
-
+@BOTH_LOOPS
 async def test_closing_ends_the_requests_in_flight_of_both_sides() -> None:
     codes: list[int] = []
 
@@ -56,6 +55,7 @@ def _make_waiter(name: str, cancelled: list[str]) -> Any:
     return wait
 
 
+@BOTH_LOOPS
 async def test_closing_ends_ten_thousand_requests() -> None:
     cancelled: list[str] = []
     async with join_peers() as (left, right):
@@ -68,6 +68,7 @@ async def test_closing_ends_ten_thousand_requests() -> None:
         assert (len(cancelled), right.output.sent) == (10_000, [])
 
 
+@BOTH_LOOPS
 async def test_a_closed_connection_sends_and_receives_nothing() -> None:
     async with join_peers() as (left, right):
         right.handlers["quick"] = lambda request: 1
@@ -82,6 +83,7 @@ async def test_a_closed_connection_sends_and_receives_nothing() -> None:
         assert (left.output.sent, left.notifications) == ([], [])
 
 
+@BOTH_LOOPS
 async def test_cancelling_the_caller_after_the_end_sends_nothing() -> None:
     async with join_peers() as (left, right):
         right.handlers["wait"] = lambda request: anyio.sleep_forever()
@@ -98,6 +100,7 @@ async def _ask_in_vain(side: PeerSide) -> None:
         await side.connection.request("wait")
 
 
+@BOTH_LOOPS
 async def test_a_response_that_arrived_before_the_end_is_returned() -> None:
     results: list[Any] = []
 
@@ -114,6 +117,7 @@ async def test_a_response_that_arrived_before_the_end_is_returned() -> None:
         assert results == ["in time"]
 
 
+@BOTH_LOOPS
 async def test_a_drain_waits_for_the_requests_in_flight() -> None:
     release = anyio.Event()
     idle: list[bool] = []
@@ -138,6 +142,7 @@ async def test_a_drain_waits_for_the_requests_in_flight() -> None:
         assert [message["result"] for message in right.output.sent] == ["done"]
 
 
+@BOTH_LOOPS
 async def test_a_drain_ends_when_its_time_is_over() -> None:
     async with join_peers() as (left, right):
         right.handlers["wait"] = lambda request: anyio.sleep_forever()
@@ -147,6 +152,7 @@ async def test_a_drain_ends_when_its_time_is_over() -> None:
         assert right.connection.has_request(1)
 
 
+@BOTH_LOOPS
 async def test_a_drain_can_be_shortened() -> None:
     idle: list[bool] = []
 
@@ -164,6 +170,7 @@ async def test_a_drain_can_be_shortened() -> None:
         assert idle == [False]
 
 
+@BOTH_LOOPS
 async def test_the_end_of_the_tasks_ends_their_requests_even_before_their_first_step() -> None:
     steps: list[str] = []
 
@@ -188,6 +195,7 @@ async def test_the_end_of_the_tasks_ends_their_requests_even_before_their_first_
     assert [str(warning.message) for warning in caught if warning.category is RuntimeWarning] == []
 
 
+@BOTH_LOOPS
 async def test_a_cleanup_that_is_shielded_is_completed() -> None:
     release, in_cleanup = anyio.Event(), anyio.Event()
     steps: list[str] = []
@@ -216,3 +224,24 @@ async def test_a_cleanup_that_is_shielded_is_completed() -> None:
         assert not await side.counter.wait_until_idle(3 * RETRY_INTERVAL)
         release.set()
     assert steps == ["cleaned up", "tasks have ended"]
+
+
+async def test_a_cleanup_that_never_ends_is_interrupted() -> None:
+    interrupted = anyio.Event()
+
+    async def work(request: IncomingRequest) -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await anyio.sleep_forever()
+            finally:
+                interrupted.set()
+
+    side, stream = PeerSide(), RecordingStream()
+    side.handlers["work"] = work
+    async with own_tasks(cleanup=0.01) as tasks:
+        side.connection = Connection(side, stream, tasks, side.counter)
+        side.connection.receive({"jsonrpc": "2.0", "id": 1, "method": "work"})
+        await let_run()
+        side.connection.close()
+    assert interrupted.is_set()
+    assert stream.responses == [None]

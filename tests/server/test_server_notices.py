@@ -12,7 +12,10 @@ from mcp.shared.subscriptions import ToolsListChanged
 
 from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.server.change_notices import UPDATED, ChangeEvent, ChangeNotifier
+from mcp_bridge.server.responses import Responses
 from mcp_bridge.testing import connect
 from tests.kits.transports.stdio_talk import PATIENCE, served
 
@@ -153,7 +156,7 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
 
 
 def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> None:
-    notifier, registry = ChangeNotifier(), ToolRegistry()
+    notifier, registry = ChangeNotifier(Responses(Identity(), Redactor())), ToolRegistry()
     seen: list[Any] = []
 
     async def main() -> None:

@@ -14,6 +14,14 @@ CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "r
 CLIENT = {"name": "a test", "version": "1"}
 PREFIX = "io.modelcontextprotocol/"
 HANDSHAKE_VERSIONS = ["2025-11-25", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"]
+URIS = [
+    "test://nothing", "TEST://text", "test://text#a", "test://text?a=b", "test://notes/", "test://notes/a%2Fb",
+    "test://notes/%2e%2e", "test://notes/..", "test://notes/a.b", "test://notes/%", "test://notes/%zz", "test://notes/é",
+    "test://notes/%C3%A9", "test://notes/%ff", "test://notes/a/b", "test://notes/a?b", "test://notes/a#b",
+    "test://notes/%00", "test://notes/C:%5Cx", "test://notes/%2Fetc", "test://files", "test://files/", "test://files/a",
+    "test://files//a", "test://files/a//b/", "test://files/a/../b", "test://files/%2e%2e/b", "test://files/a,b/c",
+    "test://files/é/%20", "test://files/a%2F..%2Fb", "test://files//etc/passwd", "",
+]  # fmt: skip
 COMMON: list[tuple[str, Json]] = [
     ("tools/list", {}),
     ("tools/list", {"cursor": "YWZ0ZXI6YXNr"}),
@@ -24,12 +32,12 @@ COMMON: list[tuple[str, Json]] = [
     ("resources/read", {"uri": "test://fails"}),
     ("resources/read", {"uri": "test://notes/ann"}),
     ("resources/read", {"uri": "test://files/a/b"}),
-    ("resources/read", {"uri": "test://nothing"}),
+    *(("resources/read", {"uri": uri}) for uri in URIS),
     ("prompts/get", {"name": "greeting", "arguments": {"who": "Ada"}}),
     ("prompts/get", {"name": "plain"}),
     ("prompts/get", {"name": "fails"}),
-    ("completion/complete", {"ref": {"type": "ref/prompt", "name": "greeting"}, "argument": {"name": "who", "value": "a"},
-                             "context": {"arguments": {"tone": "kind"}}}),
+    ("completion/complete", {"ref": {"type": "ref/prompt", "name": "greeting"},
+                             "argument": {"name": "who", "value": "a"}, "context": {"arguments": {"tone": "kind"}}}),
     ("completion/complete", {"ref": {"type": "ref/resource", "uri": "test://notes/{name}"},
                              "argument": {"name": "name", "value": "an"}}),
     ("tools/call", {"name": "echo", "arguments": {"text": "hi"}}),
@@ -71,8 +79,9 @@ ANSWERS: list[Json] = [
 ]  # fmt: skip
 NAMES = [
     "id", "jsonrpc", "method", "params", "_meta", "name", "arguments", "uri", "cursor", "result", "error", "extra",
-    "progressToken", "inputResponses", "requestState", "requestId", "level", "ID", "Name", "URI", f"{PREFIX}protocolVersion",
-    f"{PREFIX}clientCapabilities", f"{PREFIX}clientInfo", f"{PREFIX}logLevel", "", "é", "x" * 200,
+    "progressToken", "inputResponses", "requestState", "requestId", "level", "ID", "Name", "URI",
+    f"{PREFIX}protocolVersion", f"{PREFIX}clientCapabilities", f"{PREFIX}clientInfo", f"{PREFIX}logLevel",
+    "", "é", "x" * 200,
 ]  # fmt: skip
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2**53, 2**63, 2**64, 1.5, 1.0, -0.0, 1e308, "", "1", "x", "é😀", "\u0000", "true",
@@ -111,9 +120,8 @@ class Conversation:
         random, message = self._random, self._make_message()
         for _ in range(random.choice([0, 1, 1, 1, 2, 2])):
             found = places(message)
-            place = random.choice(
-                [each for each in found if len(each) > 1] or found if random.random() < 0.8 else found
-            )
+            inner = [place for place in found if len(place) > 1]
+            place = random.choice(inner if inner and random.random() < 0.8 else found)
             message = changed(message, place, random.choice(CHANGES), random.choice(NAMES), random.choice(VALUES))
         line = _write(message)
         if random.random() < 0.03:
@@ -150,12 +158,8 @@ class Conversation:
             meta |= {f"{PREFIX}clientCapabilities": CAPABILITIES if self._random.random() < 0.7 else {}}
             if self._random.random() < 0.5:
                 meta[f"{PREFIX}logLevel"] = self._random.choice(["debug", "warning"])
-        return {
-            "jsonrpc": "2.0",
-            "id": number,
-            "method": method,
-            "params": {**params, **({"_meta": meta} if meta else {})},
-        }
+        params = {**params, "_meta": meta} if meta else params
+        return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
 def generate_conversations(seed: int, count: int) -> Iterator[Conversation]:

@@ -194,6 +194,11 @@ def _cancels_by_text(outcome: Outcome) -> bool:
     return is_cancellation and any(number != each and str(number) == str(each) for each in outcome.in_flight)
 
 
+def _is_used_state(outcome: Outcome) -> bool:
+    error = _get_error(outcome.engine)
+    return "requestState" in _params(outcome) and error == {"code": -32602, "data": {"reason": "invalid_request_state"}}
+
+
 DIFFERENCES = (
     ListedDifference(
         "malformed message",
@@ -209,8 +214,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "request and response",
-        "A message with a method and a result is no message of JSON-RPC (sections 4 and 5), and a gateway could read it "
-        "as the other kind (decision 23). The SDK takes it for a request.",
+        "A message with a method and a result is no message of JSON-RPC (sections 4 and 5), and a gateway could read "
+        "it as the other kind (decision 23). The SDK takes it for a request.",
         _is_ambiguous,
     ),
     ListedDifference(
@@ -236,6 +241,12 @@ DIFFERENCES = (
         _has_state_checked_first,
     ),
     ListedDifference(
+        "used state",
+        "A request state is valid once (decision 15), so that no answer of the user counts twice. The SDK accepts it "
+        "until it expires.",
+        _is_used_state,
+    ),
+    ListedDifference(
         "request state of a handshake client",
         "The handshake versions have no requestState and no inputResponses, so they are unknown params, which a "
         "receiver ignores (2025-11-25, schema). The SDK checks them in both eras.",
@@ -248,8 +259,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "before initialize",
-        "Before initialize, requests other than ping are invalid (2025-11-25, basic/lifecycle): -32600, because nothing "
-        "is wrong with their params. For the SDK, notifications/initialized alone begins a session.",
+        "Before initialize, requests other than ping are invalid (2025-11-25, basic/lifecycle): -32600, because "
+        "nothing is wrong with their params. For the SDK, notifications/initialized alone begins a session.",
         _is_before_initialize,
     ),
     ListedDifference(
@@ -269,8 +280,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "cancelled by text",
-        "An id is a string or a number, and `requestId` must be that of the request (basic/utilities/cancellation). For "
-        'the SDK, 7 and "7" are one id.',
+        "An id is a string or a number, and `requestId` must be that of the request (basic/utilities/cancellation). "
+        'For the SDK, 7 and "7" are one id.',
         _cancels_by_text,
     ),
     ListedDifference(

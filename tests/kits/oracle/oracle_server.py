@@ -66,6 +66,7 @@ class OracleServer:
         self._uris: set[str] = set()
         self._session: Any = None
         self._bus = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._bus)
         hint = CacheHint(ttl_ms=identity.ttl_ms, scope="public")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # logging is deprecated
@@ -74,7 +75,7 @@ class OracleServer:
                 cache_hints=dict.fromkeys(LISTS, hint), on_list_tools=self._list_tools, on_call_tool=self._call_tool,
                 on_list_resources=self._list_resources, on_list_resource_templates=self._list_templates,
                 on_read_resource=self._read_resource, on_subscribe_resource=self._subscribe,
-                on_unsubscribe_resource=self._unsubscribe, on_subscriptions_listen=ListenHandler(self._bus),
+                on_unsubscribe_resource=self._unsubscribe, on_subscriptions_listen=self._listen,
                 on_list_prompts=self._list_prompts, on_get_prompt=self._get_prompt, on_completion=self._complete,
                 on_set_logging_level=self._set_level,
             )  # fmt: skip
@@ -102,6 +103,10 @@ class OracleServer:
             for stop in stops:
                 stop()
             tasks.cancel_scope.cancel()
+
+    def close_subscriptions(self) -> None:
+        """End the listen streams, each with its result."""
+        self._listen.close()
 
     async def _announce(self, event: ServerEvent) -> None:
         if self._session is not None and isinstance(event, ToolsListChanged):

@@ -35,6 +35,7 @@ class EngineTwin:
     """A client's connection to the engine. It is the message stream that the engine writes to."""
 
     def __init__(self, endpoint: Endpoint, tasks: Any) -> None:
+        self.server = endpoint
         self._sent: list[Json] = []
         self._client = endpoint.connect(self, tasks)
 
@@ -71,7 +72,8 @@ class EngineTwin:
 class OracleTwin:
     """A client's connection to the oracle, over memory streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: OracleServer) -> None:
+        self.server = server
         self._to_server, self.read = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         self.write, self._from_server = anyio.create_memory_object_stream[SessionMessage](math.inf)
 
@@ -128,6 +130,9 @@ class Correspondent:
         self._twin = twin
         self._states: list[str] = []
         self._ids: dict[str, Any] = {}
+
+    def close_subscriptions(self) -> None:
+        self._twin.server.close_subscriptions()
 
     def deliver(self, line: bytes, message: Json | None, state: int | None) -> None:
         """Pass a line on. `state` is the number of the request state in it; an id of a request is translated."""
@@ -190,12 +195,21 @@ class TwinServers:
         number = self._states.index(state) if isinstance(state, str) else None
         for server in (self._engine, self._oracle):
             server.deliver(line, message, number)
-        await anyio.wait_all_tasks_blocked()
-        sent = self._engine.collect(), self._oracle.collect()
-        outcome = Outcome(line, message, *sent, self._is_initialized, list(self._in_flight))
+        outcome = await self._collect(line, message)
         if outcome.is_equal:
             self._note_request(outcome)
         return outcome
+
+    async def close_subscriptions(self) -> Outcome:
+        """End the listen streams of both servers."""
+        for server in (self._engine, self._oracle):
+            server.close_subscriptions()
+        return await self._collect(b"", None)
+
+    async def _collect(self, line: bytes, message: Json | None) -> Outcome:
+        await anyio.wait_all_tasks_blocked()
+        sent = self._engine.collect(), self._oracle.collect()
+        return Outcome(line, message, *sent, self._is_initialized, list(self._in_flight))
 
     def _note_request(self, outcome: Outcome) -> None:
         """Remember what both servers know of the client's requests."""
@@ -218,16 +232,16 @@ def name_request(method: str, known: Collection[str]) -> str:
 @asynccontextmanager
 async def connect_twins() -> AsyncIterator[TwinServers]:
     """Connect a client to an engine and an oracle of its own."""
-    endpoint, oracle, other = Endpoint(make_registry(), IDENTITY), OracleServer(make_registry(), IDENTITY), OracleTwin()
+    endpoint, oracle = Endpoint(make_registry(), IDENTITY), OracleTwin(OracleServer(make_registry(), IDENTITY))
     async with anyio.create_task_group() as group, own_tasks() as tasks:
         await group.start(endpoint.run)
-        group.start_soon(oracle.run, other.read, other.write)
+        group.start_soon(oracle.server.run, oracle.read, oracle.write)
         engine = EngineTwin(endpoint, tasks)
         try:
-            yield TwinServers(engine, other)
+            yield TwinServers(engine, oracle)
         finally:
             engine.end()
-            other.end()
+            oracle.end()
             group.cancel_scope.cancel()
 
 
