@@ -123,15 +123,16 @@ def _find_duplicate(line: bytes) -> str | None:
 
 def _find_ambiguity(data: dict[str, Any]) -> str | None:
     """Return why other readers could understand a message differently, such as readers that ignore case."""
-    for name in data:
-        if name not in _MEMBERS and name.lower() in _MEMBERS:
-            return f"{name.lower()!r} has to be in lower case"
+    if not _MEMBERS.issuperset(data):
+        for name in data:
+            if name not in _MEMBERS and name.lower() in _MEMBERS:
+                return f"{name.lower()!r} has to be in lower case"
     if "method" in data and ("result" in data or "error" in data):
         return "a message cannot be both a request and a response"
     params = data.get("params")
-    if isinstance(params, dict) and len({name.lower() for name in params}) != len(params):
-        return "names in params differ only in case"
-    return None
+    if not isinstance(params, dict) or "".join(params).islower():  # the usual case, and the cheapest to check
+        return None
+    return None if len({name.lower() for name in params}) == len(params) else "names in params differ only in case"
 
 
 def _has_invalid_token(data: dict[str, Any]) -> bool:

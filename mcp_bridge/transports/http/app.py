@@ -132,18 +132,15 @@ class BridgeApp:
             raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
         self._admission.check_running()
         if path == "/mcp":
-            await self._serve_mcp(request)
+            version = request.get_header(b"mcp-protocol-version")
+            if version is None or version in HANDSHAKE_VERSIONS:
+                await self._sessions.serve(request)
+            else:
+                await self._stateless.serve(request, version)
         elif path == "/sse":
             await self._sse.serve_stream(request)
         else:
             await self._sse.serve_message(request)
-
-    async def _serve_mcp(self, request: HttpRequest) -> None:
-        version = request.get_header(b"mcp-protocol-version")
-        if version is None or version in HANDSHAKE_VERSIONS:
-            await self._sessions.serve(request)
-        else:
-            await self._stateless.serve(request, version)
 
     async def _report_health(self, request: HttpRequest) -> None:
         """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import socket
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,6 +19,14 @@ from mcp_bridge.transports.http.connection_pool import ConnectionPool
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 TIMEOUTS = ClientTimeouts(receive=1.0, send=5.0)
 HOST = b"Host: localhost\r\n"
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Both event loops that the settings offer."""
+    if request.param and sys.platform == "win32":
+        pytest.skip("uvloop is not for Windows")
+    return "asyncio", {"use_uvloop": request.param}
 
 
 @contextlib.asynccontextmanager
@@ -198,3 +207,24 @@ async def test_connect_is_the_last_request_of_a_connection() -> None:
     got = await exchange(app, b"CONNECT /a HTTP/1.1\r\n" + HOST + b"\r\nGET /b HTTP/1.1\r\n" + HOST + b"\r\n")
     assert got.endswith(b"done")
     assert app.seen == ["/a"]  # type: ignore[attr-defined]
+
+
+async def test_a_head_may_not_be_longer_because_it_comes_in_two_pieces() -> None:
+    first = b"GET / HTTP/1.1\r\n" + HOST + b"X-A: " + b"a" * 30_000 + b"\r\nX-B: "
+    app = responding(content_length="4")
+    for rest, status in ((b"b" * 30_000, b"200"), (b"b" * 40_000, b"431")):
+        async with connection_to(app) as (reader, writer):
+            writer.write(first)
+            await writer.drain()
+            await asyncio.sleep(0.05)  # else both pieces may come in one
+            writer.write(rest + b"\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 " + status)
+
+
+async def test_a_client_that_is_still_sending_receives_the_rejection() -> None:
+    async with connection_to(responding()) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"X: ")
+        for _ in range(100):
+            writer.write(b"a" * 100_000)
+            await writer.drain()
+        assert (await reader.read()).startswith(b"HTTP/1.1 431 ")

@@ -21,7 +21,7 @@ from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.transports.http.access import Access
 from mcp_bridge.transports.http.app import HttpOptions
 from mcp_bridge.transports.http.server import format_address, listen
-from tests.kits.http.http_hosting import Road, entry, registry_of, stateless_request
+from tests.kits.http.http_hosting import ROADS, Road, entry, registry_of, stateless_request
 from tests.kits.http.http_process import PATIENCE, command, refused, running
 
 
@@ -115,6 +115,15 @@ def test_an_ipv6_address_is_served_and_written_in_brackets() -> None:
         pytest.skip("this machine has no IPv6")
     with bound:
         assert format_address(bound) == f"http://[::1]:{bound.getsockname()[1]}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="uvloop is not for Windows")
+async def test_every_road_is_served_on_uvloop(tmp_path: Path) -> None:
+    (tmp_path / "uvloop.yaml").write_text("event_loop: uvloop\nsources: [{type: python, path: tools.py}]\n")
+    async with running(tmp_path, command("uvloop.yaml", "--http", "127.0.0.1:0")) as server:
+        for road in ROADS:
+            async with road.to(server.base) as client:
+                assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
 class Twice:
