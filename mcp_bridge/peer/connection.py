@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import CoroutineType
 from typing import Any, Protocol
 
@@ -151,7 +151,7 @@ class Connection:
         request.is_done = True
         request.stream.finish(response)
 
-    async def _serve(self, request: IncomingRequest, outcome: Awaitable[Any]) -> None:
+    async def _serve(self, request: IncomingRequest, outcome: Coroutine[Any, Any, Any]) -> None:
         response: Message | None = None
         try:
             response = await request.run(outcome)

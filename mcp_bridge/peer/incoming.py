@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 from uuid import uuid4
 
-import anyio
-
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_bridge.runtime.cancellation import CancellableBlock
 from mcp_bridge.runtime.event_loop import is_being_cancelled
 
 logger = logging.getLogger("mcp_bridge.peer")
@@ -41,7 +40,7 @@ class IncomingRequest:
     `is_done` is true once the result is known or the request is cancelled. Nothing but the response may follow then.
     """
 
-    __slots__ = ("_error", "_scope", "id", "is_cancelled", "is_done", "method", "params", "principal", "stream")
+    __slots__ = ("_block", "_error", "id", "is_cancelled", "is_done", "method", "params", "principal", "stream")
 
     def __init__(
         self,
@@ -58,35 +57,39 @@ class IncomingRequest:
         self.stream = stream
         self.principal = principal
         self.is_cancelled = self.is_done = False
-        self._scope: anyio.CancelScope | None = None
+        self._block: CancellableBlock | None = None
         self._error: RpcError | None = None
 
-    async def run(self, outcome: Awaitable[Any]) -> Message | None:
+    async def run(self, outcome: Coroutine[Any, Any, Any]) -> Message | None:
         """Await the result. Returns the response; None if the request was cancelled without an error."""
-        with anyio.CancelScope() as self._scope:
-            if self.is_cancelled:
-                self._scope.cancel()
-            try:
-                response = make_response(self.id, await outcome)
-            except RpcError as error:
-                response = make_error(self.id, error)
-            except BaseException as error:
-                if is_being_cancelled(error):
-                    raise
-                response = make_error(self.id, report_failure(self.method, error))
-            finally:
-                self.is_done = True
-            if not self.is_cancelled or self._error is not None:
-                return response
+        response: Message | None = None
+        if self.is_cancelled:
+            outcome.close()
+        else:
+            with CancellableBlock() as self._block:
+                response = await self._run_block(outcome)
+        self.is_done = True
+        if not self.is_cancelled:
+            return response
         return make_error(self.id, self._error) if self._error is not None else None
+
+    async def _run_block(self, outcome: Coroutine[Any, Any, Any]) -> Message:
+        try:
+            return make_response(self.id, await outcome)
+        except RpcError as error:
+            return make_error(self.id, error)
+        except BaseException as error:
+            if self.is_cancelled or is_being_cancelled(error):
+                raise
+            return make_error(self.id, report_failure(self.method, error))
 
     def cancel(self, error: RpcError | None = None) -> None:
         """Cancel the request. With an error, that is its response; without one, it has none."""
         if not self.is_cancelled:
             self.is_cancelled = self.is_done = True
             self._error = error
-        if self._scope is not None:
-            self._scope.cancel()
+        if self._block is not None:
+            self._block.cancel()
 
 
 def report_failure(method: str, error: BaseException) -> RpcError:

@@ -14,8 +14,7 @@ from typing import Any
 
 import anyio
 
-REDELIVERY = 1.0
-"""Seconds until a call that has received its cancellation and still runs is cancelled again."""
+from mcp_bridge.runtime.cancellation import REDELIVERY, is_only_cancellation
 
 
 class Deadline:
@@ -103,7 +102,7 @@ class TaskDeadline:
         for _ in range(self._requests):
             requests = self._task.uncancel()
         # While others cancel the task too, the cancellation is theirs.
-        return requests <= self._others and _is_only_cancellation(error)
+        return requests <= self._others and is_only_cancellation(error)
 
     def cancel_task(self, now: float) -> None:
         """Cancel the task, again after a while if it is still in the block then."""
@@ -156,9 +155,3 @@ class _SharedTimer:
             next_due = min(next_due, deadline.due)
         self._handle, self._wakes = None, math.inf
         self.wake_by(next_due)
-
-
-def _is_only_cancellation(error: BaseException | None) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(asyncio.CancelledError)[1] is None
-    return isinstance(error, asyncio.CancelledError)

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from anyio import get_cancelled_exc_class
+
 from mcp_bridge._version import __version__
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
-from mcp_bridge.runtime.event_loop import is_being_cancelled
 from mcp_bridge.server.requests import Session
 from mcp_bridge.server.responses import truncate_text
 
@@ -111,7 +112,7 @@ class MessageSpan:
         try:
             yield
         except BaseException as error:
-            if not is_being_cancelled(error):
+            if not isinstance(error, get_cancelled_exc_class()):
                 self._record_error(error)
             self._span.end()
             raise

@@ -41,8 +41,9 @@ def _is_usual_request(data: dict[str, Any]) -> bool:
     if type(params) is not dict or not _USUAL_PARAMS.issuperset(params):
         return False
     meta = params.get("_meta")
-    has_token = meta is not None and (type(meta) is not dict or "progressToken" in meta)
-    return not has_token and type(data["method"]) is str and (type(number) is int or type(number) is str)
+    if meta is not None and (type(meta) is not dict or type(meta.get("progressToken", 0)) not in _ID_TYPES):
+        return False
+    return type(data["method"]) is str and type(number) in _ID_TYPES
 
 
 def _check_message(data: dict[str, Any], line: bytes) -> Message | bytes:
@@ -100,6 +101,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
 _STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
 _NAMED = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
 _MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_ID_TYPES = (int, str)
 _REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
 _USUAL_PARAMS = frozenset({"_meta", "name", "arguments", "cursor", "uri"})
 
