@@ -41,7 +41,7 @@ class Service(Protocol):
         """Handle a notification. Raises RpcError for an invalid one, which is logged."""
 
 
-class Connection:
+class PeerConnection:
     """One connection. The transport passes each message to `receive`, and calls `close` at the end.
 
     `stream` carries messages that belong to no request. `counter` counts the requests of the other side in flight.

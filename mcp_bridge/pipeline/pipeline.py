@@ -176,7 +176,7 @@ class Pipeline:
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)
 
     async def _limit_time(self, timeout: float, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-        with self._deadlines.start(timeout, ctx.deadline) as deadline:
+        with self._deadlines.start_deadline(timeout, ctx.deadline) as deadline:
             ctx.holds.append(deadline)
             try:
                 return await call_next(call, ctx)

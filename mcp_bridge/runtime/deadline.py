@@ -54,7 +54,7 @@ class DeadlineClock:
     def __init__(self) -> None:
         self._timer: _SharedTimer | None = None
 
-    def start(self, seconds: float, outer: float | None = None) -> Deadline | TaskDeadline:
+    def start_deadline(self, seconds: float, outer: float | None = None) -> Deadline | TaskDeadline:
         """Return a deadline in `seconds`, but not after `outer`, as a context manager.
 
         The block ends early when the deadline passes. The code after the block then knows, because the block returns

@@ -63,7 +63,7 @@ class AsyncioTasks:
         self._tasks: dict[asyncio.Task[Any], Cancel] = {}
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
-        task = self._loop.create_task(self._run(function, *args))
+        task = self._loop.create_task(self._run_task(function, *args))
         self._tasks[task] = cancel or task.cancel
 
     async def cancel_all(self, cleanup: float) -> None:
@@ -84,7 +84,7 @@ class AsyncioTasks:
         if interruption is not None:
             raise interruption
 
-    async def _run(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    async def _run_task(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         try:
             await function(*args)
         except asyncio.CancelledError:

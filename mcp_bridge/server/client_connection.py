@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST, UNSUPPORTED_VERSION, RpcError
-from mcp_bridge.peer.connection import Connection
+from mcp_bridge.peer.connection import PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, Message, MessageStream
 from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.tasks import TaskOwner
@@ -28,7 +28,7 @@ class ClientConnection:
     ) -> None:
         self._endpoint = endpoint
         self._is_stateless: bool | None = None
-        self.peer = Connection(self, stream, tasks, counter)
+        self.peer = PeerConnection(self, stream, tasks, counter)
         self.session = Session(self.peer, endpoint.redactor)
 
     def receive(self, message: Message, stream: MessageStream | None = None) -> None:

@@ -86,13 +86,13 @@ def to_request(question: Question, version: str) -> QuestionRequest:
     """Return the request for a client of this protocol version. Raises ValueError for an invalid question."""
     request = _to_request(question, version)
 
-    def read(raw: Any) -> Any:
+    def read_checked(raw: Any) -> Any:
         answer = request.read(raw)
         if problems := list_result_problems(request.method, version, raw):
             raise AnswerMismatch(problems)
         return answer
 
-    return replace(request, read=read)
+    return replace(request, read=read_checked)
 
 
 def _to_request(question: Question, version: str) -> QuestionRequest:
@@ -115,11 +115,11 @@ def _to_request(question: Question, version: str) -> QuestionRequest:
 def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
     """Return the request with plain data as answers: on another instance, a sealed question has no other type."""
 
-    def read(raw: Any) -> Any:
+    def read_plain(raw: Any) -> Any:
         answer = request.read(raw)
         return replace(answer, data=answer.content) if isinstance(answer, Answer) else answer
 
-    return replace(request, read=read)
+    return replace(request, read=read_plain)
 
 
 def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:

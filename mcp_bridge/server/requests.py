@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError
 from mcp_bridge.contracts.log_levels import Level
-from mcp_bridge.peer.connection import PROGRESS, Connection
+from mcp_bridge.peer.connection import PROGRESS, PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, RequestId, make_notification
 from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
@@ -27,7 +27,7 @@ class Session:
         key: A name that no other session has.
     """
 
-    def __init__(self, connection: Connection, redactor: Redactor) -> None:
+    def __init__(self, connection: PeerConnection, redactor: Redactor) -> None:
         self.version = ""
         self.capabilities: Mapping[str, Any] = {}
         self.is_ready = False

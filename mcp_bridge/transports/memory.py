@@ -33,12 +33,12 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
     async with own_tasks() as tasks, anyio.create_task_group() as group:
         client = endpoint.connect(MemoryStream(to_client), tasks)
 
-        async def receive() -> None:
+        async def read_messages() -> None:
             async for item in from_client:
                 client.receive(_to_plain_message(item.message))
             to_client.close()
 
-        group.start_soon(receive)
+        group.start_soon(read_messages)
         try:
             yield from_server, to_server
         finally:

@@ -11,7 +11,7 @@ import anyio
 import orjson
 
 from mcp_bridge.contracts.jsonrpc import METHOD_NOT_FOUND, RpcError
-from mcp_bridge.peer.connection import Connection
+from mcp_bridge.peer.connection import PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, Message
 from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.tasks import own_tasks
@@ -38,7 +38,7 @@ class MemoryLink:
 
     async def close(self) -> None: ...
 
-    async def deliver(self, receiver: Connection) -> None:
+    async def deliver(self, receiver: PeerConnection) -> None:
         with self._source, self._sink:
             async for data in self._sink:
                 receiver.receive(orjson.loads(data))
@@ -75,7 +75,7 @@ class PeerSide:
         self.notifications: list[tuple[str, Mapping[str, Any]]] = []
         self.counter = RequestCounter()
         self.output: MemoryLink
-        self.connection: Connection
+        self.connection: PeerConnection
 
     def handle_request(self, request: IncomingRequest) -> Any:
         if request.method not in self.handlers:
@@ -94,7 +94,7 @@ async def join_peers() -> AsyncIterator[tuple[PeerSide, PeerSide]]:
     async with anyio.create_task_group() as group, own_tasks() as tasks:
         for side in (left, right):
             side.output = MemoryLink()
-            side.connection = Connection(side, side.output, tasks, side.counter)
+            side.connection = PeerConnection(side, side.output, tasks, side.counter)
         group.start_soon(left.output.deliver, right.connection)
         group.start_soon(right.output.deliver, left.connection)
         try:

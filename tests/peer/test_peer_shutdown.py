@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, RpcError
-from mcp_bridge.peer.connection import Connection
+from mcp_bridge.peer.connection import PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest
 from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.tasks import RETRY_INTERVAL, own_tasks
@@ -185,7 +185,7 @@ async def test_the_end_of_the_tasks_ends_their_requests_even_before_their_first_
         stream = RecordingStream()
         side.handlers.update(work=work, wait=lambda request: anyio.sleep_forever())
         async with own_tasks() as tasks:
-            side.connection = Connection(side, stream, tasks, side.counter)
+            side.connection = PeerConnection(side, stream, tasks, side.counter)
             side.connection.receive({"jsonrpc": "2.0", "id": 1, "method": "wait"})
             await let_run()
             side.connection.receive({"jsonrpc": "2.0", "id": 2, "method": "work"})
@@ -211,7 +211,7 @@ async def test_a_cleanup_that_is_shielded_is_completed() -> None:
 
     async def end(side: PeerSide, stream: RecordingStream) -> None:
         async with own_tasks() as tasks:
-            side.connection = Connection(side, stream, tasks, side.counter)
+            side.connection = PeerConnection(side, stream, tasks, side.counter)
             side.connection.receive({"jsonrpc": "2.0", "id": 1, "method": "work"})
             await let_run()
         steps.append("tasks have ended")
@@ -239,7 +239,7 @@ async def test_a_cleanup_that_never_ends_is_interrupted() -> None:
     side, stream = PeerSide(), RecordingStream()
     side.handlers["work"] = work
     async with own_tasks(cleanup=0.01) as tasks:
-        side.connection = Connection(side, stream, tasks, side.counter)
+        side.connection = PeerConnection(side, stream, tasks, side.counter)
         side.connection.receive({"jsonrpc": "2.0", "id": 1, "method": "work"})
         await let_run()
         side.connection.close()

@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 async def run_until(clock: DeadlineClock, seconds: float, code: Any, outer: float | None = None) -> str:
     """Run the code in a block with a deadline; say how the block ended."""
-    with clock.start(seconds, outer):
+    with clock.start_deadline(seconds, outer):
         await code()
         return "done"
     return "late"
@@ -58,8 +58,8 @@ async def test_what_the_block_raises_passes_also_after_its_deadline() -> None:
 @BOTH_LOOPS
 async def test_no_deadline_is_after_the_outer_one_and_the_outer_block_ends_with_it() -> None:
     clock, ended = DeadlineClock(), list[str]()
-    with clock.start(0.01) as outer:
-        with clock.start(PATIENCE, outer.deadline) as inner:
+    with clock.start_deadline(0.01) as outer:
+        with clock.start_deadline(PATIENCE, outer.deadline) as inner:
             assert inner.deadline == outer.deadline
             await anyio.sleep_forever()
         ended.append("inner")
@@ -69,7 +69,7 @@ async def test_no_deadline_is_after_the_outer_one_and_the_outer_block_ends_with_
 
 @BOTH_LOOPS
 async def test_a_paused_deadline_does_not_pass_and_goes_on_with_the_time_that_was_left() -> None:
-    with DeadlineClock().start(0.02) as deadline:
+    with DeadlineClock().start_deadline(0.02) as deadline:
         deadline.pause()
         assert deadline.deadline == math.inf
         await anyio.sleep(0.05)
@@ -81,7 +81,7 @@ async def test_a_paused_deadline_does_not_pass_and_goes_on_with_the_time_that_wa
 @BOTH_LOOPS
 async def test_cancellation_by_others_is_not_the_deadlines() -> None:
     with anyio.CancelScope() as scope:
-        with DeadlineClock().start(PATIENCE):
+        with DeadlineClock().start_deadline(PATIENCE):
             scope.cancel()
             await anyio.sleep_forever()
         raise AssertionError("the deadline has not passed")

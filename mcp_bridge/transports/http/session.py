@@ -57,7 +57,7 @@ class HttpSession:
         """Whether a call is in flight whose client may come back for the result."""
         return self.log is not None and bool(self.unanswered)
 
-    def receive(self, message: Message) -> None:
+    def handle_message(self, message: Message) -> None:
         """Handle a notification or a response."""
         self._client.receive(message)
 
