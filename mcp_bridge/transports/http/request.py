@@ -114,8 +114,9 @@ class HttpRequest:
         fields = [(b"content-length", b"%d" % len(body)), *headers]
         if body:
             fields.append((b"content-type", JSON))
-        await self.start(status, fields)
-        await self.send_body(body, more=False)
+        self.is_started = self.is_complete = True
+        await self._send({"type": "http.response.start", "status": status, "headers": fields + self.common_headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def reject(self, rejection: HttpRejection) -> None:
         """Send a rejection as the response."""
