@@ -231,11 +231,11 @@ class Pipeline:
         raise QuestionExpired(f"{call.kind.capitalize()} '{call.name}' asked {ROUNDS} times and was stopped.")
 
 
-async def _validate_input(
+def _validate_input(
     check: Callable[[ToolCall, int | None], None], call: ToolCall, ctx: CallContext, call_next: CallNext
-) -> ToolResult:
+) -> Awaitable[ToolResult]:
     check(call, ctx.message_size)
-    return await call_next(call, ctx)
+    return call_next(call, ctx)
 
 
 def _provide_check(check: Callable[[ToolCall], None], call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -191,7 +191,7 @@ class ToolRegistry:
             raise make_not_found_error(call.name, self.list_names())
         return await self.run_prepared(tool, call, ctx)
 
-    async def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
+    def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
         """Run an entry of any kind through the pipeline. Every problem is in the result.
 
         A nested call stays under the pipeline of the outermost call, whichever registry it is made to.
@@ -203,7 +203,7 @@ class ToolRegistry:
         if ctx.caller is None:
             ctx.caller = self
         pipeline: Pipeline = ctx.pipeline
-        return await pipeline.compose(prepared)(call, ctx)
+        return pipeline.compose(prepared)(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
         """Return the tool of this name, ready to be called, or None."""

@@ -63,32 +63,36 @@ class AsyncioTasks:
         self._tasks: dict[asyncio.Task[Any], Cancel] = {}
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
-        task: asyncio.Task[Any] = self._loop.create_task(function(*args))  # type: ignore[arg-type]
+        task = self._loop.create_task(self._run(function, *args))
         self._tasks[task] = cancel or task.cancel
-        task.add_done_callback(self._discard)
 
     async def cancel_all(self, cleanup: float) -> None:
         """Cancel all tasks, until they have ended."""
         deadline = self._loop.time() + cleanup
         interruption: asyncio.CancelledError | None = None
         with anyio.CancelScope(shield=True):
-            while self._tasks:
+            while tasks := [task for task in self._tasks if not task.done()]:
                 is_late = self._loop.time() >= deadline
-                for task, cancel in list(self._tasks.items()):
-                    cancel()
+                for task in tasks:
+                    self._tasks[task]()
                     if is_late:
                         task.cancel()
                 try:
-                    await asyncio.wait(self._tasks, timeout=RETRY_INTERVAL)
+                    await asyncio.wait(tasks, timeout=RETRY_INTERVAL)
                 except asyncio.CancelledError as error:  # asyncio's own cancellation passes the shield
                     interruption = error
         if interruption is not None:
             raise interruption
 
-    def _discard(self, task: asyncio.Task[Any]) -> None:
-        del self._tasks[task]
-        if not task.cancelled() and (error := task.exception()) is not None:
+    async def _run(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        try:
+            await function(*args)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
             logger.error("a task of the server failed", exc_info=error)
+        finally:
+            del self._tasks[asyncio.current_task(self._loop)]  # type: ignore[arg-type] # cheaper than a callback
 
 
 class GroupTasks:

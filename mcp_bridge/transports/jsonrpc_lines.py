@@ -28,6 +28,24 @@ def parse_message(line: bytes | None) -> Message | bytes:
         return format_error(None, PARSE_ERROR, "Parse error: a message must be one JSON object in UTF-8")
     if not isinstance(data, dict):
         return format_invalid(None, "a message must be one JSON object, not a batch of them")
+    if _is_usual_request(data) and _is_lossless(data, line):
+        return data
+    return _check_message(data, line)
+
+
+def _is_usual_request(data: dict[str, Any]) -> bool:
+    """Whether a message is certainly a valid request, which nobody can understand differently. Most messages are."""
+    if data.keys() != _REQUEST_MEMBERS or data["jsonrpc"] != "2.0":
+        return False
+    params, number = data["params"], data["id"]
+    if type(params) is not dict or not _USUAL_PARAMS.issuperset(params):
+        return False
+    meta = params.get("_meta")
+    has_token = meta is not None and (type(meta) is not dict or "progressToken" in meta)
+    return not has_token and type(data["method"]) is str and (type(number) is int or type(number) is str)
+
+
+def _check_message(data: dict[str, Any], line: bytes) -> Message | bytes:
     try:
         duplicate = None if _is_lossless(data, line) else _find_duplicate(line)
     except (ValueError, RecursionError):
@@ -82,6 +100,8 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
 _STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
 _NAMED = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
 _MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
+_USUAL_PARAMS = frozenset({"_meta", "name", "arguments", "cursor", "uri"})
 
 
 def _is_lossless(data: Any, line: bytes) -> bool:
