@@ -73,7 +73,7 @@ class EventStream:
             self.is_ended = True
             self._write_soon()
 
-    async def start(self) -> None:
+    async def begin(self) -> None:
         """Start the response, and write what is queued."""
         self.is_open = True
         await self.flush()
@@ -94,7 +94,7 @@ class EventStream:
         try:
             is_begun = request.is_started
             if not is_begun:
-                await request.start(200, (*STREAM_HEADERS, *self._headers))
+                await request.begin_response(200, (*STREAM_HEADERS, *self._headers))
             while not request.is_complete and (self._parts or self.is_ended or not is_begun):
                 data = b"".join(self._parts)
                 self._parts.clear()

@@ -122,7 +122,7 @@ class HttpRequest:
         """Send a rejection as the response."""
         await self.respond(rejection.status, rejection.body, rejection.headers)
 
-    async def start(self, status: int, headers: Headers) -> None:
+    async def begin_response(self, status: int, headers: Headers) -> None:
         """Send the head of the response."""
         self.is_started = True
         fields = [*headers, *self.common_headers]

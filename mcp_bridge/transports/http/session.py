@@ -57,7 +57,7 @@ class HttpSession:
         """Whether a call is in flight whose client may come back for the result."""
         return self.log is not None and bool(self.unanswered)
 
-    def receive(self, message: Message) -> None:
+    def receive_message(self, message: Message) -> None:
         """Handle a notification or a response."""
         self._client.receive(message)
 
@@ -98,13 +98,13 @@ class HttpSession:
         found = self.log.find(last_event) if self.log is not None else None
         if found is None:
             events.end()
-            await events.start()
+            await events.begin()
             return
         stream, number = found
         self.ledger.add_request()
         try:
             stream.attach(events, is_resumed=True)
-            await events.start()
+            await events.begin()
             if await self._replay(stream, events, number):
                 await self._send_events(stream, events)
         finally:
@@ -146,7 +146,7 @@ class HttpSession:
 
     async def _send_events(self, stream: SessionStream, events: EventStream) -> None:
         try:
-            await events.start()
+            await events.begin()
             await events.attend()
         finally:
             stream.detach(events)

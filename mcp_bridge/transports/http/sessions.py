@@ -96,7 +96,7 @@ class SessionManager:
             if "id" in message and "method" in message:
                 await session.serve_request(request, message)
             else:
-                session.receive(message)
+                session.receive_message(message)
                 await request.respond(202, headers=session.headers)
         finally:
             await self._release(session)
