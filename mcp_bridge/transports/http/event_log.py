@@ -4,48 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from secrets import token_hex
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 
 from mcp_bridge.contracts.store import Store
 from mcp_bridge.runtime.tasks import TaskOwner
 
+if TYPE_CHECKING:
+    from mcp_bridge.transports.http.session import SessionStream
+
 DELETE_TIMEOUT = 5.0
 """Seconds that the deletion of a session's messages may take."""
 MAX_BYTES = 64 * 1024 * 1024
 EVENT_SIZE = 250
 """Bytes of memory per event besides its data."""
-
-
-class LoggedStream(Protocol):
-    """A stream whose messages are logged. `numbers` are those of its messages that are still stored, in order."""
-
-    number: int
-    numbers: deque[int]
-
-    @property
-    def is_forgettable(self) -> bool:
-        """Whether nothing more will be sent on it."""
-
-    def forget(self) -> None:
-        """Handle that the stream can no longer be resumed."""
-
-
-class EventStorage(Protocol):
-    """Stores events by key; writes take effect in their order."""
-
-    def write_event(self, key: str, data: bytes) -> None:
-        """Store an event."""
-
-    def delete_event(self, key: str) -> None:
-        """Delete an event."""
-
-    async def read_event(self, key: str) -> bytes | None:
-        """Return an event; None if it is no longer stored."""
-
-    async def wait_until_written(self) -> None:
-        """Wait until everything is written."""
 
 
 class EventLog:
@@ -55,16 +28,16 @@ class EventLog:
     message was deleted. Any other id resumes nothing.
     """
 
-    def __init__(self, storage: EventStorage, *, most: int) -> None:
+    def __init__(self, storage: MemoryEvents | StoredEvents, *, most: int) -> None:
         self._storage = storage
         self._most = most
         self._session = token_hex(8)
         self._last = 0
-        self._streams: dict[int, LoggedStream] = {}
-        self._kept: deque[LoggedStream] = deque()  # the stream of each stored message, oldest first
+        self._streams: dict[int, SessionStream] = {}
+        self._kept: deque[SessionStream] = deque()  # the stream of each stored message, oldest first
         self._is_closed = False
 
-    def begin(self, stream: LoggedStream) -> str:
+    def begin(self, stream: SessionStream) -> str:
         """Return the id of an event without a message, after which the client can resume the stream."""
         self._last += 1
         if not stream.number and not self._is_closed:
@@ -72,7 +45,7 @@ class EventLog:
             self._streams[self._last] = stream
         return self._format_event_id(stream, self._last)
 
-    def append(self, stream: LoggedStream, data: bytes) -> str:
+    def append(self, stream: SessionStream, data: bytes) -> str:
         """Store a message. Return the id of its event."""
         event_id = self.begin(stream)
         if self._is_closed:
@@ -85,7 +58,7 @@ class EventLog:
                 self._delete_oldest()
         return event_id
 
-    def find(self, event_id: str) -> tuple[LoggedStream, int] | None:
+    def find(self, event_id: str) -> tuple[SessionStream, int] | None:
         """Return the stream of an event and the position in it; None if the event is not of this session."""
         session, _, place = event_id.partition("-")
         stream, _, number = place.partition("-")
@@ -96,7 +69,7 @@ class EventLog:
         found = self._streams.get(int(stream)) if is_valid else None
         return (found, int(number)) if found is not None else None
 
-    async def read_next(self, stream: LoggedStream, number: int) -> tuple[int, str, bytes | None] | None:
+    async def read_next(self, stream: SessionStream, number: int) -> tuple[int, str, bytes | None] | None:
         """Return position, event id and message after a position; no message if it has expired, None at the end."""
         following = next((kept for kept in stream.numbers if kept > number), None)
         if following is None:
@@ -118,11 +91,11 @@ class EventLog:
     def _delete_oldest(self) -> None:
         stream = self._kept.popleft()
         self._storage.delete_event(self._format_key(stream.numbers.popleft()))
-        if stream.is_forgettable and not stream.numbers:
+        if stream.is_answered and not stream.numbers:
             del self._streams[stream.number]
             stream.forget()
 
-    def _format_event_id(self, stream: LoggedStream, number: int) -> str:
+    def _format_event_id(self, stream: SessionStream, number: int) -> str:
         return f"{self._session}-{stream.number}-{number}"
 
     def _format_key(self, number: int) -> str:
@@ -155,7 +128,7 @@ class MemoryEvents:
 
 
 class StoredEvents:
-    """Events in another store, which a task writes. Until then they are kept here."""
+    """Events in another store, which a task writes in their order. Until then they are kept here."""
 
     def __init__(self, store: Store, tasks: TaskOwner, *, ttl: float) -> None:
         self._store = store
@@ -184,13 +157,15 @@ class StoredEvents:
             self._tasks.spawn(self._write, self._flushed)
 
     async def _write(self, flushed: anyio.Event) -> None:
-        while self._waiting:
-            key, data = next(iter(self._waiting.items()))
-            if data is None:
-                await self._store.delete(key)
-            else:
-                await self._store.set(key, data, self._ttl)
-            if self._waiting[key] is data:
-                del self._waiting[key]
-        self._flushed = None
-        flushed.set()
+        try:
+            while self._waiting:
+                key, data = next(iter(self._waiting.items()))
+                if data is None:
+                    await self._store.delete(key)
+                else:
+                    await self._store.set(key, data, self._ttl)
+                if self._waiting[key] is data:
+                    del self._waiting[key]
+        finally:
+            self._flushed = None
+            flushed.set()

@@ -11,6 +11,8 @@ logger = logging.getLogger("mcp_bridge.transports")
 
 PING_INTERVAL = 15.0
 """Seconds after which a comment keeps proxies from closing a silent stream."""
+MAX_BACKLOG = 32 * 1024 * 1024
+"""Bytes that may wait for a client that reads slowly. With more, the stream breaks, and the client may resume it."""
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -32,12 +34,15 @@ class EventStream:
     Nothing is written before `is_open` is true.
     """
 
-    __slots__ = (*("_headers", "_is_writing", "_parts", "_request", "_writer", "_written", "is_ended", "is_open"),)
+    __slots__ = (
+        *("_headers", "_is_writing", "_parts", "_request", "_size", "_writer", "_written", "is_ended", "is_open"),
+    )
 
     def __init__(self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False) -> None:
         self._request = request
         self._headers = headers
         self._parts: list[bytes] = []
+        self._size = 0
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
         self._written: asyncio.Event | None = None
@@ -51,9 +56,16 @@ class EventStream:
 
     def put(self, event: bytes) -> None:
         """Queue an event; after the end it is dropped."""
-        if not self.is_ended:
+        if self.is_ended:
+            return
+        if self._size > MAX_BACKLOG:
+            logger.warning("a stream ends because its client reads too slowly")
+            self._parts.clear()
+            self.is_ended = True
+        else:
             self._parts.append(event)
-            self._write_soon()
+            self._size += len(event)
+        self._write_soon()
 
     def end(self) -> None:
         """End the response after the events that are queued."""
@@ -61,7 +73,7 @@ class EventStream:
             self.is_ended = True
             self._write_soon()
 
-    async def start(self) -> None:
+    async def begin(self) -> None:
         """Start the response, and write what is queued."""
         self.is_open = True
         await self.flush()
@@ -82,10 +94,11 @@ class EventStream:
         try:
             is_begun = request.is_started
             if not is_begun:
-                await request.start(200, (*STREAM_HEADERS, *self._headers))
+                await request.begin_response(200, (*STREAM_HEADERS, *self._headers))
             while not request.is_complete and (self._parts or self.is_ended or not is_begun):
                 data = b"".join(self._parts)
                 self._parts.clear()
+                self._size = 0
                 is_begun = True  # servers write the head with the first part of the body
                 await request.send_body(data, more=not self.is_ended)
         except Exception as error:  # the client has disconnected, which some servers report by an error

@@ -114,14 +114,15 @@ class HttpRequest:
         fields = [(b"content-length", b"%d" % len(body)), *headers]
         if body:
             fields.append((b"content-type", JSON))
-        await self.start(status, fields)
-        await self.send_body(body, more=False)
+        self.is_started = self.is_complete = True
+        await self._send({"type": "http.response.start", "status": status, "headers": fields + self.common_headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def reject(self, rejection: HttpRejection) -> None:
         """Send a rejection as the response."""
         await self.respond(rejection.status, rejection.body, rejection.headers)
 
-    async def start(self, status: int, headers: Headers) -> None:
+    async def begin_response(self, status: int, headers: Headers) -> None:
         """Send the head of the response."""
         self.is_started = True
         fields = [*headers, *self.common_headers]

@@ -57,7 +57,7 @@ class HttpSession:
         """Whether a call is in flight whose client may come back for the result."""
         return self.log is not None and bool(self.unanswered)
 
-    def handle_message(self, message: Message) -> None:
+    def receive_message(self, message: Message) -> None:
         """Handle a notification or a response."""
         self._client.receive(message)
 
@@ -96,15 +96,16 @@ class HttpSession:
         """Send the messages after an event, and then those that come, on a new connection."""
         events = EventStream(request, self.headers)
         found = self.log.find(last_event) if self.log is not None else None
-        if found is None or not isinstance(stream := found[0], SessionStream):
+        if found is None:
             events.end()
-            await events.start()
+            await events.begin()
             return
+        stream, number = found
         self.ledger.add_request()
         try:
             stream.attach(events, is_resumed=True)
-            await events.start()
-            if await self._replay(stream, events, found[1]):
+            await events.begin()
+            if await self._replay(stream, events, number):
                 await self._send_events(stream, events)
         finally:
             self.ledger.remove_request()
@@ -145,7 +146,7 @@ class HttpSession:
 
     async def _send_events(self, stream: SessionStream, events: EventStream) -> None:
         try:
-            await events.start()
+            await events.begin()
             await events.attend()
         finally:
             stream.detach(events)
@@ -154,7 +155,8 @@ class HttpSession:
 class SessionStream:
     """The message stream of one request, or the standalone one (`request_id` is None).
 
-    It outlives its connections: messages go to the log, and to the connection if there is one.
+    It outlives its connections: messages go to the log, and to the connection if there is one. `number` is that of its
+    first event, by which the log knows it, `numbers` those of its messages that are still stored.
     """
 
     def __init__(self, session: HttpSession, request_id: RequestId | None = None) -> None:
@@ -165,12 +167,8 @@ class SessionStream:
         self._request_id = request_id
         self._events: EventStream | None = None
         self._is_replaying = False
-        self._is_answered = False
+        self.is_answered = False
         self._is_owed = False
-
-    @property
-    def is_forgettable(self) -> bool:
-        return self._is_answered
 
     @property
     def is_attached(self) -> bool:
@@ -191,7 +189,7 @@ class SessionStream:
         if self._events is not events:
             return False
         self._is_replaying = False
-        if self._is_answered:
+        if self.is_answered:
             events.end()
         return True
 
@@ -222,7 +220,7 @@ class SessionStream:
             await self._events.drain()
 
     def finish(self, response: Message | None) -> None:
-        self._is_answered = True
+        self.is_answered = True
         self._session.unanswered.discard(self)
         if self._session.is_ended:
             return
@@ -234,7 +232,7 @@ class SessionStream:
 
     async def close(self) -> None:
         """Close the connection of a stream whose client can resume it, and expect the client back."""
-        if not self.is_closable or self._is_answered:
+        if not self.is_closable or self.is_answered:
             return
         if self._events is not None:
             self._events.end()

@@ -96,7 +96,7 @@ class SessionManager:
             if "id" in message and "method" in message:
                 await session.serve_request(request, message)
             else:
-                session.handle_message(message)
+                session.receive_message(message)
                 await request.respond(202, headers=session.headers)
         finally:
             await self._release(session)
@@ -144,10 +144,10 @@ class SessionManager:
 
     def _make_log(self, resuming: ResumeOptions) -> EventLog:
         store, ttl = resuming.store, self._options.idle
-        if store is None:
+        if store is None or type(store) is MemoryStore:
             return EventLog(self._memory, most=resuming.events)
-        safe = store if isinstance(store, MemoryStore) else FaultTolerantStore(store)
-        return EventLog(StoredEvents(safe, self._admission.tasks, ttl=ttl), most=resuming.events)
+        events = StoredEvents(FaultTolerantStore(store), self._admission.tasks, ttl=ttl)
+        return EventLog(events, most=resuming.events)
 
     async def _end_session(self, session: HttpSession) -> None:
         self._forget(session)

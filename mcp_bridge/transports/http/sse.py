@@ -39,7 +39,7 @@ class SseEndpoint:
         address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
         stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))
         try:
-            await stream.events.start()
+            await stream.events.begin()
             await stream.events.attend()
         finally:
             del self._clients[name]

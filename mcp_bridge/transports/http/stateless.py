@@ -89,7 +89,7 @@ class StatelessEndpoint:
             response = make_error(incoming.id, report_failure(incoming.method, error))
         else:
             if type(outcome) is CoroutineType:
-                response = await self._run(incoming, outcome, stream)
+                response = await self._run_request(incoming, outcome, stream)
             else:
                 response = make_response(incoming.id, outcome)
         if response is None:  # the client has disconnected
@@ -100,7 +100,7 @@ class StatelessEndpoint:
             status = STATUSES.get(response["error"]["code"], 200) if "error" in response else 200
             await request.respond(status, dump_message(response))
 
-    async def _run(self, incoming: IncomingRequest, outcome: Any, stream: StatelessStream) -> Message | None:
+    async def _run_request(self, incoming: IncomingRequest, outcome: Any, stream: StatelessStream) -> Message | None:
         """Run the request in this task. It is cancelled when the client disconnects (basic/utilities/cancellation)."""
         self._slow.add_request(stream, incoming)
         try:
@@ -120,7 +120,7 @@ class SlowRequests:
     def add_request(self, stream: StatelessStream, incoming: IncomingRequest) -> None:
         self._new[stream] = incoming
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(QUICK, self._check)
+            self._timer = asyncio.get_running_loop().call_later(QUICK, self._attend_slow)
 
     def remove_request(self, stream: StatelessStream) -> None:
         if self._new.pop(stream, None) is None:
@@ -128,12 +128,12 @@ class SlowRequests:
         if stream.attendant is not None:
             stream.attendant.cancel()
 
-    def _check(self) -> None:
+    def _attend_slow(self) -> None:
         loop = asyncio.get_running_loop()
         for stream, incoming in self._known.items():
             stream.attendant = loop.create_task(stream.attend(incoming))
         self._known, self._new = self._new, {}
-        self._timer = loop.call_later(QUICK, self._check) if self._known else None
+        self._timer = loop.call_later(QUICK, self._attend_slow) if self._known else None
 
 
 class StatelessStream:

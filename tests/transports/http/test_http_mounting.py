@@ -10,19 +10,25 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.authentication import SimpleUser, UnauthenticatedUser
 from starlette.routing import Mount
 
 from mcp_bridge import asgi_app
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.transports.http.app import BridgeApp
 from tests.kits.http.http_hosting import (
+    ACCEPT,
     PATIENCE,
     ROADS,
     Road,
     entry,
     hosted,
+    initialize,
     registry_of,
     stateless_request,
     uvicorn_with,
 )
+from tests.kits.http.http_talking import opened
 
 
 def in_starlette(app: Any) -> Any:
@@ -98,3 +104,82 @@ async def test_a_bridge_that_is_ending_takes_no_new_requests() -> None:
         refused = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
         assert (refused.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
         assert "shutting down" in refused.json()["error"]["message"]
+
+
+async def test_another_server_runs_the_lifespan_of_the_app() -> None:
+    app = asgi_app(registry_of(entry("there")))
+    async with uvicorn_with(app) as base:
+        for road in ROADS:
+            async with road.to(base) as client:
+                assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
+
+
+async def test_a_start_that_fails_is_reported_to_the_other_server() -> None:
+    @contextlib.asynccontextmanager
+    async def around() -> AsyncIterator[None]:
+        raise RuntimeError("nothing to serve")
+        yield
+
+    app = BridgeApp(Bridge(registry_of()).endpoint, around=around)
+    said: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    with pytest.raises(RuntimeError, match="nothing to serve"):
+        await app({"type": "lifespan"}, receive, send)
+    assert said == [{"type": "lifespan.startup.failed", "message": "nothing to serve"}]
+
+
+async def test_a_websocket_is_closed() -> None:
+    said: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        said.append(message["type"])
+
+    await asgi_app(registry_of())({"type": "websocket", "path": "/mcp", "headers": []}, receive, send)
+    assert said == ["websocket.close"]
+
+
+class Authenticating:
+    """An app around another that knows the caller by a header, as Starlette's middleware tells it."""
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.lifespan = app, app.lifespan
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        name = dict(scope.get("headers", ())).get(b"x-name", b"").decode()
+        user = SimpleUser(name) if name else UnauthenticatedUser()
+        await self.app({**scope, "user": user}, receive, send)
+
+
+async def test_a_session_is_unknown_to_everybody_but_the_user_who_opened_it() -> None:
+    app = Authenticating(asgi_app(registry_of(entry("there"))))
+    async with uvicorn_with(app) as base, httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http:
+        http.headers["X-Name"] = "ann"
+        talk = await opened(http)
+        for name, status in (("eve", 404), ("", 404), ("ann", 200)):
+            http.headers["X-Name"] = name
+            assert await talk.ping() == status
+        http.headers["X-Name"] = "eve"
+        assert await talk.end() == 404
+
+
+async def test_the_messages_of_an_sse_stream_are_taken_from_its_user_alone() -> None:
+    app = Authenticating(asgi_app(registry_of()))
+    async with (
+        uvicorn_with(app) as base,
+        httpx2.AsyncClient(base_url=base, timeout=PATIENCE, headers={"X-Name": "ann"}) as http,
+        http.stream("GET", "/sse") as stream,
+    ):
+        lines = stream.aiter_lines()
+        path = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
+        for name, status in (("eve", 404), ("ann", 202)):
+            headers = {**ACCEPT, "X-Name": name}
+            assert (await http.post(path, json=initialize(), headers=headers)).status_code == status

@@ -8,15 +8,19 @@ from typing import Any
 import httpx2
 import pytest
 
+from mcp_bridge.transports.http import event_stream
 from tests.kits.http.http_hosting import (
     ACCEPT,
     PATIENCE,
+    Gate,
     entry,
+    hosted,
     hosted_aside,
     initialize,
     registry_of,
     stateless_request,
 )
+from tests.kits.http.http_talking import opened
 
 LIMIT = 2000
 
@@ -174,3 +178,31 @@ def test_requests_that_open_no_session_leave_none_behind(http: httpx2.Client, me
 def test_a_bad_cursor_is_an_invalid_parameter(http: httpx2.Client) -> None:
     answer = http.post("/mcp", **stateless_request("tools/list", {"cursor": "invented"}))
     assert answer.json()["error"]["code"] == -32602
+
+
+async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_stream, "PING_INTERVAL", 0.05)
+    gate = Gate()
+    request = stateless_request("tools/call", {"name": "wait", "arguments": {}})
+    async with (
+        hosted(registry_of(entry("wait", gate))) as (base, _),
+        httpx2.AsyncClient(timeout=PATIENCE) as http,
+        http.stream("POST", f"{base}/mcp", **request) as answer,
+    ):
+        assert answer.headers["content-type"] == "text/event-stream"
+        lines = answer.aiter_lines()
+        assert [await anext(lines) for _ in range(4)] == [": ping", "", ": ping", ""]
+        gate.release.set()
+        assert "released" in "".join([line async for line in lines])
+
+
+async def test_a_silent_standalone_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "PING_INTERVAL", 0.05)
+    async with hosted(registry_of()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=PATIENCE) as http:
+        talk = await opened(http)
+        async with talk.listen() as answer:
+            lines = answer.aiter_lines()
+            while await anext(lines) != ": ping":
+                pass
