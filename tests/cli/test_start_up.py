@@ -15,33 +15,19 @@ from tests.kits.cli.cli_running import LIST, requests
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
 NOT_FOR_PLAIN_TOOLS = {
-    *HEAVY, "cachetools", "cryptography", "docstring_parser", "jsonschema_rs", "opentelemetry", "platformdirs",
+    *HEAVY, "cachetools", "cryptography", "docstring_parser", "opentelemetry", "platformdirs",
     "pydantic", "pydantic_core", "rich", "ruamel", "typer", "watchfiles",
 }  # fmt: skip
-"""What `serve` of a Python file does not import before a call, if schemas or types are plain."""
+"""What `serve` of a Python file does not import to list its tools, if schemas or types are plain."""
 if sys.platform == "linux":  # elsewhere there is no supervisor
     NOT_FOR_PLAIN_TOOLS.add("psutil")
-SERVE = """
-import sys, types
-
-async def serve(started, pipes, **_):
-    await started.wait()
-    print(*sys.modules, file=sys.stderr)
-
-endpoint, stdio = types.ModuleType("mcp_bridge.server.endpoint"), types.ModuleType("mcp_bridge.transports.stdio")
-endpoint.Endpoint, stdio.serve = lambda *_, started, **__: started, serve
-sys.modules.update({module.__name__: module for module in (endpoint, stdio)})
-from mcp_bridge.cli import main
-main()
-"""
-"""A `serve` that only starts: it lists the imported modules on stderr, without those of the server itself."""
 
 
-def imported(*args: str, cwd: Path) -> set[str]:
-    """The top-level packages that a command imports."""
+def imported(*args: str, cwd: Path, line: str = "") -> set[str]:
+    """The top-level packages that a command imports, with a line of input."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "mcp_bridge", *args],
-        cwd=cwd, capture_output=True, text=True, timeout=100,
+        cwd=cwd, input=line, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
@@ -82,12 +68,7 @@ def test_a_command_imports_neither_the_sdk_nor_a_web_server(folder: Path, args: 
 )
 def test_serving_plain_tools_imports_nothing_heavy(tmp_path: Path, source: str) -> None:
     (tmp_path / "tools.py").write_text(source)
-    done = subprocess.run(
-        [sys.executable, "-c", SERVE, "serve", "tools.py"],
-        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    names = {name.partition(".")[0] for name in done.stderr.split()}
+    names = imported("serve", "tools.py", cwd=tmp_path, line=requests(LIST))
     assert "anyio" in names
     assert names & NOT_FOR_PLAIN_TOOLS == set()
 
