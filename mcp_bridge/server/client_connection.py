@@ -20,12 +20,19 @@ if TYPE_CHECKING:
 class ClientConnection:
     """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
 
-    `stream` carries messages that belong to no request.
+    `stream` carries messages that belong to no request. `principal` is the authenticated caller, if there is one.
     """
 
     def __init__(
-        self, endpoint: Endpoint, stream: MessageStream, tasks: TaskOwner, counter: RequestCounter | None = None
+        self,
+        endpoint: Endpoint,
+        stream: MessageStream,
+        tasks: TaskOwner,
+        counter: RequestCounter | None = None,
+        *,
+        principal: str | None = None,
     ) -> None:
+        self._principal = principal
         self._endpoint = endpoint
         self._is_stateless: bool | None = None
         self.peer = PeerConnection(self, stream, tasks, counter)
@@ -42,6 +49,7 @@ class ClientConnection:
 
     def handle_request(self, request: IncomingRequest) -> Any:
         """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""
+        request.principal = self._principal
         if self._is_stateless is None:
             self._is_stateless = request.method != "initialize" and has_envelope(request.params)
         if not self._is_stateless:

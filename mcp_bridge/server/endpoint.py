@@ -99,10 +99,15 @@ class Endpoint:
         }
 
     def connect(
-        self, stream: MessageStream, tasks: TaskOwner, counter: RequestCounter | None = None
+        self,
+        stream: MessageStream,
+        tasks: TaskOwner,
+        counter: RequestCounter | None = None,
+        *,
+        principal: str | None = None,
     ) -> ClientConnection:
         """Return a connection for a client that sends its messages over one connection, in either era."""
-        return ClientConnection(self, stream, tasks, counter)
+        return ClientConnection(self, stream, tasks, counter, principal=principal)
 
     def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
         """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.

@@ -56,7 +56,7 @@ def _render_structured_content(output: Any, tool: WireTool, version: str) -> dic
         if tool.needs_wrapper(version):
             return {"structuredContent": {RESULT: output}}
         # A policy may have replaced the output by content. The handshake versions accept objects only.
-        if isinstance(output, dict) or has_feature(version, STATELESS):
+        if isinstance(output, dict) or (output is not None and has_feature(version, STATELESS)):
             return {"structuredContent": output}
         return {}
     return {"structuredContent": output} if isinstance(output, dict) else {}

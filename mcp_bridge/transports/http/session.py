@@ -46,7 +46,7 @@ class HttpSession:
         self.unanswered: set[SessionStream] = set()
         self._retry = f"retry: {int(retry * 1000)}\n".encode()
         self._standalone = SessionStream(self)
-        self._client = endpoint.connect(self._standalone, admission.tasks)
+        self._client = endpoint.connect(self._standalone, admission.tasks, principal=principal)
 
     @property
     def is_initialized(self) -> bool:

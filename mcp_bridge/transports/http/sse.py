@@ -33,9 +33,10 @@ class SseEndpoint:
         if len(self._clients) >= self._most:
             raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
         stream, counter = SseStream(request), ClientRequests(self._admission.ledger)
-        client = self._endpoint.connect(stream, self._admission.tasks, counter)
+        principal = request.read_principal()
+        client = self._endpoint.connect(stream, self._admission.tasks, counter, principal=principal)
         name = uuid4().hex
-        self._clients[name] = (stream, client, request.read_principal())
+        self._clients[name] = (stream, client, principal)
         address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
         stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))
         try:
