@@ -59,10 +59,11 @@ async def swallows(times: int) -> str:
 
 @tool
 async def shields(token: str) -> str:
-    """Go on under a shield until freed."""
+    """Go on under a shield until freed, and swallow asyncio's own cancellation, which passes it."""
     with anyio.CancelScope(shield=True):
-        while token not in given_up():  # noqa: ASYNC110 - it is cancelled all the while
-            await anyio.sleep(0.01)
+        while token not in given_up():
+            with contextlib.suppress(asyncio.CancelledError):
+                await anyio.sleep(0.01)
     return "went on"
 
 
