@@ -114,11 +114,11 @@ def served(schema: Any) -> tuple[list[str], list[str], list[str]]:
             await bridge.wait_until_started()
 
     anyio.run(start)
-    listing = ToolIndex(bridge.registry, page=10)
-    listed = [
-        [tool["name"] for tool in orjson.loads(orjson.dumps(listing.get_page(version, None)))["tools"]]
-        for version in ("2025-11-25", "2026-07-28")
-    ]
+    pages = ToolIndex(bridge.registry, page=10).get_pages()
+    listed = []
+    for version in ("2025-11-25", "2026-07-28"):
+        page = pages.get_encoded(version, None, 0, lambda page, _: orjson.Fragment(orjson.dumps(page)))
+        listed.append([tool["name"] for tool in orjson.loads(orjson.dumps(page))["tools"]])
     return listed[0], listed[1], bridge.problems["offering"]
 
 
