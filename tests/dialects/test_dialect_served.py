@@ -143,7 +143,6 @@ def test_a_tool_is_rewritten_once_and_not_again_until_it_changes() -> None:
     before = listing.get("t")
     registry.register(ToolEntry("other", "", json.dumps, {"type": "object"}))
     assert listing.get("t") is before
-    assert listing.get_input_schema("t") is listing.get_input_schema("t")
 
 
 def test_a_dialect_that_changes_nothing_costs_a_call_nothing() -> None:
