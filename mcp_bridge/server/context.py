@@ -36,6 +36,10 @@ _CONNECTION = "connection/"
 class QuestionChannel(Protocol):
     """How questions reach the client: as requests of the server, or between two requests of the client."""
 
+    @property
+    def loop(self) -> object:
+        """The event loop that may ask, as `anyio.lowlevel.current_token` names it."""
+
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
 
@@ -84,7 +88,6 @@ class ServedContext(CallContext):
         self._progress_throttle: Throttle | None = None
         self._log_throttle: Throttle | None = None
         self._channel: QuestionChannel | None = None
-        self._loop: object = None
 
     def set_request(self, request: Request | None) -> None:
         """Respond to this request from now on; its progress starts again."""
@@ -95,7 +98,7 @@ class ServedContext(CallContext):
             self.request_id, self.meta = str(request.id), request.meta
 
     def ask_through(self, channel: QuestionChannel) -> None:
-        self._channel, self._loop = channel, current_token()
+        self._channel = channel
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send a progress notification if the client gave a token. Values that do not increase are dropped."""
@@ -141,7 +144,7 @@ class ServedContext(CallContext):
         missing = [each for each in required if is_capability_missing(self.capabilities, each)]
         if missing or self._channel is None:
             raise MissingCapability(merge_capabilities(missing or required))
-        if current_token() != self._loop:
+        if current_token() != self._channel.loop:
             raise RuntimeError(
                 "ask in the server's event loop: a synchronous function calls anyio.from_thread.run(ctx.ask, ...)"
             )

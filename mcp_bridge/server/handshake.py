@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.errors import (
     ApprovalDeclined,
@@ -26,15 +27,17 @@ REJECTED = -1
 
 
 class QuestionTimeouts:
-    """Expires the questions of an endpoint after `ttl` seconds, and at its shutdown."""
+    """Expires the questions of an endpoint after `ttl` seconds, and at its shutdown. `loop` is where it is open."""
 
     def __init__(self, ttl: float) -> None:
         self._ttl = ttl
         self._scopes: set[anyio.CancelScope] = set()
         self._is_closed = False
+        self.loop: object = None
 
     def open(self) -> None:
         self._is_closed = False
+        self.loop = current_token()
 
     def close(self) -> None:
         """Expire all open questions and reject new ones."""
@@ -64,6 +67,10 @@ class HandshakeChannel:
     def __init__(self, request: Request, timeouts: QuestionTimeouts) -> None:
         self._request = request
         self._timeouts = timeouts
+
+    @property
+    def loop(self) -> object:
+        return self._timeouts.loop
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask all questions at once and wait for every answer. Raises as `CallContext.ask` does."""

@@ -119,15 +119,18 @@ def has_envelope(params: Mapping[str, Any]) -> bool:
 def read_version(params: Mapping[str, Any]) -> str:
     """Return the protocol version of a stateless request. Raises RpcError for an incomplete envelope."""
     meta = params.get("_meta")
+    if isinstance(meta, dict):
+        version = meta.get(PROTOCOL_VERSION)
+        if isinstance(version, str) and CLIENT_CAPABILITIES in meta:
+            return version
+    raise RpcError(INVALID_PARAMS, f"Invalid parameters: params._meta {_describe_problem(meta)}")
+
+
+def _describe_problem(meta: object) -> str:
     if not isinstance(meta, dict):
-        keys = f"'{PROTOCOL_VERSION}' and '{CLIENT_CAPABILITIES}'"
-        raise RpcError(INVALID_PARAMS, f"Invalid parameters: params._meta must be an object with the keys {keys}")
-    if missing := [key for key in (PROTOCOL_VERSION, CLIENT_CAPABILITIES) if key not in meta]:
-        raise RpcError(INVALID_PARAMS, f"Invalid parameters: params._meta has no {' and no '.join(map(repr, missing))}")
-    version = meta[PROTOCOL_VERSION]
-    if not isinstance(version, str):
-        raise RpcError(INVALID_PARAMS, f"Invalid parameters: params._meta['{PROTOCOL_VERSION}'] must be text")
-    return version
+        return f"must be an object with the keys '{PROTOCOL_VERSION}' and '{CLIENT_CAPABILITIES}'"
+    missing = [repr(key) for key in (PROTOCOL_VERSION, CLIENT_CAPABILITIES) if key not in meta]
+    return f"has no {' and no '.join(missing)}" if missing else f"has a '{PROTOCOL_VERSION}' that is not text"
 
 
 def check_version(version: str) -> None:

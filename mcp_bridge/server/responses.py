@@ -38,15 +38,18 @@ class Responses:
         title = {"title": identity.title} if identity.title is not None else {}
         self.server_info = {"name": identity.name, **title, "version": identity.version}
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the sources have not published yet."""
+        return self._ready is not None and not self._ready.is_set()
+
     def when_ready(self, serve: Callable[..., Any], *args: Any) -> Any:
         """Return `serve(*args)`, or a coroutine that waits for the sources first, at most `READY_PATIENCE` seconds."""
-        if self._ready is None or self._ready.is_set():
-            return serve(*args)
-        return self._serve_later(serve, *args)
+        return self._serve_later(serve, *args) if self.is_waiting else serve(*args)
 
     async def wait_for_sources(self) -> None:
         """Wait until the sources have published, at most `READY_PATIENCE` seconds."""
-        if self._ready is not None and not self._ready.is_set():
+        if self.is_waiting and self._ready is not None:
             with anyio.move_on_after(READY_PATIENCE):
                 await self._ready.wait()
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.errors import InvalidAnswer, Overloaded, QuestionExpired
 from mcp_bridge.contracts.question import Answer, NeedsInput, Question
@@ -97,6 +98,7 @@ class SuspendedCall:
         self, calls: SuspendedCalls, context: ServedContext, state: CallState, offered: Mapping[str, Any]
     ) -> None:
         self.context = context
+        self.loop: object = current_token()
         self.scope = anyio.CancelScope()
         self.handle = ""
         self.resumed = anyio.Event()

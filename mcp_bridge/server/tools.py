@@ -101,7 +101,8 @@ class ToolMethods:
 
     async def call(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result."""
-        await self._responses.wait_for_sources()
+        if self._responses.is_waiting:
+            await self._responses.wait_for_sources()
         version, name = request.version, params["name"]
         tool = self.index.get(name)
         prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
@@ -116,7 +117,8 @@ class ToolMethods:
             result = to_error_result(error)
         if isinstance(result, dict):
             return self._responses.stamp(result)
-        raise_missing_capability(result, version)
+        if result.is_error:
+            raise_missing_capability(result, version)
         size = result.encoded.size if result.encoded is not None else None
         rendered = to_mcp(result, tool, version)
         kept = await self._truncator.truncate(
