@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from anyio import to_thread
+
+from mcp_bridge.runtime.event_loop import is_on_asyncio
+
+if TYPE_CHECKING:
+    import select
 
 T = TypeVar("T")
 
@@ -19,6 +25,8 @@ READ_SIZE = 65_536
 """The most bytes of one read."""
 WRITE_SIZE = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
+WRITE_AT_ONCE = 65_536
+"""The most bytes that are written before other tasks run."""
 BINARY = getattr(os, "O_BINARY", 0)
 
 
@@ -85,25 +93,74 @@ class Descriptor:
         """Return some bytes, or none at the end."""
         return await self._run_when_ready(anyio.wait_readable, partial(os.read, self.fd, READ_SIZE))
 
+    async def read_all(
+        self, receive: Callable[[bytes], None], is_full: Callable[[], bool], drain: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Pass everything to `receive` until the end. While `is_full`, wait for `drain` before reading on.
+
+        Raises OSError when the descriptor cannot be read.
+        """
+        is_over = False
+        while self._polls and is_on_asyncio() and not is_over:
+            try:
+                is_over = await self._watch(receive, is_full)
+            except PermissionError:  # epoll does not take files and some devices
+                self._polls = False
+                break
+            if not is_over:
+                await drain()
+        while not is_over and (data := await self.read()):
+            receive(data)
+            await drain()
+
+    async def _watch(self, receive: Callable[[bytes], None], is_full: Callable[[], bool]) -> bool:
+        """Read in callbacks of the event loop, which cost less than waiting does. Return whether input has ended."""
+        loop = asyncio.get_running_loop()
+        stopped: asyncio.Future[bool] = loop.create_future()
+
+        def read_some() -> None:
+            try:
+                data = os.read(self.fd, READ_SIZE)
+                if data:
+                    receive(data)
+                if not stopped.done() and (not data or is_full()):
+                    stopped.set_result(not data)
+            except BlockingIOError:
+                pass
+            except Exception as error:
+                if not stopped.done():
+                    stopped.set_exception(error)
+
+        loop.add_reader(self.fd, read_some)
+        try:
+            return await stopped
+        finally:
+            loop.remove_reader(self.fd)
+
     async def write(self, data: bytes | bytearray) -> None:
         """Write all of `data`. Raises OSError when the reader has gone."""
         view = memoryview(data)
         while view:
-            chunk = view[:WRITE_SIZE]
-            if self._is_writable_now():  # waiting in the event loop costs as much as several calls
-                written = os.write(self.fd, chunk)
-            else:
-                written = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, chunk))
+            written = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE_SIZE]))
             view = view[written:]
 
-    def _is_writable_now(self) -> bool:
+    def write_now(self, data: bytes | bytearray) -> int:
+        """Write what can be written without waiting, and return how much. Raises OSError when the reader has gone."""
         if not self._polls:
-            return False
+            return 0
+        view, written = memoryview(data)[:WRITE_AT_ONCE], 0
+        with view:
+            while written < len(view) and self._poll.poll(0):
+                written += os.write(self.fd, view[written : written + WRITE_SIZE])
+        return written
+
+    @cached_property
+    def _poll(self) -> select.poll:
         import select
 
         poll = select.poll()
         poll.register(self.fd, select.POLLOUT)
-        return bool(poll.poll(0))
+        return poll
 
     async def wait_until_broken(self) -> bool:
         """Wait until the reader has closed its end; False at once where that cannot be detected.

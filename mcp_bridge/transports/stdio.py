@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -10,6 +11,7 @@ import anyio
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED
 from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.request_counter import RequestCounter
+from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.runtime.line_splitter import LineSplitter
 from mcp_bridge.runtime.stdio_descriptors import Descriptor, StdioPipes
 from mcp_bridge.runtime.tasks import own_tasks
@@ -38,8 +40,9 @@ class StdioWriter:
         self._sink = sink
         self._waiting = bytearray()
         self._filled = anyio.Event()
-        self._flushed = anyio.Event()
-        self._writing = self._gone = False
+        self._flushed: anyio.Event | None = None
+        self._writing = self._gone = self._is_scheduled = False
+        self._loop = asyncio.get_running_loop() if is_on_asyncio() else None
 
     def send(self, message: Message) -> None:
         self.put_bytes(dump_message(message))
@@ -48,35 +51,69 @@ class StdioWriter:
         if response is not None:
             self.put_bytes(dump_message(response))
 
+    def is_full(self) -> bool:
+        return len(self._waiting) > MAX_BUFFERED_OUTPUT and not self._gone
+
     async def drain(self) -> None:
-        while len(self._waiting) > MAX_BUFFERED_OUTPUT and not self._gone:
-            await self._flushed.wait()
+        while self.is_full():
+            await self._wait_until_flushed()
 
     async def close(self) -> None:
         """Do nothing: a client cannot resume a pipe."""
 
     def put_bytes(self, data: bytes) -> None:
-        if not self._gone:
-            if not self._waiting:
-                self._filled.set()
-            self._waiting += data
+        if self._gone:
+            return
+        self._waiting += data
+        if self._loop is None:
+            self._filled.set()
+        elif not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._write_now)
 
     async def run(self) -> None:
-        """Write what is queued until cancelled or until the reader has gone."""
+        """Write what could not be written at once, until cancelled or until the reader has gone."""
         while not self._gone:
             await self._filled.wait()
             self._filled = anyio.Event()
-            data, self._waiting = self._waiting, bytearray()
             self._writing = True
-            try:
-                await self._sink.write(data)
-            except OSError as error:
-                logger.info("the client has stopped reading: %s", error)
-                self._gone = True
-                self._waiting.clear()
+            while self._waiting and not self._gone:
+                data, self._waiting = self._waiting, bytearray()
+                try:
+                    await self._sink.write(data)
+                except OSError as error:
+                    self._lose_reader(error)
+                self._notify()
             self._writing = False
+            self._notify()
+
+    def _write_now(self) -> None:
+        """Write without a task, which costs less, as far as the reader keeps up."""
+        self._is_scheduled = False
+        if self._writing:
+            return
+        try:
+            del self._waiting[: self._sink.write_now(self._waiting)]
+        except OSError as error:
+            self._lose_reader(error)
+        if self._waiting or self._gone:
+            self._filled.set()
+        self._notify()
+
+    def _lose_reader(self, error: OSError) -> None:
+        logger.info("the client has stopped reading: %s", error)
+        self._gone = True
+        self._waiting.clear()
+
+    def _notify(self) -> None:
+        if self._flushed is not None:
             self._flushed.set()
+            self._flushed = None
+
+    async def _wait_until_flushed(self) -> None:
+        if self._flushed is None:
             self._flushed = anyio.Event()
+        await self._flushed.wait()
 
     async def wait_until_closed(self) -> None:
         """Wait until the client has closed its end, as far as that can be detected without writing."""
@@ -86,7 +123,7 @@ class StdioWriter:
     async def flush(self, patience: float) -> None:
         with anyio.move_on_after(patience):
             while self._waiting or self._writing:
-                await self._flushed.wait()
+                await self._wait_until_flushed()
 
 
 class StdioReader:
@@ -109,22 +146,19 @@ class StdioReader:
     async def run(self) -> bool:
         """Handle messages until the end of input or `stop`. Return whether input has ended."""
         with self._scope:
-            while data := await self._read():
-                for line in self._lines.feed(data):
-                    self._accept_line(line)
-                await self._writer.drain()
+            try:
+                await self._source.read_all(self._accept_bytes, self._writer.is_full, self._writer.drain)
+            except OSError as error:
+                logger.warning("standard input cannot be read: %s", error)
             self._on_end()
             for line in self._lines.finish():
                 self._accept_line(line)
             return True
         return False
 
-    async def _read(self) -> bytes:
-        try:
-            return await self._source.read()
-        except OSError as error:
-            logger.warning("standard input cannot be read: %s", error)
-            return b""
+    def _accept_bytes(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._accept_line(line)
 
     def _accept_line(self, line: bytes | None) -> None:
         message = parse_message(line)
