@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
-from uuid import uuid4
 
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_bridge.runtime.cancellation import CancellableBlock
@@ -94,7 +94,7 @@ class IncomingRequest:
 
 def report_failure(method: str, error: BaseException) -> RpcError:
     """Log an unexpected error. Returns the error for the other side, which gets a reference to the log and no more."""
-    reference = uuid4().hex[:12]
+    reference = os.urandom(6).hex()
     logger.error("%s failed, reference %s", method, reference, exc_info=error)
     return RpcError(INTERNAL_ERROR, f"{method} failed with an internal error (reference {reference}).")
 

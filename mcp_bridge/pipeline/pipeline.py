@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from anyio import get_cancelled_exc_class
 
@@ -170,7 +170,7 @@ class Pipeline:
                 await watch.reset()
 
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
-        reference = uuid4().hex[:12]
+        reference = os.urandom(6).hex()
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         shown = f"{type(error).__name__}: {error}" if self.expose_errors else ""
         return ToolFailed(call.name, reference, shown=shown, kind=call.kind)

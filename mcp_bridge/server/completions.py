@@ -15,7 +15,6 @@ from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import adapt_completion
-from mcp_bridge.schema.uri_templates import parse_template_variables
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses, check_success, truncate_text
@@ -120,6 +119,8 @@ def _check_size(value: str, known: Mapping[str, str]) -> None:
 def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
     if isinstance(entry, PromptEntry):
         return [argument.name for argument in entry.arguments]
+    from mcp_bridge.schema.uri_templates import parse_template_variables  # a start without templates does not need it
+
     return [variable.name for variable in parse_template_variables(entry.uri_template)]
 
 

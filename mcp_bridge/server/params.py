@@ -6,8 +6,8 @@ stops after five problems and repeats no values, because they may be secret or l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ def check_params(method: str, version: str, params: Mapping[str, Any] | None) ->
     """
     schema = _load_schemas(has_feature(version, STATELESS))["params"].get(method)
     data = {} if params is None else params
-    if schema is not None and not schema.validator.is_valid(data):
+    if schema is not None and not schema.is_valid(data):
         problems = "; ".join(schema.list_problems(data, "params"))
         raise RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}")
 
@@ -55,19 +55,27 @@ def list_result_problems(method: str, version: str, result: Any) -> list[str]:
     In 2026-07-28 the results are the `inputResponses` of a request.
     """
     schema = _load_schemas(has_feature(version, STATELESS))["results"].get(method)
-    return [] if schema is None or schema.validator.is_valid(result) else schema.list_problems(result, "result")
+    return [] if schema is None or schema.is_valid(result) else schema.list_problems(result, "result")
 
 
 class _MessageSchema:
-    """The schema of one kind of message, compiled on first use. `root` has the definitions that it refers to."""
+    """The schema of one kind of message, compiled on first use. `root` has the definitions that it refers to.
+
+    A valid first message is walked instead, so that a start does not wait for the import of jsonschema-rs.
+    """
 
     def __init__(self, schema: _Schema, root: _Schema) -> None:
         self._schema = schema
         self._root = root
+        self.is_valid: Callable[[Any], bool] = self._check_first
 
-    @cached_property
-    def validator(self) -> jsonschema_rs.Validator:
-        return self._compile(self._schema)
+    def _check_first(self, data: Any) -> bool:
+        self.is_valid = self._check_second
+        return not self.list_problems(data, "") or self._check_second(data)
+
+    def _check_second(self, data: Any) -> bool:
+        self.is_valid = self._compile(self._schema).is_valid
+        return self.is_valid(data)
 
     def _compile(self, schema: _Schema) -> jsonschema_rs.Validator:
         import jsonschema_rs  # takes 20 ms

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
-from uuid import uuid4
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError
 from mcp_bridge.contracts.log_levels import Level
@@ -32,7 +32,7 @@ class Session:
         self.capabilities: Mapping[str, Any] = {}
         self.is_ready = False
         self.log_level: Level = DEFAULT_LEVEL
-        self.key = uuid4().hex
+        self.key = os.urandom(16).hex()
         self.connection = connection
         self._redactor = redactor
         self._callbacks: list[Callable[[], None]] = []

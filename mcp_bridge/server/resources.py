@@ -6,14 +6,13 @@ import logging
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
-from mcp_bridge.schema.uri_templates import UriTemplate
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.pages import Pages
@@ -22,6 +21,9 @@ from mcp_bridge.server.responses import Responses, check_success, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.resource_contents import render_contents, to_contents
+
+if TYPE_CHECKING:
+    from mcp_bridge.schema.uri_templates import UriTemplate
 
 logger = logging.getLogger("mcp_bridge.server")
 
@@ -141,6 +143,8 @@ class ResourceMethods:
         self._matchers = []
         listed: dict[str, Any] = {}
         for entry in templates:
+            from mcp_bridge.schema.uri_templates import UriTemplate  # a start without templates does not need it
+
             try:
                 template = UriTemplate(entry.uri_template)
             except ValueError as error:

@@ -20,7 +20,7 @@ from mcp_types.methods import (
 from pydantic import BaseModel, ValidationError
 
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
-from mcp_bridge.server.params import check_params, list_result_problems
+from mcp_bridge.server.params import _load_schemas, check_params, list_result_problems
 from tests.kits.fuzzing import examples
 from tests.kits.schema.fuzz_messages import list_messages, sent
 
@@ -288,6 +288,15 @@ def test_params_get_the_verdict_of_the_official_types(method: str, version: str,
     model = {**CLIENT_REQUESTS, **CLIENT_NOTIFICATIONS}[method, version]
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     assert (not find_error(method, version, params)) is fits(model, message)
+
+
+@pytest.mark.parametrize(("method", "version"), list_messages("params"))
+@examples(20)
+@given(data=st.data())
+def test_the_first_message_gets_the_verdict_of_later_ones(method: str, version: str, data: st.DataObject) -> None:
+    params = data.draw(sent("params", method, version))
+    _load_schemas.cache_clear()
+    assert len({find_error(method, version, params) for _ in range(3)}) == 1
 
 
 @pytest.mark.parametrize(("method", "version"), list_messages("params"))
