@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.kits.clients.real_clients import QUIET, installed, programs, without_network
@@ -79,7 +79,7 @@ class ClientRun:
     """One run of a client. `files` of the home have `{server}` and `{project}` where the paths belong."""
 
     client: str
-    session: str
+    session: str = "a prompt"
     command: Sequence[str | Path]
     environ: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +88,6 @@ class ClientRun:
 COMMAND_LINE_CLIENTS = [
     ClientRun(
         client="claude-code",
-        session="a prompt",
         command=["claude", "-p", "hello", "--allowedTools", "mcp__shelf"],
         environ={"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": MODEL, "ENABLE_TOOL_SEARCH": "false",
                  "MCP_CONNECTION_NONBLOCKING": "false"},
@@ -96,7 +95,6 @@ COMMAND_LINE_CLIENTS = [
     ),
     ClientRun(
         client="gemini-cli",
-        session="a prompt",
         command=["gemini", "-p", "hello", "--yolo", "-m", "gemini-2.5-flash"],
         environ={"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": MODEL},
         files={
@@ -106,18 +104,16 @@ COMMAND_LINE_CLIENTS = [
     ),
     ClientRun(
         client="opencode",
-        session="a prompt",
         command=["opencode", "run", "hello"],
         files={".config/opencode/opencode.json": json.dumps(OPENCODE)},
     ),
     ClientRun(
         client="codex",
-        session="a prompt",
         command=["codex", "exec", "--skip-git-repo-check", "hello"],
         files={".codex/config.toml": CODEX},
     ),
 ]  # fmt: skip
-REPORTS = {"claude-code": ["claude", "mcp", "list"], "gemini-cli": ["gemini", "mcp", "list"],
+REPORTS: dict[str, list[str]] = {"claude-code": ["claude", "mcp", "list"], "gemini-cli": ["gemini", "mcp", "list"],
            "opencode": ["opencode", "mcp", "list"]}  # fmt: skip
 """How clients without a model report on their servers."""
 
@@ -176,12 +172,8 @@ def list_model_runs() -> Iterator[ClientRun]:
     model = [*alone, *loopback, "env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.kits.oracle.scripted_model"]
     for client in COMMAND_LINE_CLIENTS:
         if client.client in REPORTS:
-            command = [*alone, *REPORTS[client.client]]
-            yield ClientRun(client=client.client, session="a report", command=command, files=client.files)
-        yield ClientRun(
-            client=client.client, session=client.session, command=[*model, *client.command], environ=client.environ,
-            files=client.files,
-        )  # fmt: skip
+            yield replace(client, session="a report", command=[*alone, *REPORTS[client.client]])
+        yield replace(client, command=[*model, *client.command])
 
 
 def main(only: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ class Outcome:
     """What one line made each server send, by what it belongs to.
 
     `message` is None for a line that is no object. Before the line, there had been a handshake if `is_initialized`, and
-    the requests in `in_flight` had no response.
+    the requests in `in_flight` had no response. Over HTTP, `statuses` are those of the engine and the oracle.
     """
 
     line: bytes
@@ -115,10 +115,11 @@ class Outcome:
     oracle: Mapping[str, list[Json]]
     is_initialized: bool
     in_flight: Collection[Any]
+    statuses: tuple[int, int] = (0, 0)
 
     @property
     def is_equal(self) -> bool:
-        return self.engine == self.oracle
+        return self.engine == self.oracle and self.statuses[0] == self.statuses[1]
 
 
 class Correspondent:
