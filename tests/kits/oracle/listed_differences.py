@@ -34,9 +34,11 @@ class ListedDifference:
     applies: Callable[[Outcome], bool]
 
 
-def find_difference(outcome: Outcome) -> ListedDifference | None:
+def find_difference(outcome: Outcome, *, is_http: bool = False) -> ListedDifference | None:
     """Return the listed difference that explains an outcome whose servers disagree, or None."""
-    return next((each for each in DIFFERENCES if each.applies(outcome)), None)
+    stateless = (each for each in DIFFERENCES if each.applies is not _is_before_initialize)
+    listed = [*HTTP_DIFFERENCES, *stateless] if is_http else DIFFERENCES
+    return next((each for each in listed if each.applies(outcome)), None)
 
 
 def _get_error(groups: Any) -> Json | None:
@@ -146,7 +148,7 @@ def _has_coerced_value(outcome: Outcome) -> bool:
     """Whether the SDK serves a request whose values its own types accept only after a conversion."""
     message = outcome.message or {}
     version = STATELESS if PROTOCOL_VERSION in _meta(outcome) else HANDSHAKE
-    model = CLIENT_REQUESTS.get((message.get("method", ""), version))
+    model = CLIENT_REQUESTS.get((str(message.get("method")), version))
     if model is None or not _is_rejected(outcome, -32602) or (_get_error(outcome.oracle) or {}).get("code") == -32602:
         return False
     try:
@@ -197,6 +199,23 @@ def _cancels_by_text(outcome: Outcome) -> bool:
 def _is_used_state(outcome: Outcome) -> bool:
     error = _get_error(outcome.engine)
     return "requestState" in _params(outcome) and error == {"code": -32602, "data": {"reason": "invalid_request_state"}}
+
+
+def _has_other_error(outcome: Outcome) -> bool:
+    """Whether only the engine has found the id of a message that both reject, or the right code for it."""
+    error = _get_error(outcome.oracle) or {"code": 0}
+    is_nameless = set(outcome.oracle) == {"response to None"} and error["code"] in (-32600, -32602)
+    return is_nameless and _is_rejected(outcome, -32600)
+
+
+def _is_rejected_as_text(outcome: Outcome) -> bool:
+    engine, oracle = outcome.statuses
+    return engine == oracle >= 400 and _is_silent(outcome) and _is_rejected(outcome, -32600)
+
+
+def _announces_list_changes(outcome: Outcome) -> bool:
+    theirs = json.dumps(outcome.oracle, sort_keys=True).replace('"listChanged": false', '"listChanged": true')
+    return theirs == json.dumps(outcome.engine, sort_keys=True)
 
 
 DIFFERENCES = (
@@ -319,8 +338,30 @@ DIFFERENCES = (
     ),
 )
 
+HTTP_DIFFERENCES = (
+    ListedDifference(
+        "error without an id",
+        "The error for a malformed message has the code -32600, and the id of the message unless it could not be "
+        "detected (JSON-RPC 2.0, section 5). The SDK's has no id, and to handshake clients the code -32602.",
+        _has_other_error,
+    ),
+    ListedDifference(
+        "rejection as text",
+        "The body of a rejected request may be a JSON-RPC error without an id (basic/transports/streamable-http). The "
+        "SDK's is a text, which clients of JSON-RPC cannot read.",
+        _is_rejected_as_text,
+    ),
+    ListedDifference(
+        "list changes over HTTP",
+        "The SDK does not declare listChanged over HTTP (P6). The engine sends the notifications, so it declares them.",
+        _announces_list_changes,
+    ),
+)
+"""Differences that exist only over HTTP."""
+
 
 def describe(outcome: Outcome) -> str:
     """Return an outcome for the report of a failed test."""
     line = outcome.line.decode(errors="replace")
-    return f"{line}\n  engine: {json.dumps(outcome.engine)}\n  oracle: {json.dumps(outcome.oracle)}"
+    sent = f"  engine: {json.dumps(outcome.engine)}\n  oracle: {json.dumps(outcome.oracle)}"
+    return f"{line}\n{sent}\n  statuses: {outcome.statuses}"

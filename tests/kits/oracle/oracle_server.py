@@ -31,6 +31,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.path_security import is_absolute_path
 from mcp.shared.uri_template import UriTemplate
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from starlette.applications import Starlette
 
 from mcp_bridge.contracts.errors import InvalidArguments
 from mcp_bridge.contracts.identity import Identity
@@ -103,6 +104,10 @@ class OracleServer:
             for stop in stops:
                 stop()
             tasks.cancel_scope.cancel()
+
+    def make_app(self) -> Starlette:
+        """Return the SDK's app, which serves requests of many clients instead of `run`."""
+        return self._server.streamable_http_app()
 
     def close_subscriptions(self) -> None:
         """End the listen streams, each with its result."""

@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.memory import connect
 from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
-from tests.kits.oracle.twin_servers import name_request
+from tests.kits.oracle.recordings import name_request
 
 
 class RecordedStream:

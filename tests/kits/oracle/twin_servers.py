@@ -25,6 +25,7 @@ from mcp_bridge.transports.jsonrpc_lines import dump_message, parse_message
 from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
 from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
 from tests.kits.oracle.oracle_server import OracleServer
+from tests.kits.oracle.recordings import name_request
 
 Json = dict[str, Any]
 _RANDOM = re.compile(r"(reference |elicitationId\": \")[0-9a-f]+")
@@ -105,7 +106,7 @@ class Outcome:
     """What one line made each server send, by what it belongs to.
 
     `message` is None for a line that is no object. Before the line, there had been a handshake if `is_initialized`, and
-    the requests in `in_flight` had no response.
+    the requests in `in_flight` had no response. Over HTTP, `statuses` are those of the engine and the oracle.
     """
 
     line: bytes
@@ -114,10 +115,11 @@ class Outcome:
     oracle: Mapping[str, list[Json]]
     is_initialized: bool
     in_flight: Collection[Any]
+    statuses: tuple[int, int] = (0, 0)
 
     @property
     def is_equal(self) -> bool:
-        return self.engine == self.oracle
+        return self.engine == self.oracle and self.statuses[0] == self.statuses[1]
 
 
 class Correspondent:
@@ -222,11 +224,6 @@ class TwinServers:
             done.append(message["params"].get("requestId"))
         self._in_flight = [number for number in self._in_flight if number not in done]
         self._is_initialized |= message.get("method") == "initialize" and any("result" in sent for sent in responses)
-
-
-def name_request(method: str, known: Collection[str]) -> str:
-    """Return a name for a request of the server, such as `roots/list#1`, given the names of those before."""
-    return f"{method}#{1 + sum(name.startswith(method) for name in known)}"
 
 
 @asynccontextmanager

@@ -1,0 +1,85 @@
+"""Generated stateless messages over HTTP get equal replies and statuses from the engine's app and the SDK's app."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.differential.test_listed_differences import META, ask, begin
+from tests.kits.fuzzing import TIMES
+from tests.kits.oracle.generated_messages import Conversation
+from tests.kits.oracle.http_twins import connect_http_twins
+from tests.kits.oracle.listed_differences import HTTP_DIFFERENCES, describe, find_difference
+from tests.kits.oracle.twin_servers import Outcome
+
+SEED, CONVERSATIONS, LENGTH = 2026, 100, 20
+ENDLESS = (b"subscriptions/listen", b'"wait"')
+CHANGES: list[tuple[str, str | None]] = [
+    *(("Mcp-Method", value) for value in (None, "tools/list", "TOOLS/CALL")),
+    *(("Mcp-Name", value) for value in (None, "echo", "none", "=?base64?!?=", "=?base64?ZWNobw==?=")),
+    *(("MCP-Protocol-Version", value) for value in (None, "2025-11-25", "2030-01-01", "x")),
+    *(("Accept", value) for value in ("application/json", "text/event-stream", "text/html", "*/*")),
+    *(("Content-Type", value) for value in (None, "text/plain", "application/json; charset=utf-8")),
+    ("Host", "evil.example"),
+    ("Origin", "http://evil.example"),
+    ("Origin", "http://localhost:1"),
+    ("Mcp-Session-Id", "x"),
+]
+"""Changes to the headers that a client sends; None leaves a header out."""
+NOT_JSON_RPC = {**ask("ping", _meta=META), "jsonrpc": "1.0"}
+EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, str | None]]] = {
+    "error without an id": (NOT_JSON_RPC, {}),
+    "rejection as text": (ask("tools/list", _meta=META), {"Origin": "http://evil.example"}),
+    "list changes over HTTP": (begin()[0], {"MCP-Protocol-Version": None}),
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """HTTP runs on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def without_logs() -> Iterator[None]:
+    """Both servers log every tool that crashes."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+async def converse(random: Random) -> list[Outcome]:
+    """The outcomes of generated requests that end by themselves, a third of them with a changed header."""
+    conversation, outcomes = Conversation(random, is_stateless=True), []
+    async with connect_http_twins() as twins:
+        while len(outcomes) < LENGTH:
+            line = conversation.generate()
+            changes = [random.choice(CHANGES)] if random.random() < 0.3 else []
+            if not any(text in line for text in ENDLESS):
+                outcomes.append(await twins.post(line, dict(changes)))
+    return outcomes
+
+
+@pytest.mark.parametrize("part", range(5))
+async def test_generated_requests_get_equal_replies_and_statuses(part: int) -> None:
+    numbers = range(part, CONVERSATIONS * TIMES, 5)
+    outcomes = [outcome for number in numbers for outcome in await converse(Random(f"{SEED} {number}"))]
+    different = [each for each in outcomes if not each.is_equal and find_difference(each, is_http=True) is None]
+    assert not different, describe(min(different, key=lambda outcome: len(outcome.line)))
+    equal = [outcome for outcome in outcomes if outcome.is_equal]
+    assert len(equal) >= len(outcomes) / 2
+    assert {outcome.statuses[0] for outcome in equal} >= {200, 202, 400, 404}
+
+
+@pytest.mark.parametrize("difference", HTTP_DIFFERENCES, ids=lambda difference: difference.name)
+async def test_a_listed_difference_occurs(difference: Any) -> None:
+    message, changes = EXAMPLES[difference.name]
+    async with connect_http_twins() as twins:
+        outcome = await twins.post(json.dumps(message).encode(), changes)
+    assert not outcome.is_equal
+    assert find_difference(outcome, is_http=True) is difference
