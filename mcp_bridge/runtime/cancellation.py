@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import CoroutineType, TracebackType, coroutine
 from typing import Any, TypeVar
 
@@ -153,6 +153,30 @@ class CancellationWatch:
         while self.own_requests:
             self.own_requests -= 1
             self._task.uncancel()
+
+
+@coroutine
+def cancel_scope_first(scope: anyio.CancelScope, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Await the coroutine. When this task is cancelled, cancel the scope before the coroutine receives that.
+
+    The cancellation of a task of asyncio does not reach other tasks in the scopes of anyio that it is in. Later, when
+    the coroutine has left its own scopes, `scope` no longer reaches them either.
+    """
+    resume: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            waits_for = resume(value)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        finally:
+            value = None  # an error would refer to itself through this frame
+        try:
+            value = yield waits_for
+            resume = steps.send
+        except BaseException as error:
+            scope.cancel()
+            resume, value = steps.throw, error
 
 
 async def _wait_for(awaitable: Awaitable[T]) -> T:

@@ -18,6 +18,7 @@ from anyio import to_thread
 from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.errors import Overloaded
+from mcp_bridge.runtime.cancellation import cancel_scope_first
 from mcp_bridge.runtime.limiter import Limiter, Slot
 
 T = TypeVar("T")
@@ -89,11 +90,9 @@ class ThreadPool:
         held.append(slot)
         scope = anyio.CancelScope()
         try:
-            with scope:
-                result, error = await to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
-        except BaseException:
-            scope.cancel()  # for `from_thread.check_cancelled`, which does not see other cancellation than anyio's
-            raise
+            with scope:  # the thread sees only this one cancelled, and so do the tasks that it waits for
+                waiting = to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
+                result, error = await cancel_scope_first(scope, waiting)
         finally:
             held.remove(slot)
             handover.stop_waiting()

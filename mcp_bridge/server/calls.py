@@ -83,15 +83,19 @@ class CallRunner:
         Raises RpcError for an invalid request state.
         """
         context = ServedContext(request, self._registry)
+        channel: HandshakeChannel | None = None
         self._running.add(request)
         try:
             if request.session is not None:
-                context.ask_through(HandshakeChannel(request, self._timeouts))
+                channel = HandshakeChannel(request, self._timeouts)
+                context.ask_through(channel)
             elif self._can_suspend(prepared, request):
                 return await self._rounds.run_round(prepared, call, context, request)
             return await self._registry.run_prepared(prepared, call, context)
         finally:
             self._running.discard(request)
+            if channel is not None:
+                channel.close()
 
     def _can_suspend(self, prepared: PreparedEntry, request: Request) -> bool:
         """Whether the call needs its own task: it continues an earlier one, or it may ask and the client can answer."""

@@ -22,6 +22,7 @@ from mcp_bridge.server.requests import Request
 if TYPE_CHECKING:
     from mcp_bridge.server.questions import QuestionRequest
 
+CALL_ENDED = "The call is over, so the user cannot be asked."
 REJECTED = -1
 """The error code of a request that the user rejected (client/sampling, "Error Handling")."""
 
@@ -62,11 +63,19 @@ class QuestionTimeouts:
 
 
 class HandshakeChannel:
-    """Asks by requests of the server, over the client's open request."""
+    """Asks by requests of the server, over the client's open request. `close` must be called at its end."""
 
     def __init__(self, request: Request, timeouts: QuestionTimeouts) -> None:
         self._request = request
         self._timeouts = timeouts
+        self._scopes: set[anyio.CancelScope] = set()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Expire the open questions of tasks and threads that outlive their call, and reject new ones."""
+        self._is_closed = True
+        for scope in self._scopes:
+            scope.cancel()
 
     @property
     def loop(self) -> object:
@@ -100,13 +109,26 @@ class HandshakeChannel:
         from mcp_bridge.server.questions import TRIES, AnswerMismatch
 
         problems: list[str] = []
-        with self._timeouts.limit_wait():
+        with self._timeouts.limit_wait(), self._limit_to_call():
             for _ in range(TRIES):
                 try:
                     return question.read(await self._send(question, problems))
                 except AnswerMismatch as error:
                     problems = error.problems
         raise InvalidAnswer(details=problems)
+
+    @contextmanager
+    def _limit_to_call(self) -> Iterator[None]:
+        if self._is_closed:
+            raise QuestionExpired(CALL_ENDED)
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                yield
+            finally:
+                self._scopes.discard(scope)
+        if scope.cancelled_caught:
+            raise QuestionExpired(CALL_ENDED)
 
     async def _send(self, question: QuestionRequest, problems: list[str]) -> Any:
         message = question.to_mcp(problems)

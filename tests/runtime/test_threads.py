@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextvars import ContextVar
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio import from_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_bridge import CallContext, Pipeline, ToolCall, ToolRegistry
@@ -103,6 +105,27 @@ async def test_an_abandoned_thread_keeps_its_place_until_it_is_done() -> None:
         release.set()
     await until_free(threads)
     assert await threads.run(lambda: "free again") == "free again"
+
+
+async def test_what_an_abandoned_thread_waits_for_in_the_event_loop_is_cancelled(anyio_backend: str) -> None:
+    if anyio_backend == "trio":
+        pytest.skip("trio does not cancel what an abandoned thread waits for")
+    threads, waiting, cancelled = ThreadPool(1), anyio.Event(), anyio.Event()
+
+    async def wait() -> None:
+        waiting.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    task = asyncio.create_task(threads.run(from_thread.run, wait))
+    with anyio.fail_after(PATIENCE):
+        await waiting.wait()
+        task.cancel()
+        await cancelled.wait()
+        await until_free(threads)
+    assert task.cancelled()
 
 
 @pytest.mark.parametrize("steps", range(6))

@@ -208,6 +208,11 @@ class SessionStream:
             self._events.end()
 
     def send(self, message: Message) -> None:
+        """Send a message, unless the stream has ended with its response."""
+        if not self.is_answered:
+            self._send(message)
+
+    def _send(self, message: Message) -> None:
         line = dump_message(message)
         if not line:
             return
@@ -226,7 +231,7 @@ class SessionStream:
             return
         if response is None:
             response = make_error(self._request_id, RpcError(REQUEST_CANCELLED, "Request cancelled"))
-        self.send(response)
+        self._send(response)
         if self._events is not None and not self._is_replaying:
             self._events.end()
 

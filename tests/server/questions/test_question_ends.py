@@ -9,6 +9,7 @@ import pytest
 
 from mcp_bridge import CallContext, Form, NeedsInput, Stage, ToolCall, ToolRegistry, ToolResult
 from mcp_bridge.authoring import tool
+from mcp_bridge.contracts.errors import QuestionExpired
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     HANDSHAKE,
@@ -138,6 +139,55 @@ async def test_giving_up_a_call_of_the_handshake_era_while_it_asks_cancels_it() 
         assert stages.stopped
         await talk.reply(question, result=accept(name="Ada"))  # too late is no harm
         assert "result" in await talk.get("ping", {})
+
+
+async def test_cancelling_a_call_of_the_handshake_era_releases_the_thread_that_asks() -> None:
+    registry, left = ToolRegistry(), anyio.Event()
+
+    @tool(registry=registry)
+    def ask_in_thread(ctx: CallContext) -> str:
+        """Asks."""
+        try:
+            anyio.from_thread.run(ctx.ask, "Who?", NAME)
+        finally:
+            anyio.from_thread.run_sync(left.set)
+        return "answered"
+
+    async with talking(registry, version=HANDSHAKE) as talk:
+        number = await talk.ask("tools/call", {"name": "ask_in_thread", "arguments": {}})
+        question = await talk.question()
+        await talk.cancel(number)
+        await soon(left)
+        cancelled = await talk.until(lambda message: message.get("method") == "notifications/cancelled")
+        assert cancelled["params"]["requestId"] == question["id"]
+
+
+async def test_a_task_that_outlives_its_call_of_the_handshake_era_can_ask_no_more() -> None:
+    registry, errors, ended = ToolRegistry(), [], anyio.Event()
+
+    async with anyio.create_task_group() as tasks:
+
+        async def keep_asking(ctx: CallContext) -> None:
+            for _ in range(2):
+                try:
+                    await ctx.ask("Who?", NAME)
+                except QuestionExpired as error:
+                    errors.append(error)
+            ended.set()
+
+        @tool(registry=registry)
+        async def leave_task(ctx: CallContext) -> str:
+            """Returns before its question is answered."""
+            tasks.start_soon(keep_asking, ctx)
+            await anyio.wait_all_tasks_blocked()
+            return "left"
+
+        async with talking(registry, version=HANDSHAKE) as talk:
+            result = await talk.get("tools/call", {"name": "leave_task", "arguments": {}})
+            assert said(result["result"]) == "left"
+            await soon(ended)
+            assert len(errors) == 2
+            assert [message.get("method") for message in talk.heard].count("elicitation/create") == 1
 
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
