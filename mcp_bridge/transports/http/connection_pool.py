@@ -16,14 +16,14 @@ class ConnectionPool:
         self.app = app
         self.timeouts = timeouts
         self.connections: set[HttpConnection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: dict[Exchange, asyncio.Task[None]] = {}
         self._emptied: asyncio.Event | None = None
 
     def open_connection(self) -> HttpConnection:
         return HttpConnection(self)
 
     def start_exchange(self, exchange: Exchange) -> None:
-        self.tasks.add(asyncio.get_running_loop().create_task(self._run_exchange(exchange)))
+        self.tasks[exchange] = asyncio.get_running_loop().create_task(self._run_exchange(exchange))
 
     def discard(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
@@ -39,10 +39,10 @@ class ConnectionPool:
             async with asyncio.timeout(patience):
                 await self._emptied.wait()
         except TimeoutError:
-            for task in self.tasks:
+            for task in self.tasks.values():
                 task.cancel()
             if self.tasks:
-                await asyncio.wait(self.tasks, timeout=patience)
+                await asyncio.wait(self.tasks.values(), timeout=patience)
             for connection in list(self.connections):
                 connection.transport.abort()
 
@@ -50,7 +50,7 @@ class ConnectionPool:
         try:
             await exchange.run(self.app)
         finally:
-            self.tasks.discard(asyncio.current_task())
+            del self.tasks[exchange]
             self._notify_if_empty()
 
     def _notify_if_empty(self) -> None:

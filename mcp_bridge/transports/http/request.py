@@ -19,6 +19,9 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+WHOLE_RESPONSE = "mcp_bridge.whole_response"
+"""An extension of ASGI by the server of this package: sends status, headers and the whole body in one step."""
+_JSON_HEADER = (b"content-type", JSON)
 
 
 class HttpRejection(Exception):
@@ -40,13 +43,14 @@ class HttpRequest:
 
     __slots__ = (
         *("common_headers", "headers", "is_complete", "is_started", "method", "receive", "repeated", "scope"),
-        "_send",
+        *("_send", "_send_whole"),
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.receive = receive
         self._send = send
+        self._send_whole = scope.get("extensions", {}).get(WHOLE_RESPONSE)
         self.method: str = scope["method"]
         pairs = scope["headers"]
         self.headers: dict[bytes, bytes] = dict(pairs)
@@ -109,24 +113,31 @@ class HttpRequest:
             raise ClientDisconnected
         return body if len(parts) == 1 else b"".join(parts)
 
-    async def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> None:
+    def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> Awaitable[None]:
         """Send the whole response; the body is JSON."""
-        fields = [(b"content-length", b"%d" % len(body)), *headers]
-        if body:
-            fields.append((b"content-type", JSON))
+        return self.send_response(status, (*headers, _JSON_HEADER) if body else headers, body)
+
+    def reject(self, rejection: HttpRejection) -> Awaitable[None]:
+        """Send a rejection as the response."""
+        return self.respond(rejection.status, rejection.body, rejection.headers)
+
+    async def send_response(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send the whole response."""
+        fields = (*headers, *self.common_headers)
         self.is_started = self.is_complete = True
-        await self._send({"type": "http.response.start", "status": status, "headers": fields + self.common_headers})
+        if self._send_whole is not None:
+            await self._send_whole(status, fields, body)
+            return
+        fields = ((b"content-length", b"%d" % len(body)), *fields)
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def reject(self, rejection: HttpRejection) -> None:
-        """Send a rejection as the response."""
-        await self.respond(rejection.status, rejection.body, rejection.headers)
-
-    async def begin_response(self, status: int, headers: Headers) -> None:
-        """Send the head of the response."""
+    async def begin_response(self, status: int, headers: Headers, data: bytes) -> None:
+        """Send the head of the response, and the first part of its body."""
         self.is_started = True
-        fields = [*headers, *self.common_headers]
+        fields = (*headers, *self.common_headers)
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        await self.send_body(data, more=True)
 
     async def send_body(self, data: bytes, *, more: bool) -> None:
         """Send a part of the body."""

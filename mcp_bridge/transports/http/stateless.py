@@ -94,7 +94,7 @@ class StatelessEndpoint:
                 response = make_response(incoming.id, outcome)
         if response is None:  # the client has disconnected
             return
-        if stream.events.is_started:
+        if stream.is_started:
             await stream.events.finish(format_event(dump_message(response)))
         else:
             status = STATUSES.get(response["error"]["code"], 200) if "error" in response else 200
@@ -139,11 +139,22 @@ class SlowRequests:
 class StatelessStream:
     """The message stream of one request. The response is JSON unless something is sent before it."""
 
-    __slots__ = ("attendant", "events")
+    __slots__ = ("_events", "_request", "attendant")
 
     def __init__(self, request: HttpRequest) -> None:
-        self.events = EventStream(request, is_open=True)
+        self._request = request
+        self._events: EventStream | None = None
         self.attendant: asyncio.Task[None] | None = None
+
+    @property
+    def events(self) -> EventStream:
+        if self._events is None:
+            self._events = EventStream(self._request, is_open=True)
+        return self._events
+
+    @property
+    def is_started(self) -> bool:
+        return self._events is not None and self._events.is_started
 
     async def attend(self, incoming: IncomingRequest) -> None:
         """Keep the response alive, and cancel the request when the client disconnects."""
