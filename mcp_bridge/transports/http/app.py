@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -109,22 +110,28 @@ class BridgeApp:
         self._admission.abort_all()
 
     async def _serve_request(self, request: HttpRequest) -> None:
+        rejection: HttpRejection | None = None
+        task = self._admission.add_exchange()
         try:
-            if (response := self._guard.share_with_origin(request)) is not None:
-                raise response
             self._guard.check_access(request)
-            await self._admission.run_exchange(self._route_request, request)
+            await self._route_request(request)
         except ClientDisconnected:
-            return
-        except HttpRejection as rejection:
-            if not request.is_started:
-                await request.reject(rejection)
-            elif not request.is_complete:
-                await request.send_body(b"", more=False)
+            pass
+        except HttpRejection as error:
+            rejection = error
+        except asyncio.CancelledError:
+            rejection = self._admission.read_abortion(task)
+            if rejection is None:
+                raise
+        finally:
+            self._admission.remove_exchange(task)
+        if rejection is not None:
+            await request.reject(rejection)
 
     async def _route_request(self, request: HttpRequest) -> None:
-        scope = request.scope
-        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
+        path = request.scope["path"]
+        if path not in PATHS:
+            path = path.removeprefix(request.scope.get("root_path", "")).rstrip("/")
         if path == "/health":
             await self._report_health(request)
             return

@@ -15,6 +15,7 @@ class ConnectionPool:
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
         self.app = app
         self.timeouts = timeouts
+        self._loop = asyncio.get_running_loop()
         self.connections: set[HttpConnection] = set()
         self.tasks: dict[Exchange, asyncio.Task[None]] = {}
         self._emptied: asyncio.Event | None = None
@@ -23,7 +24,7 @@ class ConnectionPool:
         return HttpConnection(self)
 
     def start_exchange(self, exchange: Exchange) -> None:
-        self.tasks[exchange] = asyncio.get_running_loop().create_task(self._run_exchange(exchange))
+        self.tasks[exchange] = self._loop.create_task(self._run_exchange(exchange))
 
     def discard(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)

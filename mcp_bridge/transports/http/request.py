@@ -22,6 +22,7 @@ JSON = b"application/json"
 WHOLE_RESPONSE = "mcp_bridge.whole_response"
 """An extension of ASGI by the server of this package: sends status, headers and the whole body in one step."""
 _JSON_HEADER = (b"content-type", JSON)
+_NONE: frozenset[bytes] = frozenset()
 
 
 class HttpRejection(Exception):
@@ -54,11 +55,11 @@ class HttpRequest:
         self.method: str = scope["method"]
         pairs = scope["headers"]
         self.headers: dict[bytes, bytes] = dict(pairs)
-        self.repeated: frozenset[bytes] = frozenset()
+        self.repeated = _NONE
         if len(self.headers) != len(pairs):
             self.repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
             self.headers[b"accept"] = b",".join(value for name, value in pairs if name == b"accept")
-        self.common_headers: list[tuple[bytes, bytes]] = []
+        self.common_headers: Headers = ()
         self.is_started = self.is_complete = False
 
     def get_header(self, name: bytes) -> str | None:
@@ -79,6 +80,12 @@ class HttpRequest:
             return str(user.display_name)
         return orjson.dumps([token.client_id, (token.claims or {}).get("iss"), token.subject]).decode()
 
+    def check_message(self) -> None:
+        """Raise HttpRejection unless this is a POST of a message whose client accepts both kinds of responses."""
+        self.check_method("POST")
+        self.check_content_type()
+        self.check_accept("application/json", "text/event-stream")
+
     def check_method(self, *allowed: str) -> None:
         """Raise HttpRejection unless the method is one of these."""
         if self.method not in allowed:
@@ -86,7 +93,8 @@ class HttpRequest:
 
     def check_content_type(self) -> None:
         """Raise HttpRejection for what a form of a web page could send without asking first."""
-        if not (self.get_header(b"content-type") or "").lower().startswith("application/json"):
+        kind = self.headers.get(b"content-type", b"")
+        if kind != JSON and not kind.strip(b" \t").lower().startswith(JSON):
             raise make_rejection(400, "The Content-Type of a message is application/json.")
 
     def check_accept(self, *wanted: str) -> None:
@@ -117,9 +125,12 @@ class HttpRequest:
         """Send the whole response; the body is JSON."""
         return self.send_response(status, (*headers, _JSON_HEADER) if body else headers, body)
 
-    def reject(self, rejection: HttpRejection) -> Awaitable[None]:
-        """Send a rejection as the response."""
-        return self.respond(rejection.status, rejection.body, rejection.headers)
+    async def reject(self, rejection: HttpRejection) -> None:
+        """Send a rejection as the response, or end the response if it has begun."""
+        if not self.is_started:
+            await self.respond(rejection.status, rejection.body, rejection.headers)
+        elif not self.is_complete:
+            await self.send_body(b"", more=False)
 
     async def send_response(self, status: int, headers: Headers, body: bytes) -> None:
         """Send the whole response."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from types import CoroutineType
-from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import (
     HEADER_MISMATCH,
@@ -47,9 +46,7 @@ class StatelessEndpoint:
 
     async def serve(self, request: HttpRequest, version: str) -> None:
         """Serve a request of this protocol version. Raises HttpRejection."""
-        request.check_method("POST")
-        request.check_content_type()
-        request.check_accept("application/json", "text/event-stream")
+        request.check_message()
         message = await self._admission.read_message(request)
         method = message.get("method")
         if method is None:
@@ -88,10 +85,14 @@ class StatelessEndpoint:
         except Exception as error:
             response = make_error(incoming.id, report_failure(incoming.method, error))
         else:
-            if type(outcome) is CoroutineType:
-                response = await self._run_request(incoming, outcome, stream)
-            else:
+            if type(outcome) is not CoroutineType:
                 response = make_response(incoming.id, outcome)
+            else:  # it runs in this task, and is cancelled when the client disconnects (basic/utilities/cancellation)
+                self._slow.add_request(stream, incoming)
+                try:
+                    response = await incoming.run(outcome)
+                finally:
+                    self._slow.remove_request(stream)
         if response is None:  # the client has disconnected
             return
         if stream.is_started:
@@ -99,14 +100,6 @@ class StatelessEndpoint:
         else:
             status = STATUSES.get(response["error"]["code"], 200) if "error" in response else 200
             await request.respond(status, dump_message(response))
-
-    async def _run_request(self, incoming: IncomingRequest, outcome: Any, stream: StatelessStream) -> Message | None:
-        """Run the request in this task. It is cancelled when the client disconnects (basic/utilities/cancellation)."""
-        self._slow.add_request(stream, incoming)
-        try:
-            return await incoming.run(outcome)
-        finally:
-            self._slow.remove_request(stream)
 
 
 class SlowRequests:
