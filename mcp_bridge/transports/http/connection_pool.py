@@ -48,9 +48,13 @@ class ConnectionPool:
                 connection.transport.abort()
 
     async def _run_exchange(self, exchange: Exchange) -> None:
+        """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
         try:
-            await exchange.run(self.app)
+            await self.app(exchange.take_scope(), exchange.receive, exchange.send)
+        except BaseException as error:
+            await exchange.fail(error)
         finally:
+            exchange.end()
             del self.tasks[exchange]
             self._notify_if_empty()
 

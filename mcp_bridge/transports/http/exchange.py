@@ -10,7 +10,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
 
-from mcp_bridge.transports.http.request import WHOLE_RESPONSE, AsgiApp, AsgiMessage, Headers, Scope
+from mcp_bridge.transports.http.request import WHOLE_RESPONSE, AsgiMessage, Headers, Scope
 
 logger = logging.getLogger("mcp_bridge.transports")
 
@@ -62,18 +62,23 @@ class Exchange:
         self.response_complete = False
         self._disconnected = False
 
-    async def run(self, app: AsgiApp) -> None:
-        """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
-        scope, self._scope = self._scope, None  # it refers to this exchange, which needs no garbage collection so
+    def take_scope(self) -> Scope:
+        """Return the scope, once: it refers to this exchange, and only the garbage collector would end such a cycle."""
+        scope, self._scope = self._scope, None
         assert scope is not None
         scope["extensions"] = {WHOLE_RESPONSE: self.respond}
-        try:
-            await app(scope, self.receive, self.send)
-        except BaseException as error:
-            if not isinstance(error, asyncio.CancelledError):
-                logger.error("a request over HTTP failed with an unexpected error", exc_info=error)
-            if not self.response_started:
-                await self._send_server_error()
+        return scope
+
+    async def fail(self, error: BaseException) -> None:
+        """Log an error of the app, and report it to the client if the response has not begun."""
+        if not isinstance(error, asyncio.CancelledError):
+            logger.error("a request over HTTP failed with an unexpected error", exc_info=error)
+        if not self.response_started:
+            self.keep_alive = False
+            await self.respond(500, [(b"content-type", b"text/plain")], b"Internal Server Error")
+
+    def end(self) -> None:
+        """Close the connection if the response is incomplete."""
         if not self.response_complete and not self._disconnected:
             self._channel.transport.close()
 
@@ -171,13 +176,6 @@ class Exchange:
             self.response_complete = True
             self._notify()
             self._channel.finish_exchange()
-
-    async def _send_server_error(self) -> None:
-        body = b"Internal Server Error"
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
-        self.keep_alive = False
-        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
 
 
 @lru_cache(maxsize=64)
