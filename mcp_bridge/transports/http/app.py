@@ -129,9 +129,9 @@ class BridgeApp:
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
     def _route_request(self, request: HttpRequest) -> Awaitable[None]:
-        path = request.scope["path"]
-        if path not in PATHS:
-            path = path.removeprefix(request.scope.get("root_path", "")).rstrip("/")
+        path, root = request.scope["path"], request.scope.get("root_path", "")
+        if root or path not in PATHS:
+            path = path.removeprefix(root).rstrip("/")
         if path == "/health":
             return self._report_health(request)
         if path not in PATHS:

@@ -144,16 +144,15 @@ class Exchange:
     def _begin_response(self, status: int, headers: Headers, length: int | None = None) -> None:
         if self._expects_continue and self.more_body:  # the client may send its next request in place of the body
             self.keep_alive = False
-        head, declared, has_date = _format_head(status, tuple(headers), self.keep_alive)
-        if declared is None and length is not None:
+        head, self._unsent = _format_head(status, tuple(headers), self.keep_alive)
+        if length is not None:
             head += b"content-length: %d\r\n" % length
-            declared = length
+            self._unsent = length
         self._has_body = self._method != "HEAD" and status not in _NO_BODY
-        self._unsent = declared
-        if declared is None and self._has_body and self._version == "1.1":
+        if self._unsent is None and self._has_body and self._version == "1.1":
             self._chunked = True  # to HTTP/1.0, the end of the connection ends the body
             head += b"transfer-encoding: chunked\r\n"
-        self._head = head + (b"\r\n" if has_date else _format_date(int(time.time())))
+        self._head = head + _format_date(int(time.time()))
         self.response_started = True
 
     def _send_body(self, body: bytes, *, more: bool) -> None:
@@ -179,24 +178,21 @@ class Exchange:
 
 
 @lru_cache(maxsize=64)
-def _format_head(
-    status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool
-) -> tuple[bytes, int | None, bool]:
-    """Return status line and headers, the Content-Length, and whether there is a date. Raises ValueError."""
-    lines, length, has_date = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()], None, False
+def _format_head(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> tuple[bytes, int | None]:
+    """Return the status line and the headers, and the Content-Length. Raises ValueError."""
+    lines, length = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()], None
     for name, value in headers:
         if name == b"connection" and not keep_alive:
             continue
         if name == b"content-length":
             length = int(value)
-        has_date = has_date or name == b"date"
         lines.append(b"%b: %b" % (name, value))
     if not keep_alive:
         lines.append(b"connection: close")
     head = b"\r\n".join(lines)
     if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or b"\0" in head:
         raise ValueError("a response header has a line break")
-    return head + b"\r\n", length, has_date
+    return head + b"\r\n", length
 
 
 @lru_cache(maxsize=1)
