@@ -33,8 +33,7 @@ class Admission:
         self.is_running = False
         self.is_ending = False
         self._body = body
-        self._exchanges: set[asyncio.Task[Any]] = set()
-        self._aborted: set[asyncio.Task[Any]] = set()
+        self._exchanges: dict[asyncio.Task[Any], bool] = {}  # with whether it has been aborted
         self._left: asyncio.Event | None = None
 
     def check_running(self) -> None:
@@ -64,19 +63,18 @@ class Admission:
         """Count a request that this task serves, and that can be aborted from now on."""
         task = asyncio.current_task()
         assert task is not None
-        self._exchanges.add(task)
+        self._exchanges[task] = False
         return task
 
     def remove_exchange(self, task: asyncio.Task[Any]) -> None:
-        self._exchanges.discard(task)
+        self._exchanges.pop(task, None)
         if not self._exchanges and self._left is not None:
             self._left.set()
 
     def read_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
         """Return the response to the task's request if the cancellation of the task has aborted it."""
-        if task not in self._aborted:
+        if not self._exchanges.get(task):
             return None
-        self._aborted.discard(task)
         task.uncancel()
         return make_shutdown_rejection(None)
 
@@ -87,7 +85,7 @@ class Admission:
 
     def abort_all(self) -> None:
         for task in self._exchanges:
-            self._aborted.add(task)
+            self._exchanges[task] = True
             task.cancel()
 
 

@@ -98,10 +98,8 @@ class EventStream:
                 self._size = 0
                 if request.is_started:
                     await request.send_body(data, more=not self.is_ended)
-                elif self.is_ended:
-                    await request.send_response(200, self._headers, data)
                 else:
-                    await request.begin_response(200, self._headers, data)
+                    await request.send_response(200, self._headers, data, more=not self.is_ended)
         except Exception as error:  # the client has disconnected, which some servers report by an error
             logger.debug("a stream broke: %r", error)
             self.is_ended = request.is_complete = True

@@ -132,23 +132,17 @@ class HttpRequest:
         elif not self.is_complete:
             await self.send_body(b"", more=False)
 
-    async def send_response(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send the whole response."""
+    async def send_response(self, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
+        """Send the head of the response, with its body or the first part of that."""
         fields = (*headers, *self.common_headers)
-        self.is_started = self.is_complete = True
-        if self._send_whole is not None:
+        self.is_started, self.is_complete = True, not more
+        if self._send_whole is not None and not more:
             await self._send_whole(status, fields, body)
             return
-        fields = ((b"content-length", b"%d" % len(body)), *fields)
+        if not more:
+            fields = ((b"content-length", b"%d" % len(body)), *fields)
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
-
-    async def begin_response(self, status: int, headers: Headers, data: bytes) -> None:
-        """Send the head of the response, and the first part of its body."""
-        self.is_started = True
-        fields = (*headers, *self.common_headers)
-        await self._send({"type": "http.response.start", "status": status, "headers": fields})
-        await self.send_body(data, more=True)
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def send_body(self, data: bytes, *, more: bool) -> None:
         """Send a part of the body."""
