@@ -67,21 +67,18 @@ class IncomingRequest:
             outcome.close()
         else:
             with CancellableBlock() as self._block:
-                response = await self._run_block(outcome)
+                try:
+                    response = make_response(self.id, await outcome)
+                except RpcError as error:
+                    response = make_error(self.id, error)
+                except BaseException as error:
+                    if self.is_cancelled or is_being_cancelled(error):
+                        raise
+                    response = make_error(self.id, report_failure(self.method, error))
         self.is_done = True
         if not self.is_cancelled:
             return response
         return make_error(self.id, self._error) if self._error is not None else None
-
-    async def _run_block(self, outcome: Coroutine[Any, Any, Any]) -> Message:
-        try:
-            return make_response(self.id, await outcome)
-        except RpcError as error:
-            return make_error(self.id, error)
-        except BaseException as error:
-            if self.is_cancelled or is_being_cancelled(error):
-                raise
-            return make_error(self.id, report_failure(self.method, error))
 
     def cancel(self, error: RpcError | None = None) -> None:
         """Cancel the request. With an error, that is its response; without one, it has none."""

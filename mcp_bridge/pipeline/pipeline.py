@@ -196,7 +196,9 @@ class Pipeline:
             return await call_next(call, ctx)
         key = (is_outermost, quotas)  # nested calls do not wait in turn with calls that wait for the total
         try:
-            slot = await self._slots.acquire(key, quotas=quotas, in_total=is_outermost)
+            slot = self._slots.acquire_nowait(key, quotas=quotas, in_total=is_outermost)
+            if slot is None:
+                slot = await self._slots.acquire(key, quotas=quotas, in_total=is_outermost)
         except LimiterFull:
             of_tool = f" of '{call.name}'" if quotas else ""
             raise Overloaded(f"The server is at capacity: too many calls{of_tool} are waiting. Retry later.") from None

@@ -101,6 +101,7 @@ class CallRunner:
         """Whether the call needs its own task: it continues an earlier one, or it may ask and the client can answer."""
         if request.params.get("requestState") is not None:
             return True
-        if all(request.capabilities.get(name) is None for name in ("elicitation", "sampling", "roots")):
+        declared = request.capabilities
+        if not declared or all(declared.get(name) is None for name in ("elicitation", "sampling", "roots")):
             return False
         return prepared.context is not None or self._registry.pipeline.has_middleware

@@ -74,8 +74,10 @@ class AccessGuard:
         self._is_known_host = lru_cache(maxsize=64)(self._find_host)
 
     def check_access(self, request: HttpRequest) -> None:
-        """Raise HttpRejection for a request that is not allowed."""
+        """Raise HttpRejection for a request that is not allowed, and for the response to a preflight request."""
         headers = request.headers
+        if self._access.origins and b"origin" in headers:
+            self._share_with_origin(request)
         if repeated := request.repeated & SINGLE_HEADERS:
             raise make_rejection(400, f"The header {min(repeated).decode()} occurs twice.")
         for name in _ENCODINGS:
@@ -93,24 +95,24 @@ class AccessGuard:
             challenge = [(b"www-authenticate", b'Bearer realm="mcp-bridge"')]
             raise make_rejection(401, "A valid bearer token is required.", challenge)
 
-    def share_with_origin(self, request: HttpRequest) -> HttpRejection | None:
-        """Allow pages of configured origins to read the response. Returns the response to a preflight request."""
-        origin = request.get_header(b"origin")
-        if not self._access.origins or origin is None:
-            return None
+    def _share_with_origin(self, request: HttpRequest) -> None:
+        """Allow pages of configured origins to read the response."""
+        origin = request.headers[b"origin"].strip(b" \t")
         is_preflight = request.method == "OPTIONS" and _PREFLIGHT in request.headers
-        if origin not in self._access.origins:
-            return make_rejection(400, "Origin is not allowed.", [(b"vary", b"Origin")]) if is_preflight else None
+        if origin.decode("latin-1") not in self._access.origins:
+            if is_preflight:
+                raise make_rejection(400, "Origin is not allowed.", [(b"vary", b"Origin")])
+            return
         request.common_headers = [
-            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-allow-origin", origin),
             (b"access-control-expose-headers", _EXPOSED),
             (b"vary", b"Origin"),
         ]
         if not is_preflight:
-            return None
+            return
         if request.get_header(_PREFLIGHT) not in _METHODS:
-            return make_rejection(400, "Method is not allowed.")
-        return HttpRejection(
+            raise make_rejection(400, "Method is not allowed.")
+        raise HttpRejection(
             200,
             b"",
             [

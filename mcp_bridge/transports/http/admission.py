@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, RpcError
@@ -34,8 +33,7 @@ class Admission:
         self.is_running = False
         self.is_ending = False
         self._body = body
-        self._exchanges: set[asyncio.Task[Any]] = set()
-        self._aborted: set[asyncio.Task[Any]] = set()
+        self._exchanges: dict[asyncio.Task[Any], bool] = {}  # with whether it has been aborted
         self._left: asyncio.Event | None = None
 
     def check_running(self) -> None:
@@ -61,23 +59,24 @@ class Admission:
             raise make_shutdown_rejection(message["id"])
         return message
 
-    async def run_exchange(self, serve: Callable[[HttpRequest], Awaitable[None]], request: HttpRequest) -> None:
-        """Serve a request such that it can be aborted. Raises HttpRejection when it is."""
+    def add_exchange(self) -> asyncio.Task[Any]:
+        """Count a request that this task serves, and that can be aborted from now on."""
         task = asyncio.current_task()
         assert task is not None
-        self._exchanges.add(task)
-        try:
-            await serve(request)
-        except asyncio.CancelledError:
-            if task not in self._aborted:
-                raise
-            self._aborted.discard(task)
-            task.uncancel()
-            raise make_shutdown_rejection(None) from None
-        finally:
-            self._exchanges.discard(task)
-            if not self._exchanges and self._left is not None:
-                self._left.set()
+        self._exchanges[task] = False
+        return task
+
+    def remove_exchange(self, task: asyncio.Task[Any]) -> None:
+        self._exchanges.pop(task, None)
+        if not self._exchanges and self._left is not None:
+            self._left.set()
+
+    def read_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
+        """Return the response to the task's request if the cancellation of the task has aborted it."""
+        if not self._exchanges.get(task):
+            return None
+        task.uncancel()
+        return make_shutdown_rejection(None)
 
     async def wait_until_empty(self) -> None:
         while self._exchanges:
@@ -86,7 +85,7 @@ class Admission:
 
     def abort_all(self) -> None:
         for task in self._exchanges:
-            self._aborted.add(task)
+            self._exchanges[task] = True
             task.cancel()
 
 

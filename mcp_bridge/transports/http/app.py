@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,13 +75,26 @@ class BridgeApp:
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = scope["type"]
-        if kind == "http":
-            await self._serve_request(HttpRequest(scope, receive, send))
-        elif kind == "lifespan":
-            await self._run_lifespan(receive, send)
-        elif kind == "websocket":
-            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+        if scope["type"] != "http":
+            await self._serve_protocol(scope["type"], receive, send)
+            return
+        request, rejection = HttpRequest(scope, receive, send), None
+        task = self._admission.add_exchange()
+        try:
+            self._guard.check_access(request)
+            await self._route_request(request)
+        except ClientDisconnected:
+            pass
+        except HttpRejection as error:
+            rejection = error
+        except asyncio.CancelledError:
+            rejection = self._admission.read_abortion(task)
+            if rejection is None:
+                raise
+        finally:
+            self._admission.remove_exchange(task)
+        if rejection is not None:
+            await request.reject(rejection)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
@@ -108,39 +122,29 @@ class BridgeApp:
             await self._admission.wait_until_empty()
         self._admission.abort_all()
 
-    async def _serve_request(self, request: HttpRequest) -> None:
-        try:
-            if (response := self._guard.share_with_origin(request)) is not None:
-                raise response
-            self._guard.check_access(request)
-            await self._admission.run_exchange(self._route_request, request)
-        except ClientDisconnected:
-            return
-        except HttpRejection as rejection:
-            if not request.is_started:
-                await request.reject(rejection)
-            elif not request.is_complete:
-                await request.send_body(b"", more=False)
+    async def _serve_protocol(self, kind: str, receive: Receive, send: Send) -> None:
+        if kind == "lifespan":
+            await self._run_lifespan(receive, send)
+        elif kind == "websocket":
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
-    async def _route_request(self, request: HttpRequest) -> None:
-        scope = request.scope
-        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
+    def _route_request(self, request: HttpRequest) -> Awaitable[None]:
+        path, root = request.scope["path"], request.scope.get("root_path", "")
+        if root or path not in PATHS:
+            path = path.removeprefix(root).rstrip("/")
         if path == "/health":
-            await self._report_health(request)
-            return
+            return self._report_health(request)
         if path not in PATHS:
             raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
         self._admission.check_running()
-        if path == "/mcp":
-            version = request.get_header(b"mcp-protocol-version")
-            if version is None or version in HANDSHAKE_VERSIONS:
-                await self._sessions.serve(request)
-            else:
-                await self._stateless.serve(request, version)
-        elif path == "/sse":
-            await self._sse.serve_stream(request)
-        else:
-            await self._sse.serve_message(request)
+        if path == "/sse":
+            return self._sse.serve_stream(request)
+        if path == MESSAGES_PATH:
+            return self._sse.serve_message(request)
+        version = request.get_header(b"mcp-protocol-version")
+        if version is None or version in HANDSHAKE_VERSIONS:
+            return self._sessions.serve(request)
+        return self._stateless.serve(request, version)
 
     async def _report_health(self, request: HttpRequest) -> None:
         """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""

@@ -15,15 +15,16 @@ class ConnectionPool:
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
         self.app = app
         self.timeouts = timeouts
+        self._loop = asyncio.get_running_loop()
         self.connections: set[HttpConnection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: dict[Exchange, asyncio.Task[None]] = {}
         self._emptied: asyncio.Event | None = None
 
     def open_connection(self) -> HttpConnection:
         return HttpConnection(self)
 
     def start_exchange(self, exchange: Exchange) -> None:
-        self.tasks.add(asyncio.get_running_loop().create_task(self._run_exchange(exchange)))
+        self.tasks[exchange] = self._loop.create_task(self._run_exchange(exchange))
 
     def discard(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
@@ -39,18 +40,22 @@ class ConnectionPool:
             async with asyncio.timeout(patience):
                 await self._emptied.wait()
         except TimeoutError:
-            for task in self.tasks:
+            for task in self.tasks.values():
                 task.cancel()
             if self.tasks:
-                await asyncio.wait(self.tasks, timeout=patience)
+                await asyncio.wait(self.tasks.values(), timeout=patience)
             for connection in list(self.connections):
                 connection.transport.abort()
 
     async def _run_exchange(self, exchange: Exchange) -> None:
+        """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
         try:
-            await exchange.run(self.app)
+            await self.app(exchange.take_scope(), exchange.receive, exchange.send)
+        except BaseException as error:
+            await exchange.fail(error)
         finally:
-            self.tasks.discard(asyncio.current_task())
+            exchange.end()
+            del self.tasks[exchange]
             self._notify_if_empty()
 
     def _notify_if_empty(self) -> None:

@@ -40,7 +40,7 @@ class EventStream:
 
     def __init__(self, request: HttpRequest, headers: Headers = (), *, is_open: bool = False) -> None:
         self._request = request
-        self._headers = headers
+        self._headers = (*STREAM_HEADERS, *headers)
         self._parts: list[bytes] = []
         self._size = 0
         self._is_writing = False
@@ -92,15 +92,14 @@ class EventStream:
         self._is_writing = True
         request = self._request
         try:
-            is_begun = request.is_started
-            if not is_begun:
-                await request.begin_response(200, (*STREAM_HEADERS, *self._headers))
-            while not request.is_complete and (self._parts or self.is_ended or not is_begun):
+            while not request.is_complete and (self._parts or self.is_ended or not request.is_started):
                 data = b"".join(self._parts)
                 self._parts.clear()
                 self._size = 0
-                is_begun = True  # servers write the head with the first part of the body
-                await request.send_body(data, more=not self.is_ended)
+                if request.is_started:
+                    await request.send_body(data, more=not self.is_ended)
+                else:
+                    await request.send_response(200, self._headers, data, more=not self.is_ended)
         except Exception as error:  # the client has disconnected, which some servers report by an error
             logger.debug("a stream broke: %r", error)
             self.is_ended = request.is_complete = True

@@ -1,4 +1,4 @@
-"""One HTTP request and its response, as the `receive` and `send` of an ASGI app."""
+"""One HTTP request and its response, as the `receive` and `send` of an ASGI app, or a whole response at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
 
-from mcp_bridge.transports.http.request import AsgiApp, AsgiMessage, Headers, Scope
+from mcp_bridge.transports.http.request import WHOLE_RESPONSE, AsgiMessage, Headers, Scope
 
 logger = logging.getLogger("mcp_bridge.transports")
 
@@ -38,12 +38,15 @@ class Exchange:
 
     __slots__ = (
         *("_body", "_channel", "_chunked", "_disconnected", "_expects_continue", "_has_body", "_has_news", "_head"),
-        *("_scope", "_size", "_unsent", "_waiter", "keep_alive", "more_body", "response_complete", "response_started"),
+        *("_method", "_scope", "_size", "_unsent", "_version", "_waiter", "keep_alive", "more_body"),
+        *("response_complete", "response_started"),
     )
 
     def __init__(self, channel: Channel, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
-        self._scope = scope
+        self._scope: Scope | None = scope
+        self._method: str = scope["method"]
+        self._version: str = scope["http_version"]
         self._expects_continue = expects_continue
         self._body: list[bytes] = []  # parts of the request's body that the app has not received
         self._size = 0
@@ -59,15 +62,23 @@ class Exchange:
         self.response_complete = False
         self._disconnected = False
 
-    async def run(self, app: AsgiApp) -> None:
-        """Call the app. Never raises: SystemExit, which a tool may raise, would end the event loop."""
-        try:
-            await app(self._scope, self.receive, self.send)
-        except BaseException as error:
-            if not isinstance(error, asyncio.CancelledError):
-                logger.error("a request over HTTP failed with an unexpected error", exc_info=error)
-            if not self.response_started:
-                await self._send_server_error()
+    def take_scope(self) -> Scope:
+        """Return the scope, once: it refers to this exchange, and only the garbage collector would end such a cycle."""
+        scope, self._scope = self._scope, None
+        assert scope is not None
+        scope["extensions"] = {WHOLE_RESPONSE: self.respond}
+        return scope
+
+    async def fail(self, error: BaseException) -> None:
+        """Log an error of the app, and report it to the client if the response has not begun."""
+        if not isinstance(error, asyncio.CancelledError):
+            logger.error("a request over HTTP failed with an unexpected error", exc_info=error)
+        if not self.response_started:
+            self.keep_alive = False
+            await self.respond(500, [(b"content-type", b"text/plain")], b"Internal Server Error")
+
+    def end(self) -> None:
+        """Close the connection if the response is incomplete."""
         if not self.response_complete and not self._disconnected:
             self._channel.transport.close()
 
@@ -99,6 +110,14 @@ class Exchange:
         elif not self.response_complete:
             self._send_body(message.get("body", b""), more=message.get("more_body", False))
 
+    async def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole response."""
+        if not self._channel.is_writable:
+            await self._channel.drain()
+        if not self._disconnected:
+            self._begin_response(status, headers, len(body))
+            self._send_body(body, more=False)
+
     def add_body(self, data: bytes) -> int:
         """Take a part of the request's body; returns how many bytes wait for the app."""
         if self.response_complete:
@@ -122,30 +141,18 @@ class Exchange:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _begin_response(self, status: int, headers: Headers) -> None:
+    def _begin_response(self, status: int, headers: Headers, length: int | None = None) -> None:
         if self._expects_continue and self.more_body:  # the client may send its next request in place of the body
             self.keep_alive = False
-        lines = [_format_status(status)]
-        has_date = False
-        for name, value in headers:
-            if name == b"connection" and not self.keep_alive:
-                continue
-            if name == b"content-length":
-                self._unsent = int(value)
-            has_date = has_date or name == b"date"
-            lines.append(b"%b: %b" % (name, value))
-        if not self.keep_alive:
-            lines.append(b"connection: close")
-        self._has_body = self._scope["method"] != "HEAD" and status not in _NO_BODY
-        if self._unsent is None and self._has_body and self._scope["http_version"] == "1.1":
+        head, self._unsent = _format_head(status, tuple(headers), self.keep_alive)
+        if length is not None:
+            head += b"content-length: %d\r\n" % length
+            self._unsent = length
+        self._has_body = self._method != "HEAD" and status not in _NO_BODY
+        if self._unsent is None and self._has_body and self._version == "1.1":
             self._chunked = True  # to HTTP/1.0, the end of the connection ends the body
-            lines.append(b"transfer-encoding: chunked")
-        if not has_date:
-            lines.append(_format_date(int(time.time())))
-        head = b"\r\n".join(lines)
-        if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or b"\0" in head:
-            raise ValueError("a response header has a line break")
-        self._head = head + b"\r\n\r\n"
+            head += b"transfer-encoding: chunked\r\n"
+        self._head = head + _format_date(int(time.time()))
         self.response_started = True
 
     def _send_body(self, body: bytes, *, more: bool) -> None:
@@ -169,19 +176,26 @@ class Exchange:
             self._notify()
             self._channel.finish_exchange()
 
-    async def _send_server_error(self) -> None:
-        body = b"Internal Server Error"
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
-        self.keep_alive = False
-        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
-
 
 @lru_cache(maxsize=64)
-def _format_status(status: int) -> bytes:
-    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()
+def _format_head(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> tuple[bytes, int | None]:
+    """Return the status line and the headers, and the Content-Length. Raises ValueError."""
+    lines, length = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()], None
+    for name, value in headers:
+        if name == b"connection" and not keep_alive:
+            continue
+        if name == b"content-length":
+            length = int(value)
+        lines.append(b"%b: %b" % (name, value))
+    if not keep_alive:
+        lines.append(b"connection: close")
+    head = b"\r\n".join(lines)
+    if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or b"\0" in head:
+        raise ValueError("a response header has a line break")
+    return head + b"\r\n", length
 
 
 @lru_cache(maxsize=1)
 def _format_date(second: int) -> bytes:
-    return b"date: " + formatdate(second, usegmt=True).encode()
+    """Return the last lines of a head."""
+    return b"date: " + formatdate(second, usegmt=True).encode() + b"\r\n\r\n"

@@ -19,6 +19,10 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+WHOLE_RESPONSE = "mcp_bridge.whole_response"
+"""An extension of ASGI by the server of this package: sends status, headers and the whole body in one step."""
+_JSON_HEADER = (b"content-type", JSON)
+_NONE: frozenset[bytes] = frozenset()
 
 
 class HttpRejection(Exception):
@@ -40,21 +44,22 @@ class HttpRequest:
 
     __slots__ = (
         *("common_headers", "headers", "is_complete", "is_started", "method", "receive", "repeated", "scope"),
-        "_send",
+        *("_send", "_send_whole"),
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.receive = receive
         self._send = send
+        self._send_whole = scope.get("extensions", {}).get(WHOLE_RESPONSE)
         self.method: str = scope["method"]
         pairs = scope["headers"]
         self.headers: dict[bytes, bytes] = dict(pairs)
-        self.repeated: frozenset[bytes] = frozenset()
+        self.repeated = _NONE
         if len(self.headers) != len(pairs):
             self.repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
             self.headers[b"accept"] = b",".join(value for name, value in pairs if name == b"accept")
-        self.common_headers: list[tuple[bytes, bytes]] = []
+        self.common_headers: Headers = ()
         self.is_started = self.is_complete = False
 
     def get_header(self, name: bytes) -> str | None:
@@ -75,6 +80,12 @@ class HttpRequest:
             return str(user.display_name)
         return orjson.dumps([token.client_id, (token.claims or {}).get("iss"), token.subject]).decode()
 
+    def check_message(self) -> None:
+        """Raise HttpRejection unless this is a POST of a message whose client accepts both kinds of responses."""
+        self.check_method("POST")
+        self.check_content_type()
+        self.check_accept("application/json", "text/event-stream")
+
     def check_method(self, *allowed: str) -> None:
         """Raise HttpRejection unless the method is one of these."""
         if self.method not in allowed:
@@ -82,7 +93,8 @@ class HttpRequest:
 
     def check_content_type(self) -> None:
         """Raise HttpRejection for what a form of a web page could send without asking first."""
-        if not (self.get_header(b"content-type") or "").lower().startswith("application/json"):
+        kind = self.headers.get(b"content-type", b"")
+        if kind != JSON and not kind.strip(b" \t").lower().startswith(JSON):
             raise make_rejection(400, "The Content-Type of a message is application/json.")
 
     def check_accept(self, *wanted: str) -> None:
@@ -109,24 +121,28 @@ class HttpRequest:
             raise ClientDisconnected
         return body if len(parts) == 1 else b"".join(parts)
 
-    async def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> None:
+    def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> Awaitable[None]:
         """Send the whole response; the body is JSON."""
-        fields = [(b"content-length", b"%d" % len(body)), *headers]
-        if body:
-            fields.append((b"content-type", JSON))
-        self.is_started = self.is_complete = True
-        await self._send({"type": "http.response.start", "status": status, "headers": fields + self.common_headers})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        return self.send_response(status, (*headers, _JSON_HEADER) if body else headers, body)
 
     async def reject(self, rejection: HttpRejection) -> None:
-        """Send a rejection as the response."""
-        await self.respond(rejection.status, rejection.body, rejection.headers)
+        """Send a rejection as the response, or end the response if it has begun."""
+        if not self.is_started:
+            await self.respond(rejection.status, rejection.body, rejection.headers)
+        elif not self.is_complete:
+            await self.send_body(b"", more=False)
 
-    async def begin_response(self, status: int, headers: Headers) -> None:
-        """Send the head of the response."""
-        self.is_started = True
-        fields = [*headers, *self.common_headers]
+    async def send_response(self, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
+        """Send the head of the response, with its body or the first part of that."""
+        fields = (*headers, *self.common_headers)
+        self.is_started, self.is_complete = True, not more
+        if self._send_whole is not None and not more:
+            await self._send_whole(status, fields, body)
+            return
+        if not more:
+            fields = ((b"content-length", b"%d" % len(body)), *fields)
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def send_body(self, data: bytes, *, more: bool) -> None:
         """Send a part of the body."""

@@ -64,8 +64,7 @@ class SessionManager:
             raise make_rejection(404, "Session not found")
         request.check_method("GET", "POST", "DELETE")
         if request.method == "POST":
-            request.check_content_type()
-            request.check_accept("application/json", "text/event-stream")
+            request.check_message()
             message = await self._admission.read_message(request)
             await self._serve_message(request, session, message)
         elif session is None:

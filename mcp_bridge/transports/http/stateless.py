@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from types import CoroutineType
 from typing import Any
 
@@ -47,24 +48,45 @@ class StatelessEndpoint:
 
     async def serve(self, request: HttpRequest, version: str) -> None:
         """Serve a request of this protocol version. Raises HttpRejection."""
-        request.check_method("POST")
-        request.check_content_type()
-        request.check_accept("application/json", "text/event-stream")
+        request.check_message()
         message = await self._admission.read_message(request)
         method = message.get("method")
         if method is None:
             raise make_rejection(400, "Invalid Request: a response belongs to no request of this server")
         if "id" not in message:
             await self._accept_notification(request, version)
-        elif method == LISTEN:  # the shutdown ends these streams, so it does not wait for them
-            await self._serve_request(request, message, version)
-        else:
-            ledger = self._admission.ledger
+            return
+        stream, ledger = StatelessStream(request), self._admission.ledger
+        incoming = IncomingRequest(
+            message["id"], method, message.get("params"), stream, principal=request.read_principal()
+        )
+        is_counted = method != LISTEN  # the shutdown ends these streams, so it does not wait for them
+        if is_counted:
             ledger.add_request()
-            try:
-                await self._serve_request(request, message, version)
-            finally:
+        try:
+            response = self._handle_request(request, incoming, version)
+            if type(response) is CoroutineType:  # it is cancelled when the client disconnects (utilities/cancellation)
+                self._slow.add_request(stream, incoming)
+                try:
+                    response = await incoming.run(response)
+                finally:
+                    self._slow.remove_request(stream)
+            if response is not None:  # else the client has disconnected
+                await stream.respond(response)
+        finally:
+            if is_counted:
                 ledger.remove_request()
+
+    def _handle_request(self, request: HttpRequest, incoming: IncomingRequest, version: str) -> Any:
+        """Return the response, or a coroutine for the result."""
+        try:
+            self._headers.check_headers(request, version, incoming.method, incoming.params)
+            outcome = self._endpoint.handle_stateless(incoming, version=version)
+        except RpcError as error:
+            return make_error(incoming.id, error)
+        except Exception as error:
+            return make_error(incoming.id, report_failure(incoming.method, error))
+        return outcome if type(outcome) is CoroutineType else make_response(incoming.id, outcome)
 
     async def _accept_notification(self, request: HttpRequest, version: str) -> None:
         """Accept and drop a notification: a client cancels a request by closing the connection."""
@@ -74,39 +96,6 @@ class StatelessEndpoint:
             await request.respond(400, dump_message(make_error(None, error)))
         else:
             await request.respond(202)
-
-    async def _serve_request(self, request: HttpRequest, message: Message, version: str) -> None:
-        stream = StatelessStream(request)
-        incoming = IncomingRequest(
-            message["id"], message["method"], message.get("params"), stream, principal=request.read_principal()
-        )
-        try:
-            self._headers.check_headers(request, version, incoming.method, incoming.params)
-            outcome = self._endpoint.handle_stateless(incoming, version=version)
-        except RpcError as error:
-            response: Message | None = make_error(incoming.id, error)
-        except Exception as error:
-            response = make_error(incoming.id, report_failure(incoming.method, error))
-        else:
-            if type(outcome) is CoroutineType:
-                response = await self._run_request(incoming, outcome, stream)
-            else:
-                response = make_response(incoming.id, outcome)
-        if response is None:  # the client has disconnected
-            return
-        if stream.events.is_started:
-            await stream.events.finish(format_event(dump_message(response)))
-        else:
-            status = STATUSES.get(response["error"]["code"], 200) if "error" in response else 200
-            await request.respond(status, dump_message(response))
-
-    async def _run_request(self, incoming: IncomingRequest, outcome: Any, stream: StatelessStream) -> Message | None:
-        """Run the request in this task. It is cancelled when the client disconnects (basic/utilities/cancellation)."""
-        self._slow.add_request(stream, incoming)
-        try:
-            return await incoming.run(outcome)
-        finally:
-            self._slow.remove_request(stream)
 
 
 class SlowRequests:
@@ -139,11 +128,25 @@ class SlowRequests:
 class StatelessStream:
     """The message stream of one request. The response is JSON unless something is sent before it."""
 
-    __slots__ = ("attendant", "events")
+    __slots__ = ("_events", "_request", "attendant")
 
     def __init__(self, request: HttpRequest) -> None:
-        self.events = EventStream(request, is_open=True)
+        self._request = request
+        self._events: EventStream | None = None
         self.attendant: asyncio.Task[None] | None = None
+
+    @property
+    def events(self) -> EventStream:
+        if self._events is None:
+            self._events = EventStream(self._request, is_open=True)
+        return self._events
+
+    def respond(self, response: Message) -> Awaitable[None]:
+        """Send the response."""
+        line = dump_message(response)
+        if self._events is not None and self._events.is_started:
+            return self._events.finish(format_event(line))
+        return self._request.respond(STATUSES.get(response["error"]["code"], 200) if "error" in response else 200, line)
 
     async def attend(self, incoming: IncomingRequest) -> None:
         """Keep the response alive, and cancel the request when the client disconnects."""
