@@ -67,19 +67,19 @@ class IncomingRequest:
             outcome.close()
         else:
             with CancellableBlock() as self._block:
-                response = await self._run_block(outcome)
+                response = await self._run_block(outcome, self._block)
         self.is_done = True
         if not self.is_cancelled:
             return response
         return make_error(self.id, self._error) if self._error is not None else None
 
-    async def _run_block(self, outcome: Coroutine[Any, Any, Any]) -> Message:
+    async def _run_block(self, outcome: Coroutine[Any, Any, Any], block: CancellableBlock) -> Message:
         try:
             return make_response(self.id, await outcome)
         except RpcError as error:
             return make_error(self.id, error)
         except BaseException as error:
-            if self.is_cancelled or is_being_cancelled(error):
+            if self.is_cancelled or is_being_cancelled(error) or block.is_interrupted(error):
                 raise
             return make_error(self.id, report_failure(self.method, error))
 
