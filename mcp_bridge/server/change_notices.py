@@ -18,7 +18,7 @@ from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.server.params import is_larger
 from mcp_bridge.server.requests import Request, Session
-from mcp_bridge.server.responses import Responses
+from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
 
 logger = logging.getLogger("mcp_bridge.server")
@@ -117,7 +117,7 @@ class ChangeNotifier:
         uris = self._uris[session]
         is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
         if uri not in uris and is_full:
-            raise RpcError(INVALID_PARAMS, "This connection has too many subscriptions", {"uri": uri})
+            raise RpcError(INVALID_PARAMS, "This connection has too many subscriptions", {"uri": truncate_text(uri)})
         uris.add(uri)
 
     def unsubscribe(self, session: Session, uri: str) -> None:

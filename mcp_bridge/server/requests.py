@@ -12,6 +12,7 @@ from mcp_bridge.contracts.log_levels import Level
 from mcp_bridge.peer.connection import PROGRESS, PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, RequestId, make_notification
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.server.responses import truncate_text
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
 
@@ -147,5 +148,5 @@ def read_version(params: Mapping[str, Any]) -> str:
 def check_version(version: str) -> None:
     """Raise RpcError unless this server serves the version without a handshake (basic/lifecycle)."""
     if version not in STATELESS_VERSIONS:
-        data = {"supported": list(STATELESS_VERSIONS), "requested": version}
+        data = {"supported": list(STATELESS_VERSIONS), "requested": truncate_text(version)}
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
