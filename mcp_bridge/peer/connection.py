@@ -117,6 +117,10 @@ class PeerConnection:
         if not self._is_closed:
             (stream or self._stream).send(make_notification(method, params))
 
+    async def drain(self) -> None:
+        """Wait while the other side reads notifications of no request more slowly than they are sent."""
+        await self._stream.drain()
+
     def close(self) -> None:
         """Handle the end of the connection: cancel the requests of the other side, and fail those of this one."""
         self._is_closed = True

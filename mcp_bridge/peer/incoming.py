@@ -72,7 +72,7 @@ class IncomingRequest:
                 except RpcError as error:
                     response = make_error(self.id, error)
                 except BaseException as error:
-                    if self.is_cancelled or is_being_cancelled(error):
+                    if self.is_cancelled or is_being_cancelled(error) or self._block.is_interrupted(error):
                         raise
                     response = make_error(self.id, report_failure(self.method, error))
         self.is_done = True

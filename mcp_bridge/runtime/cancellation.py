@@ -70,6 +70,12 @@ class CancellableBlock:
             else:
                 self._cancel_task()
 
+    def is_interrupted(self, error: BaseException) -> bool:
+        """Whether the code in the block raised `error` because others cancel the task by the means of asyncio."""
+        if self._task is None or not isinstance(error, asyncio.CancelledError):
+            return False
+        return self._task.cancelling() > self._others + self._requests
+
     def _cancel_task(self) -> None:
         if self._task is not None:
             self._requests += 1

@@ -11,21 +11,22 @@ from functools import partial
 from typing import Any
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
+from mcp_bridge.server.params import is_larger
 from mcp_bridge.server.requests import Request, Session
-from mcp_bridge.server.responses import Responses
+from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.wire.meta_keys import SUBSCRIPTION_ID
 
 logger = logging.getLogger("mcp_bridge.server")
 
 SUBSCRIPTIONS = 1024
-"""The most resources that one handshake client may subscribe to."""
+"""The most resources that one handshake client, or one stream, may subscribe to."""
 SUBSCRIBED = 256 * 1024
-"""The most characters that their URIs may have in total."""
+"""The most characters that their URIs may have in total, and the most bytes of the request that opens a stream."""
 STREAMS = 1024
 """The most subscriptions/listen streams at once."""
 BACKLOG = 1024
@@ -95,6 +96,7 @@ class ChangeNotifier:
         self._responses = responses
         self._sessions: set[Session] = set()
         self._uris: dict[Session, set[str]] = {}
+        self._waiting: dict[Session, dict[ChangeEvent, None]] = {}  # of clients that have not read the last ones yet
         self._streams: set[ListenStream] = set()
         self._changed: set[ChangeEvent] = set()
         self._wake = anyio.Event()
@@ -115,7 +117,7 @@ class ChangeNotifier:
         uris = self._uris[session]
         is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
         if uri not in uris and is_full:
-            raise RpcError(INVALID_PARAMS, "This connection has too many subscriptions", {"uri": uri})
+            raise RpcError(INVALID_PARAMS, "This connection has too many subscriptions", {"uri": truncate_text(uri)})
         uris.add(uri)
 
     def unsubscribe(self, session: Session, uri: str) -> None:
@@ -124,12 +126,15 @@ class ChangeNotifier:
     async def listen(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve a subscriptions/listen stream until `close_streams` (2026-07-28, basic/utilities/subscriptions).
 
-        Raises RpcError when there are too many streams.
+        Raises RpcError for a request that is too large, and when there are too many streams.
         """
         if len(self._streams) >= STREAMS:
             raise RpcError(INTERNAL_ERROR, "Too many subscriptions/listen streams are open. Retry later.")
         wanted = {key: True for key in _FILTERS if params["notifications"].get(key)}
         uris = params["notifications"].get("resourceSubscriptions") or []
+        if len(uris) > SUBSCRIPTIONS or is_larger(params, SUBSCRIBED):  # they stay as long as the stream
+            limits = f"{SUBSCRIPTIONS} resourceSubscriptions and {SUBSCRIBED} bytes"
+            raise RpcError(INVALID_PARAMS, f"A subscriptions/listen request may have at most {limits}")
         stream = ListenStream({_FILTERS[key] for key in wanted}, frozenset(uris), is_closed=self._is_closed)
         meta = {SUBSCRIPTION_ID: request.id}
         acknowledged = {**wanted, "resourceSubscriptions": uris} if uris else wanted
@@ -168,22 +173,37 @@ class ChangeNotifier:
                 stack.callback(watch(partial(self._record_soon, ChangeEvent(method))))
             stack.callback(registry.watch_updates(lambda uri: self._record_soon(ChangeEvent(UPDATED, uri))))
             stack.callback(setattr, self, "_soon", None)
-            task_status.started()
-            while True:
-                await self._wake.wait()
-                self._wake = anyio.Event()
-                self._notify_all()
+            async with anyio.create_task_group() as tasks:
+                task_status.started()
+                while True:
+                    await self._wake.wait()
+                    self._wake = anyio.Event()
+                    self._notify_all(tasks)
 
-    def _notify_all(self) -> None:
+    def _notify_all(self, tasks: TaskGroup) -> None:
         events = sorted(self._changed, key=lambda event: (event.uri, event.method))
         self._changed = set()
         for event in events:
             for session in list(self._sessions if not event.uri else self._uris):
                 if not event.uri or event.uri in self._uris[session]:
-                    session.notify(event.method, event.params or None)
+                    if session not in self._waiting:
+                        self._waiting[session] = {}
+                        tasks.start_soon(self._notify_session, session)
+                    self._waiting[session][event] = None
             for stream in list(self._streams):
                 if stream.wants(event):
                     stream.add_event(event)
+
+    async def _notify_session(self, session: Session) -> None:
+        """Send the events that wait, and those that come until the client has read them, each once."""
+        try:
+            while events := self._waiting[session]:
+                self._waiting[session] = {}
+                for event in events:
+                    session.notify(event.method, event.params or None)
+                await session.drain()
+        finally:
+            del self._waiting[session]
 
     def _record(self, event: ChangeEvent) -> None:
         self._changed.add(event)

@@ -11,6 +11,7 @@ from mcp_bridge.peer.incoming import IncomingRequest, Message, MessageStream
 from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.server.requests import Session, has_envelope
+from mcp_bridge.server.responses import truncate_text
 from mcp_bridge.wire.protocol_versions import STATELESS, STATELESS_VERSIONS
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class ClientConnection:
             requested = request.params.get("protocolVersion")
             data = {"supported": list(STATELESS_VERSIONS)}
             if isinstance(requested, str):
-                data["requested"] = requested  # type: ignore[assignment]
+                data["requested"] = truncate_text(requested)  # type: ignore[assignment]
             message = f"this connection has begun with requests of {STATELESS}, which has no initialize"
             raise RpcError(UNSUPPORTED_VERSION, message, data)
         return self._endpoint.handle_stateless(request)

@@ -28,7 +28,7 @@ from mcp_bridge.server.prompts import PromptMethods
 from mcp_bridge.server.redaction import SecretRedaction
 from mcp_bridge.server.requests import Request, Session, check_version, read_version
 from mcp_bridge.server.resources import ResourceMethods
-from mcp_bridge.server.responses import Responses
+from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.server.tools import ToolMethods
 from mcp_bridge.server.tracing import MessageTracing, trace_message
 from mcp_bridge.server.truncation import ResultTruncator
@@ -163,7 +163,7 @@ class Endpoint:
         name = request.incoming.method
         method = methods.get(name)
         if method is None:
-            raise RpcError(METHOD_NOT_FOUND, "Method not found", name)
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", truncate_text(name))
         check_params(name, request.version, request.params)
         if self.redactor.is_empty:
             return method(request, request.params)

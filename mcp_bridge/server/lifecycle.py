@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge.server.params import is_larger
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS, STATELESS_VERSIONS
 
+MAX_CAPABILITIES = 64 * 1024
+"""The most bytes of a client's capabilities, which are kept as long as its session."""
 CAPABILITIES: Mapping[str, Any] = {
     "completions": {},
     "logging": {},
@@ -27,9 +31,14 @@ class Lifecycle:
         self._instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}
 
     def initialize(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle)."""
+        """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle).
+
+        Raises RpcError for capabilities that are too large to keep.
+        """
         session, version = request.session, params["protocolVersion"]
         assert session is not None
+        if is_larger(params["capabilities"], MAX_CAPABILITIES):
+            raise RpcError(INVALID_PARAMS, f"The capabilities of a client may have {MAX_CAPABILITIES} bytes")
         session.version = version if version in HANDSHAKE_VERSIONS else HANDSHAKE
         session.capabilities = params["capabilities"]
         return {

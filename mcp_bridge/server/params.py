@@ -49,6 +49,14 @@ def check_params(method: str, version: str, params: Mapping[str, Any] | None) ->
         raise RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}")
 
 
+def is_larger(params: Any, most: int) -> bool:
+    """Whether params that are kept have more than `most` bytes as JSON, or are nested too deep to be written."""
+    try:
+        return len(orjson.dumps(params)) > most
+    except TypeError:
+        return True
+
+
 def list_result_problems(method: str, version: str, result: Any) -> list[str]:
     """At most five problems of a client's result for a request of this method; empty if it is valid.
 

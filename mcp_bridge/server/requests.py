@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,8 +12,11 @@ from mcp_bridge.contracts.log_levels import Level
 from mcp_bridge.peer.connection import PROGRESS, PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, RequestId, make_notification
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.server.responses import truncate_text
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
+
+logger = logging.getLogger("mcp_bridge.server")
 
 DEFAULT_LEVEL: Level = "info"
 """The log level of a handshake client that has not set one; the specification leaves the choice to the server."""
@@ -36,19 +40,30 @@ class Session:
         self.connection = connection
         self._redactor = redactor
         self._callbacks: list[Callable[[], None]] = []
+        self._is_ended = False
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification that belongs to no request."""
         self.connection.notify(method, self._redactor.redact_value(params))
 
+    async def drain(self) -> None:
+        """Wait while the client reads notifications more slowly than they are sent."""
+        await self.connection.drain()
+
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Run `callback` when the session ends."""
+        """Run `callback` when the session ends; at once if it has ended."""
         self._callbacks.append(callback)
+        if self._is_ended:
+            self.end()
 
     def end(self) -> None:
-        """Run the callbacks, the latest first."""
+        """Run the callbacks, the latest first. Their errors are logged."""
+        self._is_ended = True
         while self._callbacks:
-            self._callbacks.pop()()
+            try:
+                self._callbacks.pop()()
+            except Exception:
+                logger.exception("a callback at the end of a session failed")
 
 
 class Request:
@@ -136,5 +151,5 @@ def _describe_problem(meta: object) -> str:
 def check_version(version: str) -> None:
     """Raise RpcError unless this server serves the version without a handshake (basic/lifecycle)."""
     if version not in STATELESS_VERSIONS:
-        data = {"supported": list(STATELESS_VERSIONS), "requested": version}
+        data = {"supported": list(STATELESS_VERSIONS), "requested": truncate_text(version)}
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)

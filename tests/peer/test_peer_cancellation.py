@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import warnings
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from mcp_bridge.contracts.jsonrpc import REQUEST_TIMEOUT, RpcError
 from mcp_bridge.peer.incoming import IncomingRequest
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.peer import PeerSide, join_peers, let_run
+from tests.kits.peer import PeerSide, RecordingStream, join_peers, let_run
 
 pytestmark = BOTH_LOOPS
 
@@ -169,6 +170,18 @@ async def test_a_handler_that_catches_its_cancellation_has_no_response(error: Ex
         await let_run()
         assert right.output.sent == []
         assert await right.counter.wait_until_idle(0)
+
+
+async def test_a_task_that_asyncio_cancels_while_it_runs_a_request_is_cancelled(anyio_backend: str) -> None:
+    if anyio_backend == "trio":
+        pytest.skip("trio cancels scopes, not tasks")
+    handler = WaitingHandler()
+    request = IncomingRequest(1, "wait", None, RecordingStream())
+    task = asyncio.create_task(request.run(handler(request)))
+    await handler.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_the_receiver_cancels_a_request_with_an_error() -> None:

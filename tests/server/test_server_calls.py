@@ -236,3 +236,15 @@ async def test_one_endpoint_serves_clients_of_both_eras_at_once() -> None:
             for client in (old, new):
                 assert not (await client.call_tool("quick", {})).is_error
             assert old.protocol_version != new.protocol_version
+
+
+@pytest.mark.parametrize("version", [True, False], ids=["version", "method"])
+async def test_an_error_does_not_repeat_megabytes_of_a_request(version: bool) -> None:
+    async with served(ToolRegistry(), stateless=True) as talk:
+        long = "x" * 1_000_000
+        if version:
+            number = await talk.ask("tools/list", meta={"io.modelcontextprotocol/protocolVersion": long})
+        else:
+            number = await talk.ask(long)
+        error = (await talk.answer(number))["error"]
+        assert len(str(error)) < 2000

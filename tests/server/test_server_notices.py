@@ -7,17 +7,22 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+import pytest
 from anyio import to_thread
 from mcp.shared.subscriptions import ToolsListChanged
 
-from mcp_bridge import ToolEntry, ToolRegistry
+from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.authoring import tool
 from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.server.change_notices import UPDATED, ChangeEvent, ChangeNotifier
+from mcp_bridge.runtime.tasks import own_tasks
+from mcp_bridge.server.change_notices import SUBSCRIBED, SUBSCRIPTIONS, UPDATED, ChangeEvent, ChangeNotifier
+from mcp_bridge.server.endpoint import Endpoint
+from mcp_bridge.server.lifecycle import MAX_CAPABILITIES
 from mcp_bridge.server.responses import Responses
 from mcp_bridge.testing import connect
-from tests.kits.transports.stdio_talk import PATIENCE, served
+from tests.kits.transports.stdio_talk import CLIENT, HANDSHAKE, PATIENCE, served
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -181,3 +186,79 @@ async def test_a_session_that_left_is_forgotten() -> None:
         await client.list_tools()
         assert len(bridge.endpoint._notifier._sessions) == 1
     assert bridge.endpoint._notifier._sessions == set()
+
+
+class UnreadStream:
+    """The message stream of a client that reads nothing until `reads` is set."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.reads = anyio.Event()
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def finish(self, response: Any) -> None: ...
+
+    async def drain(self) -> None:
+        await self.reads.wait()
+
+    async def close(self) -> None: ...
+
+
+async def test_a_handshake_client_that_reads_late_is_notified_once_of_all_that_it_missed() -> None:
+    registry, stream = ToolRegistry(), UnreadStream()
+    endpoint = Endpoint(registry)
+    async with anyio.create_task_group() as group:
+        await group.start(endpoint.run)
+        async with own_tasks() as tasks:
+            client = endpoint.connect(stream, tasks)
+            params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
+            client.receive({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+            client.receive({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            for number in range(100):
+                registry.register(entry(f"t{number}"))
+                await anyio.wait_all_tasks_blocked()
+            assert len(stream.sent) == 1
+            stream.reads.set()
+            await anyio.wait_all_tasks_blocked()
+            assert [message["method"] for message in stream.sent] == [CHANGED, CHANGED]
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "uris", [[f"test://{number}" for number in range(SUBSCRIPTIONS + 1)], ["test://" + "a" * SUBSCRIBED]]
+)
+async def test_a_listen_stream_takes_no_more_resources_than_a_session(uris: list[str]) -> None:
+    async with served(ToolRegistry(), stateless=True) as talk:
+        response = await talk.get("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+        assert response["error"]["code"] == -32602
+
+
+async def test_capabilities_that_are_too_large_to_keep_are_rejected() -> None:
+    async with served(ToolRegistry()) as talk:
+        params: dict[str, Any] = {"protocolVersion": HANDSHAKE, "clientInfo": CLIENT}
+        large = {"experimental": {"x": {"y": "z" * MAX_CAPABILITIES}}}
+        response = await talk.get("initialize", params | {"capabilities": large})
+        assert response["error"]["code"] == -32602
+        assert "result" in await talk.hello()
+
+
+async def test_what_runs_at_the_end_of_a_session_runs_although_others_fail_or_it_has_ended() -> None:
+    ran: list[str] = []
+    registry, contexts = ToolRegistry(), []
+
+    @tool(registry=registry)
+    async def keep(ctx: CallContext) -> str:
+        """Keeps something for the session."""
+        contexts.append(ctx)
+        ctx.on_session_end(lambda: ran.append("first"))
+        ctx.on_session_end(lambda: [].pop())
+        return "kept"
+
+    async with served(registry) as talk:
+        await talk.hello()
+        await talk.answer(await talk.call("keep"))
+    assert ran == ["first"]
+    contexts[0].on_session_end(lambda: ran.append("late"))
+    assert ran == ["first", "late"]

@@ -103,6 +103,10 @@ class EventStream:
         except Exception as error:  # the client has disconnected, which some servers report by an error
             logger.debug("a stream broke: %r", error)
             self.is_ended = request.is_complete = True
+        except asyncio.CancelledError:
+            self._parts.clear()  # else `drain` would wait for what nobody writes
+            self.is_ended = True
+            raise
         finally:
             self._is_writing, self._writer = False, None
             if self._written is not None:

@@ -95,9 +95,11 @@ class Talk:
         return (await self.http.post("/mcp", json=message, headers=self.headers)).status_code
 
 
-async def opened(http: httpx2.AsyncClient, version: str = PRIMED) -> Talk:
+async def opened(http: httpx2.AsyncClient, version: str = PRIMED, **capabilities: Any) -> Talk:
     """A session that has shaken hands."""
-    answer = await http.post("/mcp", json=initialize(version), headers=ACCEPT)
+    hello = initialize(version)
+    hello["params"]["capabilities"] |= capabilities
+    answer = await http.post("/mcp", json=hello, headers=ACCEPT)
     assert answer.status_code == 200
     session = {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": version}
     talk = Talk(http, {**ACCEPT, **session})

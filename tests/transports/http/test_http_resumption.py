@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +13,10 @@ import httpx2
 import pytest
 
 from mcp_bridge import CallContext, ToolRegistry
+from mcp_bridge.authoring import tool
 from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge.transports.http.event_stream import EventStream
+from mcp_bridge.transports.http.request import HttpRequest
 from mcp_bridge.transports.http.session import SessionStream
 from mcp_bridge.transports.http.sessions import ResumeOptions, SessionOptions
 from tests.kits.http.http_hosting import PATIENCE, Road, entry, hosted, registry_of, soon
@@ -509,3 +513,38 @@ async def test_the_standalone_stream_is_resumed_though_the_client_answers_what_n
                 assert (await anext(said)).says == "notifications/tools/list_changed"
                 there.tools.register(entry("third"))
                 assert (await anext(said)).says == "notifications/tools/list_changed"
+
+
+async def test_a_connection_whose_request_is_cancelled_while_it_writes_delays_nobody() -> None:
+    async def write_nothing(message: Any = None) -> Any:
+        await anyio.sleep_forever()
+
+    stream = EventStream(HttpRequest({"method": "GET", "headers": []}, write_nothing, write_nothing))
+    async with anyio.create_task_group() as waiting:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.begin)
+            await anyio.wait_all_tasks_blocked()
+            stream.put(b"an event")
+            waiting.start_soon(stream.drain)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        waiting.cancel_scope.deadline = anyio.current_time() + PATIENCE
+    assert not waiting.cancel_scope.cancelled_caught
+
+
+async def test_what_a_call_leaves_behind_does_not_come_after_its_response() -> None:
+    tools, tasks = ToolRegistry(), []
+
+    @tool(registry=tools)
+    async def leave(ctx: CallContext) -> str:
+        """Leaves a question open."""
+        tasks.append(asyncio.create_task(ctx.ask("Who?")))
+        await anyio.wait_all_tasks_blocked()
+        return "left"
+
+    async with hosted(tools) as (base, _), client_of(base) as http:
+        talk = await opened(http, elicitation={})
+        async with talk.call(1, "leave") as stream:
+            first = await anext(events(stream))
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert await talk.rest(first.id) == ["elicitation/create", "left"]
