@@ -14,6 +14,7 @@ from tests.kits.oracle.twin_servers import connect_twins
 Json = dict[str, Any]
 META: Json = {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": CAPABILITIES}
 NOTHING: Json = {**META, f"{PREFIX}clientCapabilities": {"roots": {"listChanged": "often"}, "sampling": {}}}
+GREETING: Json = {"type": "ref/prompt", "name": "greeting"}
 RESULT: Json = {"roots": "none"}
 
 
@@ -50,6 +51,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "cancelled by text": [*begin(), call("ask"), {
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "1"}}],
     "truncated echo": [*begin(), call("x" * 1001)],
+    "long value": [*begin(), ask("completion/complete", ref=GREETING, argument={"name": "who", "value": "x" * 1001})],
     "large id": [*begin(), ask("ping", 2**64)],
     "duplicate key": [*begin(), b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}'],
     "ambiguous case": [*begin(), call("touch", Name="echo")],

@@ -16,6 +16,7 @@ from mcp_types import ClientCapabilities
 from mcp_types.methods import CLIENT_REQUESTS
 from pydantic import ValidationError
 
+from mcp_bridge.server.completions import LONGEST
 from mcp_bridge.server.responses import truncate_text
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, STATELESS
@@ -201,6 +202,12 @@ def _is_used_state(outcome: Outcome) -> bool:
     return "requestState" in _params(outcome) and error == {"code": -32602, "data": {"reason": "invalid_request_state"}}
 
 
+def _has_long_value(outcome: Outcome) -> bool:
+    argument = _params(outcome).get("argument")
+    value = argument.get("value") if isinstance(argument, dict) else None
+    return _is_rejected(outcome, -32602) and isinstance(value, str) and len(value) > LONGEST
+
+
 def _has_other_error(outcome: Outcome) -> bool:
     """Whether only the engine has found the id of a message that both reject, or the right code for it."""
     error = _get_error(outcome.oracle) or {"code": 0}
@@ -307,6 +314,12 @@ DIFFERENCES = (
         "truncated echo",
         "The engine does not send names and cursors of more than 1,000 characters back.",
         _has_truncated_echo,
+    ),
+    ListedDifference(
+        "long value",
+        "Servers must validate what is to be completed (server/utilities/completion). The engine rejects values that "
+        "nobody types.",
+        _has_long_value,
     ),
     ListedDifference(
         "large id",
