@@ -269,10 +269,6 @@ async def _recheck_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext,
     return result
 
 
-def _set_duration(result: ToolResult, started: float) -> ToolResult:
-    return replace(result, duration_ms=(time.monotonic() - started) * 1000)
-
-
 def _extract_cancellation(error: BaseException) -> BaseException:
     """Separate the cancellation from other exceptions that the tool raised while it was being cancelled."""
     if isinstance(error, BaseExceptionGroup):

@@ -173,6 +173,7 @@ class ChangeNotifier:
                 stack.callback(watch(partial(self._record_soon, ChangeEvent(method))))
             stack.callback(registry.watch_updates(lambda uri: self._record_soon(ChangeEvent(UPDATED, uri))))
             stack.callback(setattr, self, "_soon", None)
+            stack.callback(self._waiting.clear)  # a task that is cancelled before its first step removes nothing
             async with anyio.create_task_group() as tasks:
                 task_status.started()
                 while True:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 from anyio.abc import TaskStatus
 
+from mcp_bridge.peer.incoming import Message
 from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.supervisor import Supervisor
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
@@ -53,9 +54,12 @@ async def drain_calls(endpoint: Endpoint, ledger: RequestCounter, drain: float, 
     await ledger.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT)
 
 
-def is_part_of_call(method: str, params: Mapping[str, Any] | None) -> bool:
-    """Whether a request belongs to a call in flight. Such requests are accepted while the server drains."""
-    return method == "ping" or (params or {}).get("requestState") is not None
+def is_new_request(message: Message) -> bool:
+    """Whether a message is a request that belongs to no call in flight. The server rejects such while it drains."""
+    method = message.get("method")
+    if method is None or method == "ping" or "id" not in message:
+        return False
+    return (message.get("params") or {}).get("requestState") is None
 
 
 class Interrupted(BaseException):

@@ -24,7 +24,7 @@ from mcp_bridge.transports.shutdown import (
     SHUTDOWN_MESSAGE,
     ShutdownSignals,
     drain_calls,
-    is_part_of_call,
+    is_new_request,
 )
 
 logger = logging.getLogger("mcp_bridge.stdio")
@@ -164,15 +164,10 @@ class StdioReader:
         message = parse_message(line)
         if isinstance(message, bytes):
             self._writer.put_bytes(message)
-        elif self.is_draining and _is_new_request(message):
+        elif self.is_draining and is_new_request(message):
             self._writer.put_bytes(format_error(message["id"], CONNECTION_CLOSED, SHUTDOWN_MESSAGE))
         else:
             self._client.receive(message)
-
-
-def _is_new_request(message: Message) -> bool:
-    method = message.get("method")
-    return method is not None and "id" in message and not is_part_of_call(method, message.get("params"))
 
 
 async def serve(

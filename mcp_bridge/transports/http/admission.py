@@ -11,7 +11,7 @@ from mcp_bridge.peer.request_counter import RequestCounter
 from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
 from mcp_bridge.transports.jsonrpc_lines import dump_message, parse_message
-from mcp_bridge.transports.shutdown import SHUTDOWN_MESSAGE, is_part_of_call
+from mcp_bridge.transports.shutdown import SHUTDOWN_MESSAGE, is_new_request
 
 RETRY_HEADERS = ((b"retry-after", b"1"),)
 """Another instance, or this server after its restart, handles the request then."""
@@ -55,7 +55,7 @@ class Admission:
         message = parse_message(await request.read_body(self._body))
         if isinstance(message, bytes):
             raise HttpRejection(400, message)
-        if self.is_ending and not is_connected and _is_new_request(message):
+        if self.is_ending and not is_connected and is_new_request(message):
             raise make_shutdown_rejection(message["id"])
         return message
 
@@ -92,8 +92,3 @@ class Admission:
 def make_shutdown_rejection(request_id: RequestId | None) -> HttpRejection:
     error = RpcError(CONNECTION_CLOSED, SHUTDOWN_MESSAGE)
     return HttpRejection(503, dump_message(make_error(request_id, error)), RETRY_HEADERS)
-
-
-def _is_new_request(message: Message) -> bool:
-    method = message.get("method")
-    return method is not None and "id" in message and not is_part_of_call(method, message.get("params"))

@@ -14,7 +14,9 @@ import pytest
 
 from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge.authoring import tool
+from mcp_bridge.runtime.tasks import own_tasks
 from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge.transports.http.event_log import StoredEvents
 from mcp_bridge.transports.http.event_stream import EventStream
 from mcp_bridge.transports.http.request import HttpRequest
 from mcp_bridge.transports.http.session import SessionStream
@@ -548,3 +550,38 @@ async def test_what_a_call_leaves_behind_does_not_come_after_its_response() -> N
             first = await anext(events(stream))
         await asyncio.gather(*tasks, return_exceptions=True)
         assert await talk.rest(first.id) == ["elicitation/create", "left"]
+
+
+class SlowStore:
+    """A store that takes nothing until `goes_on` is set."""
+
+    def __init__(self) -> None:
+        self.goes_on = anyio.Event()
+        self.calls: list[tuple[str, str]] = []
+
+    async def get(self, key: str) -> bytes | None:
+        return None
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        self.calls.append(("set", key))
+        await self.goes_on.wait()
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        return True
+
+    async def delete(self, key: str) -> None:
+        self.calls.append(("delete", key))
+
+
+async def test_messages_that_expire_before_a_slow_store_takes_them_do_not_wait_for_it() -> None:
+    store = SlowStore()
+    async with own_tasks() as tasks:
+        stored = StoredEvents(store, tasks, ttl=60)
+        for key in "abcd":
+            stored.write_event(key, b"a message")
+            await anyio.wait_all_tasks_blocked()
+        for key in "abc":
+            stored.delete_event(key)
+        store.goes_on.set()
+        await stored.wait_until_written()
+    assert store.calls == [("set", "a"), ("delete", "a"), ("set", "d")]
