@@ -21,6 +21,7 @@ from mcp_bridge.peer.incoming import (
     report_failure,
 )
 from mcp_bridge.peer.request_counter import RequestCounter
+from mcp_bridge.runtime.event_loop import is_being_cancelled
 from mcp_bridge.runtime.tasks import TaskOwner
 
 logger = logging.getLogger("mcp_bridge.peer")
@@ -159,6 +160,11 @@ class PeerConnection:
         response: Message | None = None
         try:
             response = await request.run(outcome)
+        except anyio.get_cancelled_exc_class() as error:
+            if request.is_cancelled or is_being_cancelled(error):
+                raise
+            # Only the owner of the task may cancel it, by `request.cancel`: this was the code that serves the request.
+            response = make_error(request.id, report_failure(request.method, error))
         finally:
             if self._requests.get(request.id) is request:
                 del self._requests[request.id]

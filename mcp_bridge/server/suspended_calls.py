@@ -21,6 +21,8 @@ from anyio.lowlevel import current_token
 from mcp_bridge.contracts.errors import InvalidAnswer, Overloaded, QuestionExpired
 from mcp_bridge.contracts.question import Answer, NeedsInput, Question
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.peer.incoming import report_failure
+from mcp_bridge.runtime.event_loop import is_being_cancelled
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.questions import TRIES, AnswerMismatch, QuestionRequest, SealedQuestion, to_request
 from mcp_bridge.wire.values import to_plain
@@ -124,6 +126,10 @@ class SuspendedCall:
                 await self._calls.wait_until_resumed(self)
         except Exception as error:  # an error of the server outside the pipeline; the request's task raises it
             self._outcome = error
+        except anyio.get_cancelled_exc_class() as error:
+            if is_being_cancelled(error):
+                raise
+            self._outcome = report_failure("The call", error)  # its code has cancelled its own task
         finally:
             self._end()
             self._calls.remove_call(self)

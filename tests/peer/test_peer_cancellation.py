@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge.contracts.jsonrpc import REQUEST_TIMEOUT, RpcError
+from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
 from mcp_bridge.peer.incoming import IncomingRequest
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.peer import PeerSide, RecordingStream, join_peers, let_run
@@ -231,3 +231,23 @@ async def test_a_request_of_a_cancelled_caller_leaves_nothing_behind() -> None:
 
 async def ask_quickly(side: PeerSide) -> Any:
     return await side.connection.request("quick")
+
+
+async def test_a_request_whose_code_cancels_its_task_later_gets_an_error(anyio_backend: str) -> None:
+    if anyio_backend == "trio":
+        pytest.skip("trio cancels scopes, not tasks")
+
+    async def work(request: IncomingRequest) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await anyio.sleep_forever()
+        return "done"
+
+    async with join_peers() as (left, right):
+        right.handlers.update(work=work, quick=lambda request: "quick")
+        with pytest.raises(RpcError) as caught:
+            await left.connection.request("work")
+        assert caught.value.code == INTERNAL_ERROR
+        assert await left.connection.request("quick") == "quick"
+        assert not right.connection.has_request(1)

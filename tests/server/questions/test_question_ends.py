@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -298,3 +299,26 @@ async def test_a_state_that_cannot_be_kept_ends_the_call_and_says_why() -> None:
         assert "$.state" in said(result)
         await anyio.wait_all_tasks_blocked()
         assert idle(bridge)
+
+
+async def test_a_tool_that_cancels_its_task_later_fails_alone(anyio_backend: str) -> None:
+    if anyio_backend == "trio":
+        pytest.skip("trio cancels scopes, not tasks")
+    stages = Stages()
+
+    @tool(registry=stages.registry)
+    async def cancel_itself(ctx: CallContext) -> None:
+        """Have the event loop cancel the task of this call."""
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await anyio.sleep_forever()
+
+    stages.go_on["first"].set()
+    stages.go_on["then"].set()
+    async with talking(bridge_of(stages.registry)) as talk:
+        waiting = talk.calling("work")
+        await waiting.asks()
+        assert (await talk.calling("cancel_itself").fails())["code"] == -32603
+        await waiting.asks(ANSWER)
+        assert said(await waiting.ends(ANSWER)) == "done"
