@@ -1,4 +1,4 @@
-"""The one place where the version and the distribution's name stand."""
+"""The version and the name of the distribution, defined in one place."""
 
 __version__ = "0.1.0"
 DISTRIBUTION = "mcp-tool-bridge"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run_command_line(guard: Supervisor | None = None) -> None:
-    """Run the command line and exit with its code; `guard` is the process guard that is already running.
+    """Run the command line and exit with its code; `guard` is the supervisor that is already running.
 
     Characters that the terminal's encoding lacks are escaped.
     """

@@ -53,11 +53,7 @@ class CancellableBlock:
             return False
         if self._timer is not None:
             self._timer.cancel()
-        requests = task.cancelling()
-        for _ in range(self._requests):
-            requests = task.uncancel()
-        # While others cancel the task too, the cancellation is theirs.
-        return requests <= self._others and is_only_cancellation(error)
+        return take_back_requests(task, self._requests, self._others) and is_only_cancellation(error)
 
     def cancel(self) -> None:
         """Cancel the block. Nothing happens after its end."""
@@ -83,6 +79,14 @@ class CancellableBlock:
             self._timer = self._task.get_loop().call_later(REDELIVERY, self._cancel_task)
 
 
+def take_back_requests(task: asyncio.Task[Any], requests: int, others: int) -> bool:
+    """Take back requests to cancel a task. Return False if more than `others` are left: then others cancel it too."""
+    left = task.cancelling()
+    for _ in range(requests):
+        left = task.uncancel()
+    return left <= others
+
+
 def is_only_cancellation(error: BaseException | None) -> bool:
     """Whether nothing but the cancellation of a task of asyncio was raised."""
     if isinstance(error, BaseExceptionGroup):
@@ -91,7 +95,7 @@ def is_only_cancellation(error: BaseException | None) -> bool:
 
 
 class CancellationWatch:
-    """Runs code in the current task, and tells cancellation by others from what the code does to its own task.
+    """Runs code in the current task, and distinguishes cancellation by others from what the code does to the task.
 
     Code that runs can cancel only its own task, others cancel a task only while it waits. So on asyncio the requests
     are counted at every step of the code. Anyio's scopes, `asyncio.timeout` and `Task.cancel` all count.

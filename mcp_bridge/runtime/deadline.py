@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from mcp_bridge.runtime.cancellation import REDELIVERY, is_only_cancellation
+from mcp_bridge.runtime.cancellation import REDELIVERY, is_only_cancellation, take_back_requests
 
 
 class Deadline:
@@ -98,11 +98,7 @@ class TaskDeadline:
         self._timer.remove(self)
         if not self._requests:
             return False
-        requests = self._task.cancelling()
-        for _ in range(self._requests):
-            requests = self._task.uncancel()
-        # While others cancel the task too, the cancellation is theirs.
-        return requests <= self._others and is_only_cancellation(error)
+        return take_back_requests(self._task, self._requests, self._others) and is_only_cancellation(error)
 
     def cancel_task(self, now: float) -> None:
         """Cancel the task, again after a while if it is still in the block then."""

@@ -31,7 +31,7 @@ def make_call_soon() -> CallSoon:
 
     It returns at once and raises RuntimeError when the loop has ended. Unlike `anyio.from_thread.run_sync` it does not
     wait for the callback, because the loop may be ending, or waiting for the very thread. The callback runs in a copy
-    of this task's context: in that of an unknown thread, anyio could not tell which event loop it is in.
+    of this task's context: in that of an unknown thread, anyio could not find the event loop.
     """
     loop: Any = current_token().native_token
     soon: CallSoon | None = getattr(loop, "run_sync_soon", None)  # trio runs callbacks in a context of its own

@@ -71,7 +71,7 @@ class ServedContext(CallContext):
     `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
     """
 
-    __slots__ = ("_channel", "_declared", "_log_throttle", "_loop", "_progress", "_progress_throttle", "_request")
+    __slots__ = ("_channel", "_log_throttle", "_progress", "_progress_throttle", "_request")
 
     def __init__(self, request: Request, registry: ToolRegistry) -> None:
         super().__init__(

@@ -91,7 +91,7 @@ class _MessageSchema:
         return jsonschema_rs.validator_for({**schema, "$defs": self._root["$defs"]}, offline=True)
 
     def list_problems(self, data: Any, name: str) -> list[str]:
-        """Lines such as `uri: required field missing`; `name` stands for the path of the data as a whole."""
+        """Lines such as `uri: required field missing`; `name` is the path of the data as a whole."""
         problems = islice(self._walk(data, self._schema, ""), _MAX_PROBLEMS)
         return [f"{path.lstrip('.') or name}: {text}" for path, text in problems]
 
@@ -169,7 +169,7 @@ def _has_type(data: Any, types: list[str]) -> bool:
 
 
 def _get_tags(schema: _Schema) -> dict[str, Any]:
-    """The properties with one possible value, such as `type`, by which alternatives are told apart."""
+    """The properties with one possible value, such as `type`, by which alternatives are distinguished."""
     properties = schema.get("properties", {})
     return {key: part["const"] for key, part in properties.items() if "const" in part}
 

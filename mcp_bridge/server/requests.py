@@ -27,14 +27,12 @@ class Session:
 
     Attributes:
         version: The protocol version that was agreed upon; empty before `initialize`.
-        is_ready: Whether the client has sent `notifications/initialized`.
         key: A name that no other session has.
     """
 
     def __init__(self, connection: PeerConnection, redactor: Redactor) -> None:
         self.version = ""
         self.capabilities: Mapping[str, Any] = {}
-        self.is_ready = False
         self.log_level: Level = DEFAULT_LEVEL
         self.key = os.urandom(16).hex()
         self.connection = connection

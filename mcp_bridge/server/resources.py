@@ -38,6 +38,12 @@ def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
     return PreparedEntry(entry, read_result=read_contents)
 
 
+def _parse_template(text: str) -> UriTemplate:
+    from mcp_bridge.schema.uri_templates import UriTemplate  # a start without templates does not need it
+
+    return UriTemplate(text)
+
+
 def _is_safe(value: str | list[str]) -> bool:
     """Whether a variable's value stays in its folder when it becomes part of a path (server/resources, "Security").
 
@@ -143,10 +149,8 @@ class ResourceMethods:
         self._matchers = []
         listed: dict[str, Any] = {}
         for entry in templates:
-            from mcp_bridge.schema.uri_templates import UriTemplate  # a start without templates does not need it
-
             try:
-                template = UriTemplate(entry.uri_template)
+                template = _parse_template(entry.uri_template)
             except ValueError as error:
                 logger.error("resource template %r is not served: %s", entry.uri_template, error)
                 continue

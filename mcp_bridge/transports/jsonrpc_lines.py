@@ -34,7 +34,7 @@ def parse_message(line: bytes | None) -> Message | bytes:
 
 
 def _is_usual_request(data: dict[str, Any]) -> bool:
-    """Whether a message is certainly a valid request, which nobody can understand differently. Most messages are."""
+    """Whether a message is certainly a valid request that all readers understand alike. Most messages are."""
     if data.keys() != _REQUEST_MEMBERS or data["jsonrpc"] != "2.0":
         return False
     params, number = data["params"], data["id"]

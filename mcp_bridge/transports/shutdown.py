@@ -38,20 +38,20 @@ EXIT_DELAY = 1.0
 SHUTDOWN_MESSAGE = "The bridge is shutting down."
 
 
-async def drain_calls(endpoint: Endpoint, ledger: RequestCounter, drain: float, left: float | None = None) -> None:
+async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float, left: float | None = None) -> None:
     """Wait until the calls in flight are answered; cancel those that are not, and report that to their clients.
 
     `left` is how much of the `drain` time is left.
     """
-    if await ledger.wait_until_idle(drain if left is None else left):
+    if await counter.wait_until_idle(drain if left is None else left):
         return
     endpoint.reject_questions()  # a call that waits for the user may still respond without an answer
-    if not ledger.hurried and await ledger.wait_until_idle(CLOSE_TIMEOUT / 2):
+    if not counter.hurried and await counter.wait_until_idle(CLOSE_TIMEOUT / 2):
         return
-    if not ledger.hurried:
+    if not counter.hurried:
         logger.warning("calls that did not end within %g seconds are cancelled", drain)
     endpoint.cancel_calls()
-    await ledger.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT)
+    await counter.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT)
 
 
 def is_new_request(message: Message) -> bool:

@@ -178,16 +178,16 @@ async def test_a_signal_is_heard_whatever_the_loop_is_doing_when_it_comes() -> N
 
 
 async def test_the_ledger_is_idle_when_all_is_settled_and_says_when_it_is_not() -> None:
-    ledger = RequestCounter()
-    assert await ledger.wait_until_idle(0)
-    ledger.add_request()
-    ledger.add_request()
-    ledger.remove_request()
-    assert not await ledger.wait_until_idle(0)
-    ledger.remove_request()
-    assert await ledger.wait_until_idle(0)
-    ledger.add_request()
-    assert not await ledger.wait_until_idle(0)
+    counter = RequestCounter()
+    assert await counter.wait_until_idle(0)
+    counter.add_request()
+    counter.add_request()
+    counter.remove_request()
+    assert not await counter.wait_until_idle(0)
+    counter.remove_request()
+    assert await counter.wait_until_idle(0)
+    counter.add_request()
+    assert not await counter.wait_until_idle(0)
 
 
 def test_where_signals_cannot_be_had_serving_goes_on_without(anyio_backend: str) -> None:

@@ -20,7 +20,7 @@ RETRY_HEADERS = ((b"retry-after", b"1"),)
 class Admission:
     """The state of an app: whether it runs, whether it shuts down, and the requests in flight.
 
-    The shutdown waits for those in `ledger`. Listen streams are not in it, because the shutdown ends them. It admits
+    The shutdown waits for those in `counter`. Listen streams are not in it, because the shutdown ends them. It admits
     only what belongs to calls in flight: answers to questions, notifications, the next round of a call that has asked
     something, resumed streams, and the end of sessions. `body` is the largest body in bytes. `tasks` run requests that
     outlive their connections, while the app runs.
@@ -29,7 +29,7 @@ class Admission:
     tasks: TaskOwner
 
     def __init__(self, *, body: int) -> None:
-        self.ledger = RequestCounter()
+        self.counter = RequestCounter()
         self.is_running = False
         self.is_ending = False
         self._body = body

@@ -51,7 +51,7 @@ class HttpOptions:
 class BridgeApp:
     """An endpoint over HTTP, as an ASGI app. An app that mounts it needs `lifespan=app.lifespan`; else it responds 503.
 
-    `around` makes a context manager that is entered with the app. `ledger` counts the requests in flight, except
+    `around` makes a context manager that is entered with the app. `counter` counts the requests in flight, except
     listen streams.
     """
 
@@ -66,7 +66,7 @@ class BridgeApp:
         self.endpoint = endpoint
         self.timeouts = options.timeouts
         self._admission = admission = Admission(body=options.body)
-        self.ledger = admission.ledger
+        self.counter = admission.counter
         self._access = options.access
         self._guard = AccessGuard(options.access)
         self._around = around

@@ -104,7 +104,7 @@ class EventStream:
             logger.debug("a stream broke: %r", error)
             self.is_ended = request.is_complete = True
         except asyncio.CancelledError:
-            self._parts.clear()  # else `drain` would wait for what nobody writes
+            self._parts.clear()  # else `drain` would wait for data that is never written
             self.is_ended = True
             raise
         finally:

@@ -67,7 +67,7 @@ async def serve(
             tasks.start_soon(_drain_when_signalled, app, draining, stopped, drain)
             tasks.start_soon(_stop_when_cancelled, stopped)
             started()
-            with handled.handle_while_serving(draining.set, app.ledger.shorten_waits, drain):
+            with handled.handle_while_serving(draining.set, app.counter.shorten_waits, drain):
                 with anyio.CancelScope(shield=True):  # the connections and the lifespan are closed in any case
                     await _accept_connections(app, bound, stopped)
             tasks.cancel_scope.cancel()
@@ -80,7 +80,7 @@ async def _accept_connections(app: BridgeApp, bound: socket.socket, stopped: any
         server = await loop.create_server(pool.open_connection, sock=bound, backlog=BACKLOG)
         await stopped.wait()
         server.close()
-        await pool.close(HURRIED_TIMEOUT if app.ledger.hurried else CLOSE_TIMEOUT)
+        await pool.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
 
 
 async def _stop_when_cancelled(stopped: anyio.Event) -> None:
@@ -94,6 +94,6 @@ async def _drain_when_signalled(app: BridgeApp, draining: anyio.Event, stopped: 
     await draining.wait()
     app.begin_shutdown()
     app.endpoint.close_subscriptions()
-    await drain_calls(app.endpoint, app.ledger, patience)
-    await app.close(HURRIED_TIMEOUT if app.ledger.hurried else CLOSE_TIMEOUT)
+    await drain_calls(app.endpoint, app.counter, patience)
+    await app.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)
     stopped.set()

@@ -22,7 +22,7 @@ REQUEST_CANCELLED = -32800
 class HttpSession:
     """One session of a `principal`. With a `log`, broken streams are resumed, by clients that wait `retry` seconds.
 
-    `ledger` counts the clients that wait for a response, or were asked to come back for it. `requests` is how many
+    `counter` counts the clients that wait for a response, or were asked to come back for it. `requests` is how many
     HTTP requests are in flight.
     """
 
@@ -41,7 +41,7 @@ class HttpSession:
         self.requests = 0
         self.is_ended = False
         self.principal = principal
-        self.ledger = admission.ledger
+        self.counter = admission.counter
         self.log = log
         self.unanswered: set[SessionStream] = set()
         self._retry = f"retry: {int(retry * 1000)}\n".encode()
@@ -69,7 +69,7 @@ class HttpSession:
         events = EventStream(request, self.headers)
         stream = SessionStream(self, request_id)
         self.unanswered.add(stream)
-        self.ledger.add_request()
+        self.counter.add_request()
         try:
             stream.attach(events)
             if self._can_resume(message):
@@ -79,7 +79,7 @@ class HttpSession:
                 await asyncio.sleep(0)  # most calls end in the first step of their task: then there is only one write
             await self._send_events(stream, events)
         finally:
-            self.ledger.remove_request()
+            self.counter.remove_request()
 
     async def serve_standalone(self, request: HttpRequest) -> None:
         """Send what belongs to no request until the client disconnects. Raises HttpRejection for a second stream."""
@@ -101,14 +101,14 @@ class HttpSession:
             await events.begin()
             return
         stream, number = found
-        self.ledger.add_request()
+        self.counter.add_request()
         try:
             stream.attach(events, is_resumed=True)
             await events.begin()
             if await self._replay(stream, events, number):
                 await self._send_events(stream, events)
         finally:
-            self.ledger.remove_request()
+            self.counter.remove_request()
 
     async def end(self) -> None:
         """End the session: cancel its requests, end its streams after their pending messages, delete the messages."""
@@ -201,7 +201,7 @@ class SessionStream:
         """Stop waiting for a client that was asked to come back."""
         if self._is_owed:
             self._is_owed = False
-            self._session.ledger.remove_request()
+            self._session.counter.remove_request()
 
     def end(self) -> None:
         if self._events is not None:
@@ -244,4 +244,4 @@ class SessionStream:
             self._events = None
         if not self._is_owed:
             self._is_owed = True
-            self._session.ledger.add_request()
+            self._session.counter.add_request()

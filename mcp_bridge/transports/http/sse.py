@@ -32,7 +32,7 @@ class SseEndpoint:
         self._admission.check_ending()
         if len(self._clients) >= self._most:
             raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
-        stream, counter = SseStream(request), ClientRequests(self._admission.ledger)
+        stream, counter = SseStream(request), ClientRequests(self._admission.counter)
         principal = request.read_principal()
         client = self._endpoint.connect(stream, self._admission.tasks, counter, principal=principal)
         name = uuid4().hex
@@ -89,21 +89,21 @@ class SseStream:
 
 
 class ClientRequests(RequestCounter):
-    """The requests of one client that the ledger counts. The shutdown does not wait for a client that has left."""
+    """The requests of one client that the counter counts. The shutdown does not wait for a client that has left."""
 
-    def __init__(self, ledger: RequestCounter) -> None:
+    def __init__(self, counter: RequestCounter) -> None:
         super().__init__()
-        self._ledger = ledger
+        self._total = counter
         self._count = 0
 
     def add_request(self) -> None:
         self._count += 1
-        self._ledger.add_request()
+        self._total.add_request()
 
     def remove_request(self) -> None:
         if self._count:
             self._count -= 1
-            self._ledger.remove_request()
+            self._total.remove_request()
 
     def remove_all(self) -> None:
         while self._count:

@@ -56,13 +56,13 @@ class StatelessEndpoint:
         if "id" not in message:
             await self._accept_notification(request, version)
             return
-        stream, ledger = StatelessStream(request), self._admission.ledger
+        stream, counter = StatelessStream(request), self._admission.counter
         incoming = IncomingRequest(
             message["id"], method, message.get("params"), stream, principal=request.read_principal()
         )
         is_counted = method != LISTEN  # the shutdown ends these streams, so it does not wait for them
         if is_counted:
-            ledger.add_request()
+            counter.add_request()
         try:
             response = self._handle_request(request, incoming, version)
             if type(response) is CoroutineType:  # it is cancelled when the client disconnects (utilities/cancellation)
@@ -75,7 +75,7 @@ class StatelessEndpoint:
                 await stream.respond(response)
         finally:
             if is_counted:
-                ledger.remove_request()
+                counter.remove_request()
 
     def _handle_request(self, request: HttpRequest, incoming: IncomingRequest, version: str) -> Any:
         """Return the response, or a coroutine for the result."""

@@ -95,7 +95,7 @@ async def test_a_call_that_the_client_gives_up_stops_its_handler(road: Road) -> 
             tasks.cancel_scope.cancel()
         await soon(gate.cancelled)
         assert (await client.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
 
 
 @EVERY_ROAD
@@ -116,7 +116,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_call_leaves_nothing_unans
             gate.release.set()
         else:
             await soon(gate.cancelled)
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
         async with road.to(base) as another:
             assert (await another.call_tool("other", {})).content[0].text == "other"  # type: ignore[union-attr]
 
@@ -133,7 +133,7 @@ async def test_a_handshake_session_that_is_deleted_stops_its_calls() -> None:
             await soon(gate.begun)
             assert (await http.delete(f"{base}/mcp", headers=session)).status_code == 200
             await soon(gate.cancelled)
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
         assert (await http.post(f"{base}/mcp", json=call, headers=session)).status_code == 404
 
 
@@ -206,7 +206,7 @@ async def test_a_listening_stateless_client_is_told_and_its_cached_list_is_dropp
                     break
                 assert [tool.name for tool in (await client.list_tools()).tools] == ["new", "old"]
         if road.transport == "http":
-            assert await app.ledger.wait_until_idle(0)  # a listen stream is not a call in flight
+            assert await app.counter.wait_until_idle(0)  # a listen stream is not a call in flight
 
 
 @pytest.mark.parametrize("road", [road for road in ROADS if road.mode != "legacy"], ids=lambda road: road.transport)

@@ -46,7 +46,7 @@ async def test_twenty_clients_at_once_each_hear_their_own_progress_and_answer(ro
             async with anyio.create_task_group() as tasks:
                 for number in range(CROWD):
                     tasks.start_soon(visit, base, f"client {number}")
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
     assert answers == {who: who for who in heard}
     assert heard == {who: [who] * 3 for who in answers}
     assert len(answers) == CROWD

@@ -325,16 +325,16 @@ async def test_a_client_that_was_told_to_come_back_is_waited_for_and_let_in_at_t
             there.work.close()
             with anyio.fail_after(PATIENCE):
                 (primed,) = [event async for event in events(stream)]
-        assert not await there.app.ledger.wait_until_idle(0)
+        assert not await there.app.counter.wait_until_idle(0)
         there.app.begin_shutdown()
         async with talk.listen() as stream:
             assert stream.status_code == 503
         async with talk.listen(primed.id) as stream:
             assert stream.status_code == 200
             there.work.end()
-            assert not await there.app.ledger.wait_until_idle(0)
+            assert not await there.app.counter.wait_until_idle(0)
             assert await heard(stream) == ["done"]
-        assert await there.app.ledger.wait_until_idle(PATIENCE)
+        assert await there.app.counter.wait_until_idle(PATIENCE)
 
 
 async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
@@ -344,12 +344,12 @@ async def test_nobody_waits_for_a_client_that_resumed_and_left() -> None:
         there.work.steps(2)
         async with talk.listen(first.id) as stream:
             await anext(events(stream))
-            assert not await there.app.ledger.wait_until_idle(0)
-        assert await there.app.ledger.wait_until_idle(PATIENCE)
+            assert not await there.app.counter.wait_until_idle(0)
+        assert await there.app.counter.wait_until_idle(PATIENCE)
         there.work.end()
 
 
-async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_itsmessages() -> None:
+async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_its_messages() -> None:
     store = Watched()
     async with scene(store=store) as there:
         talk = await opened(there.http)
@@ -363,7 +363,7 @@ async def test_the_end_of_a_session_ends_its_resumed_streams_and_forgets_itsmess
                 assert [event async for event in said] == []
         await soon(there.work.cancelled)
         assert store.keys == set()
-        assert await there.app.ledger.wait_until_idle(PATIENCE)
+        assert await there.app.counter.wait_until_idle(PATIENCE)
         async with talk.listen(first.id) as stream:
             assert stream.status_code == 404
 
@@ -464,7 +464,7 @@ async def test_nobody_waits_for_a_client_that_has_its_answer() -> None:
             assert await heard(stream) == ["done"]
         late.set()
         await there.tasks[0]()
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
 
 
 class Left:
@@ -482,9 +482,9 @@ async def test_the_end_of_a_session_ends_the_wait_for_a_client_that_was_told_to_
             there.work.close()
             with anyio.fail_after(PATIENCE):
                 assert [event.data async for event in events(stream)] == [None]
-        assert not await there.app.ledger.wait_until_idle(0)
+        assert not await there.app.counter.wait_until_idle(0)
         assert await talk.end() == 200
-        assert await there.app.ledger.wait_until_idle(PATIENCE)
+        assert await there.app.counter.wait_until_idle(PATIENCE)
 
 
 def count_streams() -> int:

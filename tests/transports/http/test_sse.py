@@ -54,7 +54,7 @@ async def test_the_stream_begins_with_where_to_post_and_answers_come_on_it(patie
 async def test_a_post_to_no_session_is_refused(query: str, expected: int, patient: httpx2.Timeout) -> None:
     async with hosted(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
         assert (await http.post(f"/messages{query}", json=initialize(), headers=ACCEPT)).status_code == expected
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
 
 
 async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx2.Timeout) -> None:
@@ -68,7 +68,7 @@ async def test_a_broken_message_is_refused_and_the_stream_goes_on(patient: httpx
         assert (await http.post(address, content=b"{", headers=ACCEPT)).status_code == 400
         assert (await http.post(address, json=initialize(), headers=ACCEPT)).status_code == 202
         assert '"serverInfo"' in (await anext(said))[1]
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
 
 
 async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopped(patient: httpx2.Timeout) -> None:
@@ -86,9 +86,9 @@ async def test_a_client_whose_stream_breaks_is_forgotten_and_its_calls_are_stopp
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
             await http.post(address, json=call, headers=ACCEPT)
             await soon(gate.begun)
-            assert not await app.ledger.wait_until_idle(0)
+            assert not await app.counter.wait_until_idle(0)
         await soon(gate.cancelled)
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
         with anyio.fail_after(PATIENCE):
             while (await http.post(address, json=call, headers=ACCEPT)).status_code != 404:
                 await anyio.lowlevel.checkpoint()
@@ -106,14 +106,14 @@ async def test_the_shutdown_waits_for_the_clients_that_are_there_and_not_for_one
         async with http.stream("GET", "/sse") as gone:
             await call_on(http, gone, "stay")
             await soon(gate.begun)
-            assert not await app.ledger.wait_until_idle(0)
+            assert not await app.counter.wait_until_idle(0)
         await soon(gate.cancelled)  # the call goes on in spite of that
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
         said = await call_on(http, there, "wait")
-        assert not await app.ledger.wait_until_idle(0)
+        assert not await app.counter.wait_until_idle(0)
         gate.release.set()
         assert "released" in (await anext(said))[1]
-        assert await app.ledger.wait_until_idle(PATIENCE)
+        assert await app.counter.wait_until_idle(PATIENCE)
 
 
 class StubbornGate:
