@@ -56,6 +56,7 @@ class CallContext:
     Attributes:
         protocol_version: The MCP version of the client; empty in process.
         principal: The authenticated caller, or None.
+        client: Whose quotas the call counts against; None if the server has only one client.
         session: The key of the client's session; empty if there is none (see `on_session_end`).
         answers: The answers to a `NeedsInput` of this call.
         state: The state of that `NeedsInput`.
@@ -71,9 +72,9 @@ class CallContext:
     """
 
     __slots__ = (
-        "_asked", "_calls", "_capabilities", "_paused", "answers", "approved_call", "caller", "check", "holds",
-        "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session", "since",
-        "started", "state",
+        "_asked", "_calls", "_capabilities", "_paused", "answers", "approved_call", "caller", "check", "client",
+        "holds", "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session",
+        "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,7 @@ class CallContext:
         self.caller = caller
         self.protocol_version = protocol_version
         self.principal = principal
+        self.client: str | None = None
         self.session = session
         self.request_id = request_id
         self.meta: Mapping[str, Any] = meta if meta is not None else {}

@@ -37,10 +37,15 @@ class MessageStream(Protocol):
 class IncomingRequest:
     """One request. `stream` carries what belongs to it: its response, notifications and requests in return.
 
-    `is_done` is true once the result is known or the request is cancelled. Nothing but the response may follow then.
+    Attributes:
+        principal: The authenticated caller, or None.
+        client: Whose quotas the request counts against; None if the server has only one client.
+        is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
     """
 
-    __slots__ = ("_block", "_error", "id", "is_cancelled", "is_done", "method", "params", "principal", "stream")
+    __slots__ = (
+        "_block", "_error", "client", "id", "is_cancelled", "is_done", "method", "params", "principal", "stream",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,12 +55,14 @@ class IncomingRequest:
         stream: MessageStream,
         *,
         principal: str | None = None,
+        client: str | None = None,
     ) -> None:
         self.id = request_id
         self.method = method
         self.params: Mapping[str, Any] = params if params is not None else {}
         self.stream = stream
         self.principal = principal
+        self.client = client
         self.is_cancelled = self.is_done = False
         self._block: CancellableBlock | None = None
         self._error: RpcError | None = None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ClientConnection:
     """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
 
-    `stream` carries messages that belong to no request. `principal` is the authenticated caller, if there is one.
+    `stream` carries messages that belong to no request. `principal` and `client` are those of every request.
     """
 
     def __init__(
@@ -32,8 +32,9 @@ class ClientConnection:
         counter: RequestCounter | None = None,
         *,
         principal: str | None = None,
+        client: str | None = None,
     ) -> None:
-        self._principal = principal
+        self._principal, self._client = principal, client
         self._endpoint = endpoint
         self._is_stateless: bool | None = None
         self.peer = PeerConnection(self, stream, tasks, counter)
@@ -50,7 +51,7 @@ class ClientConnection:
 
     def handle_request(self, request: IncomingRequest) -> Any:
         """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""
-        request.principal = self._principal
+        request.principal, request.client = self._principal, self._client
         if self._is_stateless is None:
             self._is_stateless = request.method != "initialize" and has_envelope(request.params)
         if not self._is_stateless:

@@ -81,6 +81,7 @@ class ServedContext(CallContext):
             request_id=str(request.id),
             meta=request.meta,
         )
+        self.client = request.incoming.client
         self.session = _find_session(request, self.principal)
         self._request: Request | None = request
         self._capabilities = request.capabilities

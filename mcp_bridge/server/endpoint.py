@@ -105,9 +105,10 @@ class Endpoint:
         counter: RequestCounter | None = None,
         *,
         principal: str | None = None,
+        client: str | None = None,
     ) -> ClientConnection:
         """Return a connection for a client that sends its messages over one connection, in either era."""
-        return ClientConnection(self, stream, tasks, counter, principal=principal)
+        return ClientConnection(self, stream, tasks, counter, principal=principal, client=client)
 
     def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
         """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.

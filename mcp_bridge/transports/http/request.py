@@ -166,3 +166,8 @@ def _read_accept(value: bytes) -> frozenset[str]:
     given = {each.partition(";")[0].strip().lower() for each in value.decode("latin-1").split(",")}
     names = {"application/json": "application/*", "text/event-stream": "text/*"}
     return frozenset(name for name, family in names.items() if given & {name, family, "*/*"})
+
+
+def make_client_key(principal: str | None, session: str = "") -> str:
+    """Return whose quotas a request counts against: the principal, else the session, else all anonymous clients."""
+    return f"principal/{principal}" if principal is not None else f"session/{session}"

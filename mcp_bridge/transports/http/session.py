@@ -11,7 +11,7 @@ from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_log import EventLog
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
-from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
+from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
 from mcp_bridge.transports.jsonrpc_lines import dump_message, format_invalid
 from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
 
@@ -46,7 +46,8 @@ class HttpSession:
         self.unanswered: set[SessionStream] = set()
         self._retry = f"retry: {int(retry * 1000)}\n".encode()
         self._standalone = SessionStream(self)
-        self._client = endpoint.connect(self._standalone, admission.tasks, principal=principal)
+        client = make_client_key(principal, session_id)
+        self._client = endpoint.connect(self._standalone, admission.tasks, principal=principal, client=client)
 
     @property
     def is_initialized(self) -> bool:

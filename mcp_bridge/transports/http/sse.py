@@ -11,7 +11,7 @@ from mcp_bridge.server.client_connection import ClientConnection
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
-from mcp_bridge.transports.http.request import HttpRequest, make_rejection
+from mcp_bridge.transports.http.request import HttpRequest, make_client_key, make_rejection
 from mcp_bridge.transports.jsonrpc_lines import dump_message
 
 MESSAGES_PATH = "/messages"
@@ -34,8 +34,9 @@ class SseEndpoint:
             raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
         stream, counter = SseStream(request), ClientRequests(self._admission.counter)
         principal = request.read_principal()
-        client = self._endpoint.connect(stream, self._admission.tasks, counter, principal=principal)
         name = uuid4().hex
+        key = make_client_key(principal, name)
+        client = self._endpoint.connect(stream, self._admission.tasks, counter, principal=principal, client=key)
         self._clients[name] = (stream, client, principal)
         address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
         stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))

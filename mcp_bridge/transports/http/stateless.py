@@ -23,7 +23,7 @@ from mcp_bridge.server.requests import check_version
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_stream import EventStream, format_event
 from mcp_bridge.transports.http.header_checks import HeaderChecks
-from mcp_bridge.transports.http.request import HttpRequest, make_rejection
+from mcp_bridge.transports.http.request import HttpRequest, make_client_key, make_rejection
 from mcp_bridge.transports.jsonrpc_lines import dump_message
 
 QUICK = 0.02
@@ -57,8 +57,10 @@ class StatelessEndpoint:
             await self._accept_notification(request, version)
             return
         stream, counter = StatelessStream(request), self._admission.counter
+        principal = request.read_principal()
+        key = make_client_key(principal)
         incoming = IncomingRequest(
-            message["id"], method, message.get("params"), stream, principal=request.read_principal()
+            message["id"], method, message.get("params"), stream, principal=principal, client=key
         )
         is_counted = method != LISTEN  # the shutdown ends these streams, so it does not wait for them
         if is_counted:
