@@ -40,6 +40,13 @@ class Deadline:
         """The time on the event loop's clock at which the call has to end."""
         return float(self.scope.deadline)
 
+    @property
+    def has_passed(self) -> bool:
+        return bool(self.scope.cancel_called)
+
+    def restart(self, seconds: float) -> None:
+        self.scope.deadline = anyio.current_time() + seconds
+
     def pause(self) -> None:
         self._left = self.scope.deadline - anyio.current_time()
         self.scope.deadline = float("inf")
@@ -105,6 +112,15 @@ class TaskDeadline:
         self._requests += 1
         self.due = now + REDELIVERY
         self._task.cancel()
+
+    @property
+    def has_passed(self) -> bool:
+        return self._requests > 0
+
+    def restart(self, seconds: float) -> None:
+        """Let the deadline pass in `seconds` from now."""
+        self.deadline = self.due = self._timer.loop.time() + seconds
+        self._timer.wake_by(self.due)
 
     def pause(self) -> None:
         self._left = self.deadline - self._timer.loop.time()
