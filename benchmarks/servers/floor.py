@@ -1,6 +1,6 @@
 """The replies of the floor servers: three methods and one hard-wired tool, nothing else that a server needs.
 
-They show what moving and parsing the bytes costs, so no MCP server can be cheaper.
+They show what moving and parsing the bytes costs.
 """
 
 from benchmarks.servers.offer import ECHO, INPUT_SCHEMA, descriptions

@@ -1,4 +1,4 @@
-"""The floor on stdio: asyncio pipes and orjson. All lines of one read are answered by one write."""
+"""The floor on stdio: asyncio streams over pipes, and orjson. Each line is answered by a write of its own."""
 
 import asyncio
 import sys
@@ -7,29 +7,20 @@ import orjson
 
 from benchmarks.servers.floor import Floor
 
-
-class LineProtocol(asyncio.Protocol):
-    """Reads lines from stdin and writes replies to stdout."""
-
-    def __init__(self, write, ended):
-        self._rest, self._write, self._ended, self._floor = b"", write, ended, Floor()
-
-    def data_received(self, data):
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        replies = [reply for line in lines if (reply := self._floor.reply(orjson.loads(line)))]
-        if replies:
-            self._write(b"\n".join(map(orjson.dumps, replies)) + b"\n")
-
-    def connection_lost(self, error):
-        self._ended.set()
+MAX_LINE = 4 * 1024 * 1024
 
 
 async def serve():
     """Serve until the end of input."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    stdout, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
-    await loop.connect_read_pipe(lambda: LineProtocol(stdout.write, ended), sys.stdin)
-    await ended.wait()
+    loop, floor = asyncio.get_running_loop(), Floor()
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdout)
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    while line := await reader.readline():
+        if reply := floor.reply(orjson.loads(line)):
+            writer.write(orjson.dumps(reply) + b"\n")
+            await writer.drain()
 
 
 if __name__ == "__main__":

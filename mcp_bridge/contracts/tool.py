@@ -111,9 +111,9 @@ class EncodedOutput(NamedTuple):
     """In bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ToolResult:
-    """The result of a call, in both forms that Amplifier uses.
+    """The result of a call, in both forms that Amplifier uses. Policies replace a result instead of changing it.
 
     Give either `success` or `is_error`; the other one follows from it. Raises ValueError if they contradict each other.
 
@@ -121,7 +121,7 @@ class ToolResult:
         error: Text, or a mapping with a `message`.
         content: What clients see instead of `output` as text.
         code: The stable code of a failure.
-        duration_ms: In milliseconds. Set by the pipeline, see `record_duration`.
+        duration_ms: In milliseconds. Set by the pipeline, in place: a copy would cost more than a layer.
         meta: Becomes `_meta` of the result that clients receive.
         encoded: Set by the server, see `EncodedOutput`.
     """
@@ -139,15 +139,11 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         if self.success is None:
-            object.__setattr__(self, "success", not self.is_error)
+            self.success = not self.is_error
         if self.is_error is None:
-            object.__setattr__(self, "is_error", not self.success)
+            self.is_error = not self.success
         elif self.is_error == self.success:
             raise ValueError(f"success={self.success} and is_error={self.is_error} contradict each other")
-
-    def record_duration(self, milliseconds: float) -> None:
-        """Set `duration_ms` in place, which only the pipeline does: a copy would cost more than the rest of a layer."""
-        object.__setattr__(self, "duration_ms", milliseconds)
 
     @property
     def error_text(self) -> str:

@@ -153,7 +153,7 @@ class Pipeline:
             result = to_error_result(error if isinstance(error, CallError) else self._report_unexpected(call, error))
         if watch.own_requests:
             await watch.reset()
-        result.record_duration((time.monotonic() - started) * 1000)
+        result.duration_ms = (time.monotonic() - started) * 1000
         return result
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:

@@ -170,4 +170,4 @@ def _read_accept(value: bytes) -> frozenset[str]:
 
 def make_client_key(principal: str | None, session: str = "") -> str:
     """Return whose quotas a request counts against: the principal, else the session, else all anonymous clients."""
-    return f"principal/{principal}" if principal is not None else f"session/{session}"
+    return f"principal/{principal}" if principal is not None else "session/" + session
