@@ -92,7 +92,7 @@ class ResourceMethods:
         Raises RpcError. In both eras, "not found" has code -32602 and the URI (server/resources, "Error Handling").
         """
         uri, version = params["uri"], request.version
-        if (page := await self._truncator.read_page(uri)) is not None:
+        if (page := await self._truncator.read_page(uri, request.incoming.principal)) is not None:
             return self._responses.with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
         await self._responses.wait_for_sources()
         prepared, arguments = self._find(uri)

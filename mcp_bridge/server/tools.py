@@ -122,7 +122,11 @@ class ToolMethods:
         size = result.encoded.size if result.encoded is not None else None
         rendered = to_mcp(result, tool, version)
         kept = await self._truncator.truncate(
-            rendered, version, declared=tool.output_schema is not None, output_size=size
+            rendered,
+            version,
+            declared=tool.output_schema is not None,
+            output_size=size,
+            principal=request.incoming.principal,
         )
         return self._responses.stamp(kept) if has_feature(version, STATELESS) else kept
 
