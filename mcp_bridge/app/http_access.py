@@ -106,13 +106,11 @@ class TokenReloader:
             return
         self._stamps = stamps
         try:
-            files, tokens = await to_thread.run_sync(self._read)
+            tokens = await to_thread.run_sync(self._read)
         except Exception as error:  # from whatever the file has become
             text = str(error) if isinstance(error, ConfigError) else type(error).__name__
             logger.error("http.tokens was not reloaded, and the earlier tokens stay valid: %s", text)
             return
-        if files != self._files:
-            self._files, self._stamps = files, await to_thread.run_sync(_read_stamps, files)
         if tokens == self.tokens:
             return
         self._hide(tokens.values())
@@ -121,11 +119,14 @@ class TokenReloader:
             self.accepted.replace_named(tokens)
         logger.warning("http.tokens was reloaded: %d tokens", len(tokens))
 
-    def _read(self) -> tuple[list[Path], dict[str, str]]:
+    def _read(self) -> dict[str, str]:
         from mcp_bridge.settings import load
 
         settings = load(self._path, os.environ)
-        return _list_files(self._path, settings), read_tokens(settings, os.environ)
+        files = _list_files(self._path, settings)
+        if files != self._files:  # watched also if they cannot be read: the operator may write them later
+            self._files, self._stamps = files, _read_stamps(files)
+        return read_tokens(settings, os.environ)
 
 
 def _read_reference(directory: Path, reference: str, environ: Mapping[str, str]) -> str:
