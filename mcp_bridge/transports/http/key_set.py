@@ -18,12 +18,14 @@ import anyio
 from anyio import to_thread
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
     from jwt import PyJWK
 
 logger = logging.getLogger("mcp_bridge.transports")
 
 FETCH_TIMEOUT = 5.0
-"""Seconds that a request for the keys may take in all."""
+"""Seconds that the issuer may take to begin its response, and to send it."""
 MAX_SIZE = 512 * 1024
 MAX_KEYS = 200
 LIFETIME = {"url": 600.0, "file": 5.0}
@@ -138,6 +140,7 @@ def _read_document(location: str | Path) -> bytes:
 
 
 def _fetch(url: str) -> bytes:
+    from urllib.error import HTTPError
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
     class RedirectRejection(HTTPRedirectHandler):
@@ -146,15 +149,22 @@ def _fetch(url: str) -> bytes:
         def redirect_request(self, *args: Any) -> None:
             return None
 
-    end = time.monotonic() + FETCH_TIMEOUT
     request = Request(url, headers={"Accept": "application/json", "User-Agent": "mcp-bridge"})  # noqa: S310 - settings
-    with build_opener(RedirectRejection).open(request, timeout=FETCH_TIMEOUT) as response:
-        content = b""
-        while len(content) <= MAX_SIZE and (part := response.read1(65536)):
-            content += part
-            if time.monotonic() > end:
-                raise TimeoutError(f"the response took longer than {FETCH_TIMEOUT:g} seconds")
-    return _check_size(content)
+    try:
+        with build_opener(RedirectRejection).open(request, timeout=FETCH_TIMEOUT) as response:
+            return _check_size(_read_response(response))
+    except HTTPError as error:
+        error.close()
+        raise ValueError(f"the status of the response is {error.code}") from None
+
+
+def _read_response(response: HTTPResponse) -> bytes:
+    end, content = time.monotonic() + FETCH_TIMEOUT, b""
+    while len(content) <= MAX_SIZE and (part := response.read1(65536)):
+        content += part
+        if time.monotonic() > end:
+            raise TimeoutError(f"the response takes longer than {FETCH_TIMEOUT:g} seconds")
+    return content
 
 
 def _check_size(content: bytes) -> bytes:
