@@ -6,7 +6,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mcp_bridge.settings.values import Duration, Keys, KeySetLocation, PrincipalName, Size, TokenReference, Url, Whole
+from mcp_bridge.settings.values import (
+    Duration,
+    Keys,
+    KeySetLocation,
+    PrincipalName,
+    Scope,
+    Size,
+    TokenReference,
+    Url,
+    Whole,
+)
 
 ClientName = Literal[
     "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
@@ -100,7 +110,7 @@ class JwtSettings(SettingsModel):
     algorithms: tuple[Algorithm, ...] = Field(
         default=("RS256", "PS256", "ES256", "EdDSA"), min_length=1, description="The accepted signature algorithms."
     )
-    scopes: tuple[str, ...] = Field(
+    scopes: tuple[Scope, ...] = Field(
         default=(), description="The scopes that every token needs. A token without one of them is rejected with 403."
     )
     resource: Url | None = Field(

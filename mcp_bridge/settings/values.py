@@ -64,7 +64,7 @@ def _check_url(value: str) -> str:
     """Accept https, and http to this machine, where nobody can change what is received."""
     parts = urlsplit(value)
     is_local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if not (parts.scheme == "https" or is_local) or not parts.hostname or parts.query or parts.fragment:
+    if not (parts.scheme == "https" or is_local) or not parts.hostname or re.search(r"[?#\s\"\\\\]", value):
         raise ValueError("expected an https URL without query and fragment")
     return value
 
@@ -84,6 +84,7 @@ def _check_length(key: SecretStr) -> SecretStr:
 
 PrincipalName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
 TokenReference = Annotated[str, AfterValidator(_check_token_reference)]
+Scope = Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]  # RFC 6749, 3.3
 Url = Annotated[str, AfterValidator(_check_url)]
 KeySetLocation = Annotated[str, Field(min_length=1), AfterValidator(_check_key_set)]
 Whole = Annotated[int, BeforeValidator(_reject_bool)]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import time
 from pathlib import Path
 
 import httpx2
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 from mcp_bridge.app.http_access import TokenReloader, read_tokens
 from mcp_bridge.contracts.errors import ConfigError
@@ -157,3 +162,51 @@ def test_a_server_with_named_tokens_may_listen_on_any_address_but_not_without_th
     code, said = refused(tmp_path, "tokens.yaml", "--http", "0.0.0.0:0")
     assert code == 2
     assert "http.tokens.ann: cannot read the token of 'ann'" in said
+
+
+JWT = """
+sources: [{{type: python, path: tools.py}}]
+http:
+  jwt: {{issuer: "https://login.example", audience: "https://tools.example/mcp", {more}}}
+"""
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_accepts_the_tokens_of_an_issuer(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [ECAlgorithm.to_jwk(key.public_key(), as_dict=True)]}))
+    (tmp_path / "jwt.yaml").write_text(JWT.format(more="jwks: keys.json, scopes: [use]"))
+    usual = {"iss": "https://login.example", "aud": "https://tools.example/mcp", "sub": "ann", "exp": time.time() + 60}
+    async with (
+        running(tmp_path, command("jwt.yaml", "--http", "127.0.0.1:0")) as server,
+        httpx2.AsyncClient(base_url=server.base, timeout=PATIENCE) as http,
+    ):
+        for claims, status in (({"scope": "use"}, 200), ({"scope": "look"}, 403), ({"scope": "use", "aud": "x"}, 401)):
+            token = jwt.encode({**usual, **claims}, key, algorithm="ES256")
+            found = await http.post("/mcp", **stateless_request("tools/list", Authorization=f"Bearer {token}"))
+            assert found.status_code == status
+            assert status != 200 or found.json()["result"]["cacheScope"] == "private"
+        metadata = (await http.get("/.well-known/oauth-protected-resource")).json()
+        assert metadata["authorization_servers"] == ["https://login.example"]
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("jwks: missing.json", "http.jwt: the file of http.jwt.jwks does not exist. Check missing.json"),
+        ("jwks: 'http://login.example/keys'", "expected an https URL"),
+        ("jwks: 'file:///etc/passwd'", "expected an https URL"),
+        ("jwks: 'https://'", "expected an https URL"),
+        ("jwks: tools.py, algorithms: [HS256]", "expected one of"),
+        ("jwks: tools.py, algorithms: [none]", "expected one of"),
+        ("jwks: tools.py, algorithms: []", "expected 1 or more entries"),
+        ("jwks: tools.py, resource: 'http://tools.example/mcp'", "expected an https URL"),
+        ("jwks: tools.py, scopes: ['a\"b']", "http.jwt.scopes[0]"),
+        ("{}", "http.jwt.jwks: this key is required"),
+    ],
+)
+def test_jwt_settings_that_cannot_be_used_stop_the_start(tmp_path: Path, more: str, problem: str) -> None:
+    (tmp_path / "jwt.yaml").write_text(JWT.format(more=more.replace("{}", "scopes: []")))
+    code, said = refused(tmp_path, "jwt.yaml", "--http", "127.0.0.1:0")
+    assert code == 2
+    assert problem in said

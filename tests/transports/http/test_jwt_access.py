@@ -21,6 +21,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+from mcp.client.auth.utils import (
+    extract_resource_metadata_from_www_auth,
+    extract_scope_from_www_auth,
+    handle_protected_resource_response,
+)
 
 from mcp_bridge import CallContext
 from mcp_bridge.transports.http.access import Access
@@ -402,6 +407,17 @@ async def test_while_the_keys_are_unavailable_clients_are_asked_to_retry(tmp_pat
         assert (found.status_code, found.headers["retry-after"]) == (503, "5")
         assert (await call(http, "static")).status_code == 200
         assert (await http.get("/health", headers={"Authorization": f"Bearer {sign()}"})).json() == {"status": "ok"}
+
+
+async def test_the_official_client_finds_the_issuer(keys: Path) -> None:
+    async with protected(keys, "use") as (_, http):
+        challenge = await call(http, None)
+        assert extract_resource_metadata_from_www_auth(challenge) == METADATA
+        assert extract_scope_from_www_auth(challenge) == "use"
+        found = await http.get("/.well-known/oauth-protected-resource/mcp")
+        metadata = await handle_protected_resource_response(found)
+        assert metadata is not None
+        assert (str(metadata.resource), str(metadata.authorization_servers[0])) == (AUDIENCE, ISSUER)
 
 
 async def test_a_server_without_jwt_has_no_metadata() -> None:
