@@ -97,7 +97,7 @@ class ToolMethods:
 
     def list_tools(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve tools/list. Raises RpcError for an invalid cursor."""
-        return self._responses.when_ready(self._render_page, request.version, params.get("cursor"))
+        return self._responses.when_ready(self._render_page, request, params.get("cursor"))
 
     async def call(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result."""
@@ -130,5 +130,5 @@ class ToolMethods:
         )
         return self._responses.stamp(kept) if has_feature(version, STATELESS) else kept
 
-    def _render_page(self, version: str, cursor: str | None) -> Any:
-        return self._responses.render_page(self.index.get_pages(), version, cursor)
+    def _render_page(self, request: Request, cursor: str | None) -> Any:
+        return self._responses.render_page(self.index.get_pages(), request, cursor)
