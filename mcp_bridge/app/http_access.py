@@ -67,12 +67,12 @@ def read_tokens(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
     return found
 
 
-def list_known_tokens(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """List the tokens that can be read, to redact them also where no client sends them."""
+def list_known_tokens(directory: Path, references: Iterable[str], environ: Mapping[str, str]) -> list[str]:
+    """List the tokens that can be read, which are secrets also where no client sends them."""
     known = []
-    for reference in settings.http.tokens.values():
+    for reference in references:
         try:
-            known.append(_read_reference(settings.directory, reference, environ))
+            known.append(_read_reference(directory, reference, environ))
         except (OSError, ValueError):
             continue
     return known

@@ -81,7 +81,7 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
         if settings.http.tokens:
             from mcp_bridge.app.http_access import list_known_tokens
 
-            hide_secrets(bridge, list_known_tokens(settings, os.environ))
+            hide_secrets(bridge, list_known_tokens(settings.directory, settings.http.tokens.values(), os.environ))
     else:
         check_servable(path)
         bridge = build_from_file(path, watch=watch, private=token_env is not None)
