@@ -74,6 +74,7 @@ def settings_page() -> str:
     for key, part in (
         *limits,
         ("http", sections.HttpSettings),
+        ("http.jwt", sections.JwtSettings),
         ("state", sections.StateSettings),
         ("approvals", sections.ApprovalSettings),
         ("dialect", sections.DialectSettings),

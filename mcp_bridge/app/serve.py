@@ -96,7 +96,7 @@ async def serve_http(
     from mcp_bridge.transports.http import server as http_server
     from mcp_bridge.transports.http.app import BridgeApp
 
-    bound = http_server.listen(host, port, token=options.access.token)
+    bound = http_server.listen(host, port, token=options.access.authenticator)
     async with _run_cancellable(bridge, ending, lambda: announce(http_server.format_address(bound))):
         await http_server.serve(BridgeApp(bridge.endpoint, options), bound, drain=bridge.drain, ending=ending)
 

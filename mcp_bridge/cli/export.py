@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from mcp_bridge.app.http_access import list_known_tokens
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.exits import ExitCode
 from mcp_bridge.cli.install import build_entry
@@ -70,7 +71,8 @@ def export_bundle(options: BundleOptions) -> None:
     choose_version(project, description)  # fails before anything is started
     report(*project.warnings)
     entries = _collect_entries(file)
-    content, files = build_bundle(project, entries, description, wheel=wheel, secrets=_find_secret_values(project))
+    secrets = _find_secret_values(project, file.parent)
+    content, files = build_bundle(project, entries, description, wheel=wheel, secrets=secrets)
     output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
     _write_file(content, output, sources=project.files.values())
     report(*(f"  {size:>9,}  {name}" for name, size in files.items()))
@@ -147,13 +149,14 @@ def _collect_entries(file: Path) -> PublishedEntries:
         return PublishedEntries(tools=tools, has_prompts=len(bridge.registry.prompts) > 0)
 
 
-def _find_secret_values(project: Project) -> Sequence[str]:
+def _find_secret_values(project: Project, directory: Path) -> Sequence[str]:
     """Find values that no file may contain: those of secret variables, and URLs with passwords."""
     names = {variable.name: variable.is_secret for variable in project.variables}
     if project.token_env is not None:
         names[project.token_env] = True
     values = {os.environ.get(name, ""): is_secret for name, is_secret in names.items()}
-    return [value for value, is_secret in values.items() if is_secret or _PASSWORD_URL.search(value)]
+    tokens = list_known_tokens(directory, project.token_references, os.environ)
+    return [*tokens, *(value for value, is_secret in values.items() if is_secret or _PASSWORD_URL.search(value))]
 
 
 def _report_entry_notes(entry: ServerEntry, served: ServedFile) -> None:

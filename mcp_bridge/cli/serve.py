@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
+from mcp_bridge.app.http_access import TokenReloader, build_authenticator
 from mcp_bridge.app.serve import run_on_event_loop, serve_http, serve_stdio, split_address
 from mcp_bridge.cli import logs
 from mcp_bridge.cli.output import format_entry_counts, report
 from mcp_bridge.cli.serve_options import ServeOptions
-from mcp_bridge.cli.target import BridgeTarget, load_target
+from mcp_bridge.cli.target import BridgeTarget, hide_secrets, load_target
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.registry.plugins import FILE_STORES, make_store
 from mcp_bridge.runtime.process_tree import end_descendants
@@ -71,15 +73,30 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
         return host, port, HttpOptions(access=Access.for_host(host, token=_read_token(token_env)))
     settings = target.settings.http
     host, port = (settings.host, settings.port) if http == SETTINGS_ADDRESS else _parse_address(http)
-    access = Access.for_host(
-        host,
-        hosts=settings.allowed_hosts,
-        origins=settings.allowed_origins,
-        token=_read_token(token_env or settings.token_env),
+    reloader = _read_named_tokens(target)
+    authenticator = build_authenticator(
+        target.settings, _read_token(token_env or settings.token_env), reloader.tokens if reloader is not None else {}
     )
+    if reloader is not None and authenticator is not None:
+        reloader.accepted = authenticator.tokens
+    access = Access.for_host(
+        host, hosts=settings.allowed_hosts, origins=settings.allowed_origins, authenticator=authenticator
+    )
+    background = [reloader.run] if reloader is not None else []
     timeouts = ClientTimeouts(receive=settings.receive_timeout, send=settings.send_timeout)
     sessions = _build_session_options(target.settings)
-    return host, port, HttpOptions(access=access, body=settings.body, sessions=sessions, timeouts=timeouts)
+    return (
+        host,
+        port,
+        HttpOptions(access=access, body=settings.body, sessions=sessions, timeouts=timeouts, background=background),
+    )
+
+
+def _read_named_tokens(target: BridgeTarget) -> TokenReloader | None:
+    """Return the named tokens, which are read again when they change; None if the settings have none at the start."""
+    if target.settings is None or not target.settings.http.tokens:
+        return None
+    return TokenReloader(target.path, target.settings, partial(hide_secrets, target.bridge))
 
 
 def _build_session_options(settings: Settings) -> SessionOptions:

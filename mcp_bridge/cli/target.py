@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,15 +76,26 @@ def load_target(path: Path | None, *, watch: bool = False, token_env: str | None
         settings = load(path, os.environ)
         logs.hide_secrets(settings.secrets)
         token_env = token_env or settings.http.token_env
-        bridge = build_from_settings(settings, watch=watch, private=token_env is not None)
+        needs_token = token_env is not None or bool(settings.http.tokens) or settings.http.jwt is not None
+        bridge = build_from_settings(settings, watch=watch, private=needs_token)
+        if settings.http.tokens:
+            from mcp_bridge.app.http_access import list_known_tokens
+
+            hide_secrets(bridge, list_known_tokens(settings.directory, settings.http.tokens.values(), os.environ))
     else:
         check_servable(path)
         bridge = build_from_file(path, watch=watch, private=token_env is not None)
     if token_env is not None and (token := os.environ.get(token_env)):
-        logs.hide_secrets([token])  # the token is a secret over stdio too, where no client sends it
-        bridge.hide_secrets([token])
+        hide_secrets(bridge, [token])  # the token is a secret over stdio too, where no client sends it
     loop_factory = _choose_loop_factory(settings) if settings is not None else None
     return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=loop_factory)
+
+
+def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:
+    """Redact these values from now on in logs and in what clients receive."""
+    secrets = list(secrets)
+    logs.hide_secrets(secrets)
+    bridge.hide_secrets(secrets)
 
 
 async def run_until_started(bridge: Bridge) -> None:

@@ -63,6 +63,7 @@ class ProjectReferences:
     modules: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    uses_jwt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +71,8 @@ class Project:
     """What is exported. `files` maps paths relative to the folder of the settings to real paths.
 
     `entry` is what is served: the relative path of the settings, a Python file or a folder. `token_env` is the variable
-    that `http.token_env` names, `extras` are those of mcp-bridge itself. `warnings` says what may be missing on another
-    machine.
+    that `http.token_env` names, `token_references` are those of `http.tokens`, `extras` are those of mcp-bridge itself.
+    `warnings` says what may be missing on another machine.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Project:
     files: Mapping[str, Path]
     variables: Sequence[EnvironmentVariable] = ()
     token_env: str | None = None
+    token_references: Sequence[str] = ()
     requirements: Sequence[str] = ()
     extras: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -111,7 +113,9 @@ def collect_project(path: Path, additions: Additions) -> Project:
     own = path / REQUIREMENTS_FILE if (path / REQUIREMENTS_FILE).is_file() else root / REQUIREMENTS_FILE
     requirements = read_requirements(own, additions.requirements)
     packages = [*packages, *_list_third_party(references, root)]
-    event_loop = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
+    extras = ["uvloop"] if document.data.get("event_loop") == "uvloop" else []
+    if references.uses_jwt:
+        extras.append("jwt")
     return Project(
         name=_choose_name(document.data.get("name"), path),
         title=_to_text(document.data.get("title")),
@@ -121,8 +125,9 @@ def collect_project(path: Path, additions: Additions) -> Project:
         files=dict(sorted(files.items())),
         variables=needed,
         token_env=_find_token_variable(document.data),
+        token_references=_find_token_references(document.data),
         requirements=requirements.packages,
-        extras=tuple(sorted({*requirements.extras, *event_loop})),
+        extras=tuple(sorted({*requirements.extras, *extras})),
         warnings=(
             *references.warnings,
             *requirements.warnings,
@@ -141,6 +146,12 @@ def _find_token_variable(data: Mapping[str, Any]) -> str | None:
     return _to_text(http.get("token_env")) if isinstance(http, dict) else None
 
 
+def _find_token_references(data: Mapping[str, Any]) -> Sequence[str]:
+    http = data.get("http")
+    tokens = http.get("tokens") if isinstance(http, dict) else None
+    return [each for each in tokens.values() if isinstance(each, str)] if isinstance(tokens, dict) else []
+
+
 def _choose_name(given: Any, path: Path) -> str:
     """Choose the name in the settings, or that of the file or folder: lowercase letters, digits, `-`, `_` and `.`."""
     text = _to_text(given) or (path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem)
@@ -149,7 +160,12 @@ def _choose_name(given: Any, path: Path) -> str:
 
 def _find_references(document: Document) -> ProjectReferences:
     references = ProjectReferences()
-    sources = document.data.get("sources")
+    sources, http = document.data.get("sources"), document.data.get("http")
+    jwt = http.get("jwt") if isinstance(http, dict) else None
+    if isinstance(jwt, dict):
+        references.uses_jwt = True
+        if (keys := _to_text(jwt.get("jwks"))) is not None and "://" not in keys:
+            references.paths.append((("http", "jwt", "jwks"), keys))
     if not isinstance(sources, list):
         references.warnings.append(f"the files and packages that this kind of file needs are not detected: {_ADD_HINT}")
         return references

@@ -51,7 +51,7 @@ class Lifecycle:
     def discover(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve server/discover (2026-07-28, server/discover)."""
         result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": CAPABILITIES, **self._instructions}
-        return self._responses.with_cache_hints(result, request.version)
+        return self._responses.with_cache_hints(result, request.version, scope=self._responses.choose_scope(request))
 
 
 def set_log_level(request: Request, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,22 +33,27 @@ class Pages:
         self._size = size
         self._items: Mapping[str, ItemRenderer] = {}
         self._names: Sequence[str] = ()
-        self._encoded: dict[tuple[str, int, int], orjson.Fragment] = {}
+        self._encoded: dict[tuple[str, int, str], orjson.Fragment] = {}
+        self._secrets = 0
 
     def replace(self, items: Mapping[str, ItemRenderer]) -> None:
         self._items, self._names, self._encoded = items, sorted(items), {}
 
-    def get_encoded(self, version: str, cursor: str | None, secrets: int, encode: PageEncoder) -> orjson.Fragment:
+    def get_encoded(
+        self, version: str, cursor: str | None, secrets: int, encode: PageEncoder, variant: str = ""
+    ) -> orjson.Fragment:
         """Return one page: the items, and `nextCursor` if there are more. Raises BadCursor.
 
-        `secrets` changes whenever `encode` would redact more.
+        `secrets` changes whenever `encode` would redact more, `variant` names what else its result depends on.
         """
+        if secrets != self._secrets:
+            self._encoded, self._secrets = {}, secrets
         start = 0 if cursor is None else bisect_right(self._names, decode_cursor(cursor))
-        encoded = self._encoded.get((version, start, secrets))
+        encoded = self._encoded.get((version, start, variant))
         if encoded is None:
             encoded = encode(self._render(version, start), version)
             if start % self._size == 0:  # do not keep pages of cursors that a client made up
-                self._encoded[version, start, secrets] = encoded
+                self._encoded[version, start, variant] = encoded
         return encoded
 
     def _render(self, version: str, start: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class PromptMethods:
 
     def list_prompts(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve prompts/list. Raises RpcError for an invalid cursor."""
-        return self._responses.when_ready(self._render_page, request.version, params.get("cursor"))
+        return self._responses.when_ready(self._render_page, request, params.get("cursor"))
 
     async def get(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve prompts/get. Raises RpcError, with code -32602 for an unknown prompt and for invalid arguments."""
@@ -51,9 +51,9 @@ class PromptMethods:
         description = {"description": entry.description} if entry.description else {}
         return self._responses.complete({**description, "messages": rendered}, version)
 
-    def _render_page(self, version: str, cursor: str | None) -> Any:
+    def _render_page(self, request: Request, cursor: str | None) -> Any:
         self._refresh()
-        return self._responses.render_page(self._pages, version, cursor)
+        return self._responses.render_page(self._pages, request, cursor)
 
     def _refresh(self) -> None:
         prompts = self._registry.prompts

@@ -79,12 +79,12 @@ class ResourceMethods:
 
     def list_resources(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve resources/list. Raises RpcError for an invalid cursor."""
-        return self._responses.when_ready(self._render_page, self._pages, request.version, params.get("cursor"))
+        return self._responses.when_ready(self._render_page, self._pages, request, params.get("cursor"))
 
     def list_templates(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve resources/templates/list. Raises RpcError for an invalid cursor."""
         pages = self._template_pages
-        return self._responses.when_ready(self._render_page, pages, request.version, params.get("cursor"))
+        return self._responses.when_ready(self._render_page, pages, request, params.get("cursor"))
 
     async def read_resource(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve resources/read.
@@ -92,7 +92,7 @@ class ResourceMethods:
         Raises RpcError. In both eras, "not found" has code -32602 and the URI (server/resources, "Error Handling").
         """
         uri, version = params["uri"], request.version
-        if (page := await self._truncator.read_page(uri)) is not None:
+        if (page := await self._truncator.read_page(uri, request.incoming.principal)) is not None:
             return self._responses.with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
         await self._responses.wait_for_sources()
         prepared, arguments = self._find(uri)
@@ -120,9 +120,9 @@ class ResourceMethods:
         self._notifier.subscribe(request.session, uri)
         return {}
 
-    def _render_page(self, pages: Pages, version: str, cursor: str | None) -> Any:
+    def _render_page(self, pages: Pages, request: Request, cursor: str | None) -> Any:
         self._refresh()
-        return self._responses.render_page(pages, version, cursor)
+        return self._responses.render_page(pages, request, cursor)
 
     def _find(self, uri: str) -> tuple[PreparedEntry, Mapping[str, Any]]:
         """Return the resource with exactly this URI, else the first matching template in alphabetical order.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
@@ -19,6 +20,9 @@ from mcp_bridge.wire.outcomes import REQUIRED
 from mcp_bridge.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge.wire.results import COMPLETE
 
+if TYPE_CHECKING:
+    from mcp_bridge.server.requests import Request
+
 READY_PATIENCE = 20.0
 """Seconds that a request waits for sources that are still starting; then it is served from what has been published."""
 ECHOED = 1000
@@ -33,6 +37,7 @@ class Responses:
     def __init__(self, identity: Identity, redactor: Redactor, *, ready: anyio.Event | None = None) -> None:
         self._ttl_ms = identity.ttl_ms
         self._scope = "private" if identity.private else "public"
+        self._encoders = {scope: partial(self._encode_page, scope) for scope in ("public", "private")}
         self._redactor = redactor
         self._ready = ready
         title = {"title": identity.title} if identity.title is not None else {}
@@ -57,16 +62,21 @@ class Responses:
         await self.wait_for_sources()
         return serve(*args)
 
-    def render_page(self, pages: Pages, version: str, cursor: str | None) -> orjson.Fragment:
+    def render_page(self, pages: Pages, request: Request, cursor: str | None) -> orjson.Fragment:
         """Return one page of a list as a result in JSON, which is kept. Raises RpcError for an invalid cursor."""
+        scope = self.choose_scope(request)
         try:
-            return pages.get_encoded(version, cursor, self._redactor.version, self._encode_page)
+            return pages.get_encoded(request.version, cursor, self._redactor.version, self._encoders[scope], scope)
         except BadCursor as error:
             message = "Invalid cursor. Start again without a cursor."
             raise RpcError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
 
-    def _encode_page(self, page: Mapping[str, Any], version: str) -> orjson.Fragment:
-        result = self.with_cache_hints(page, version)
+    def choose_scope(self, request: Request) -> str:
+        """Return who may cache a list: only the client that asked, if it had to say who it is."""
+        return self._scope if request.incoming.principal is None else "private"
+
+    def _encode_page(self, scope: str, page: Mapping[str, Any], version: str) -> orjson.Fragment:
+        result = self.with_cache_hints(page, version, scope=scope)
         return orjson.Fragment(orjson.dumps(self._redactor.redact_value(result)))
 
     def with_cache_hints(

@@ -97,7 +97,7 @@ class ToolMethods:
 
     def list_tools(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve tools/list. Raises RpcError for an invalid cursor."""
-        return self._responses.when_ready(self._render_page, request.version, params.get("cursor"))
+        return self._responses.when_ready(self._render_page, request, params.get("cursor"))
 
     async def call(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tools/call. Raises RpcError for an unknown tool; errors that a model can fix are in the result."""
@@ -122,9 +122,13 @@ class ToolMethods:
         size = result.encoded.size if result.encoded is not None else None
         rendered = to_mcp(result, tool, version)
         kept = await self._truncator.truncate(
-            rendered, version, declared=tool.output_schema is not None, output_size=size
+            rendered,
+            version,
+            declared=tool.output_schema is not None,
+            output_size=size,
+            principal=request.incoming.principal,
         )
         return self._responses.stamp(kept) if has_feature(version, STATELESS) else kept
 
-    def _render_page(self, version: str, cursor: str | None) -> Any:
-        return self._responses.render_page(self.index.get_pages(), version, cursor)
+    def _render_page(self, request: Request, cursor: str | None) -> Any:
+        return self._responses.render_page(self.index.get_pages(), request, cursor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -47,7 +48,13 @@ class ResultTruncator:
         self._redactor = redactor or Redactor()
 
     async def truncate(
-        self, result: dict[str, Any], version: str, *, declared: bool, output_size: int | None = None
+        self,
+        result: dict[str, Any],
+        version: str,
+        *,
+        declared: bool,
+        output_size: int | None = None,
+        principal: str | None = None,
     ) -> dict[str, Any]:
         """Return a tools/call result within the limits. Structured content is dropped before text is truncated.
 
@@ -55,6 +62,7 @@ class ResultTruncator:
             declared: Whether the tool has an output schema. Without its structured content the result would violate
                 that schema, so it becomes an error.
             output_size: The size of the structured content in bytes, if known.
+            principal: Who may read the rest.
         """
         if self._is_small(result, output_size):
             return result
@@ -64,7 +72,11 @@ class ResultTruncator:
         if sum(map(len, texts)) > self._most:
             full_text = self._redactor.redact_text("\n".join(texts))
             kept = _replace_texts(
-                kept, [make_text_block(full_text[: self._most]), *await self._store_rest(full_text, version)]
+                kept,
+                [
+                    make_text_block(full_text[: self._most]),
+                    *await self._store_rest(full_text, version, _make_prefix(principal)),
+                ],
             )
             kept.pop("structuredContent", None)
             is_incomplete = True
@@ -90,12 +102,14 @@ class ResultTruncator:
             length += len(item["text"])
         return length <= self._most
 
-    async def read_page(self, uri: str) -> Mapping[str, Any] | None:
-        """Return one page as contents of resources/read; None if there is none, or it has expired."""
-        page = await self._get_store().get(_KEY + uri.removeprefix(URI)) if uri.startswith(URI) else None
+    async def read_page(self, uri: str, principal: str | None = None) -> Mapping[str, Any] | None:
+        """Return one page as contents of resources/read; None if this principal has none, or it has expired."""
+        if not uri.startswith(URI):
+            return None
+        page = await self._get_store().get(_make_prefix(principal) + uri.removeprefix(URI))
         return {"uri": uri, "mimeType": "text/plain", "text": page.decode()} if page is not None else None
 
-    async def _store_rest(self, full_text: str, version: str) -> list[dict[str, Any]]:
+    async def _store_rest(self, full_text: str, version: str, prefix: str) -> list[dict[str, Any]]:
         """Store the pages and return blocks that say where they are."""
         from secrets import token_urlsafe
 
@@ -103,9 +117,9 @@ class ResultTruncator:
         name, pages = token_urlsafe(16), range(self._most, len(full_text), self._most)
         for number, start in enumerate(pages, start=2):
             page = full_text[start : start + self._most].encode()
-            await store.set(f"{_KEY}{name}/{number}", page, self._ttl)
+            await store.set(f"{prefix}{name}/{number}", page, self._ttl)
         notice = f"This result was truncated: it shows {self._most} of {len(full_text)} characters."
-        if await store.get(f"{_KEY}{name}/2") is None:
+        if await store.get(f"{prefix}{name}/2") is None:
             return [make_text_block(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
         first, last = f"{URI}{name}/2", f"{URI}{name}/{len(pages) + 1}"
         advice = f"Read the rest as resources, from {first} to {last}, within {self._ttl:g} seconds."
@@ -127,6 +141,13 @@ class ResultTruncator:
                 make_text_block(f"{notice} because they exceed {self._content} bytes or {BLOCKS} blocks.]")
             )
         return kept
+
+
+def _make_prefix(principal: str | None) -> str:
+    """Return the beginning of the keys of a principal's pages. URIs, which are sent to models, contain none of it."""
+    if principal is None:
+        return f"{_KEY}anonymous/"
+    return f"{_KEY}{sha256(principal.encode(errors='surrogatepass')).hexdigest()[:32]}/"
 
 
 class SizeBudget:

@@ -6,7 +6,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mcp_bridge.settings.values import Duration, Keys, Size, Whole
+from mcp_bridge.settings.values import (
+    Duration,
+    Keys,
+    KeySetLocation,
+    PrincipalName,
+    Scope,
+    Size,
+    TokenReference,
+    Url,
+    Whole,
+)
 
 ClientName = Literal[
     "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
@@ -80,6 +90,36 @@ class LimitSettings(SettingsModel):
     )
 
 
+Algorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+]  # fmt: skip
+"""Asymmetric ones: with the others, everyone who can verify a token can make one."""
+
+
+class JwtSettings(SettingsModel):
+    """Which JWTs are accepted as bearer tokens. It needs the extra `jwt`."""
+
+    issuer: str = Field(min_length=1, description="The issuer of the tokens, exactly as in their claim `iss`.")
+    audience: str = Field(
+        min_length=1, description="The name of this server in the claim `aud`, usually its URL, such as `resource`."
+    )
+    jwks: KeySetLocation = Field(
+        description="The issuer's public keys (a JSON Web Key Set): a file, or an `https` URL. They are read when the "
+        "first token arrives, and again every 10 minutes (a file: 5 seconds) or when a token names an unknown key."
+    )
+    algorithms: tuple[Algorithm, ...] = Field(
+        default=("RS256", "PS256", "ES256", "EdDSA"), min_length=1, description="The accepted signature algorithms."
+    )
+    scopes: tuple[Scope, ...] = Field(
+        default=(), description="The scopes that every token needs. A token without one of them is rejected with 403."
+    )
+    resource: Url | None = Field(
+        default=None,
+        description="The URL of the MCP endpoint as clients see it, for the metadata that tells them where to sign in. "
+        "Default: `audience` if it is a URL, else the address of the request.",
+    )
+
+
 class HttpSettings(SettingsModel):
     """The HTTP endpoint: its address, and limits for its clients."""
 
@@ -88,6 +128,13 @@ class HttpSettings(SettingsModel):
     token_env: str | None = Field(
         default=None, min_length=1, description="The environment variable with the bearer token that clients must send."
     )
+    tokens: dict[PrincipalName, TokenReference] = Field(
+        default={},
+        description="More bearer tokens: a mapping from the name of a principal to where its token is, `env:NAME` for "
+        "an environment variable or `file:PATH` for a file. Changes of this setting and of the files apply without a "
+        "restart ([principals](security.md#principals)).",
+    )
+    jwt: JwtSettings | None = Field(default=None, description="Accept the JWTs of an OAuth issuer as bearer tokens.")
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="Accepted values of the Host header, in addition to `host`."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -53,12 +54,39 @@ def _parse_list(value: Any) -> Any:
     return tuple(part for part in value if part != "") if isinstance(value, list) else value
 
 
+def _check_token_reference(value: str) -> str:
+    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+", value):
+        raise ValueError("expected env:NAME (an environment variable) or file:PATH, not the token itself")
+    return value
+
+
+def _check_url(value: str) -> str:
+    """Accept https, and http to this machine, where nobody can change what is received."""
+    parts = urlsplit(value)
+    is_local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if not (parts.scheme == "https" or is_local) or not parts.hostname or re.search(r"[?#\s\"\\\\]", value):
+        raise ValueError("expected an https URL without query and fragment")
+    return value
+
+
+def _check_key_set(value: str) -> str:
+    if "://" not in value:
+        return value
+    _check_url(value.partition("?")[0])
+    return value
+
+
 def _check_length(key: SecretStr) -> SecretStr:
     if len(key.get_secret_value().encode()) < _KEY_BYTES:
         raise PydanticCustomError("short_key", "too short")  # problems.py has the text, without the key
     return key
 
 
+PrincipalName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
+TokenReference = Annotated[str, AfterValidator(_check_token_reference)]
+Scope = Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]  # RFC 6749, 3.3
+Url = Annotated[str, AfterValidator(_check_url)]
+KeySetLocation = Annotated[str, Field(min_length=1), AfterValidator(_check_key_set)]
 Whole = Annotated[int, BeforeValidator(_reject_bool)]
 Keys = Annotated[
     tuple[Annotated[SecretStr, AfterValidator(_check_length)], ...],

@@ -82,6 +82,26 @@ def test_passwords_and_tokens_keep_a_file_from_being_packed_whatever_they_are_ca
     assert value not in done.err
 
 
+@pytest.mark.parametrize("reference", ["env:SHELF_WEB", "file:ann.token"])
+def test_named_tokens_keep_a_file_from_being_packed(project_folder: Path, reference: str) -> None:
+    (project_folder / "ann.token").write_text("the-token-of-ann")
+    (project_folder / "data" / "stock.json").write_text(json.dumps({"pears": 3, "said": "the-token-of-ann"}))
+    with (project_folder / "mcp-bridge.yaml").open("a") as file:
+        file.write(f"http: {{tokens: {{ann: '{reference}'}}}}\n")
+    done = run(project_folder, "export", "mcpb", *DATA, env={**SET, "SHELF_WEB": "the-token-of-ann"})
+    assert done.code == 2
+    assert "project/data/stock.json: this file contains the value of a secret variable" in done.err
+
+
+def test_the_keys_of_an_issuer_are_packed_with_the_extra_that_uses_them(project_folder: Path) -> None:
+    (project_folder / "keys.json").write_text('{"keys": []}')
+    with (project_folder / "mcp-bridge.yaml").open("a") as file:
+        file.write("http: {jwt: {issuer: 'https://login.example', audience: a, jwks: keys.json}}\n")
+    made = inside(project_folder, "export", "dockerfile").out
+    assert "keys.json" in made
+    assert "mcp-tool-bridge[jwt]" in made
+
+
 def test_a_secret_that_the_settings_have_a_default_for_is_named(project_folder: Path) -> None:
     with (project_folder / "mcp-bridge.yaml").open("a") as file:
         file.write("approvals: {path: '${APPROVAL_KEY:-a-default}'}\n")

@@ -5,18 +5,19 @@ Host and Origin stop web pages from reaching a server on their reader's machine 
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
+from mcp_bridge.transports.http.protected_resource import METADATA_PATH
 from mcp_bridge.transports.http.request import HttpRejection, HttpRequest, make_rejection
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = ("/health",)
-"""Paths that need no token; without one they disclose nothing."""
+"""Paths that need no token, besides that of the metadata; without one they disclose nothing."""
 
 SINGLE_HEADERS = frozenset(
     {b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"}
@@ -41,32 +42,38 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What is allowed: host names, origins besides those of the hosts, and the token (None: no token is required)."""
+    """What is allowed: host names, origins besides those of the hosts, and whose tokens (None: none is required)."""
 
     hosts: frozenset[str] = LOOPBACK
     origins: frozenset[str] = frozenset()
-    token: str | None = None
+    authenticator: Authenticator | None = None
 
     @classmethod
     def for_host(
-        cls, host: str, *, hosts: Iterable[str] = (), origins: Iterable[str] = (), token: str | None = None
+        cls,
+        host: str,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        token: str | None = None,
+        authenticator: Authenticator | None = None,
     ) -> Access:
-        """Return the access to a server that listens on `host`: its name, loopback names, and those given."""
+        """Return the access to a server that listens on `host`: its name, loopback names, and those given.
+
+        `token` is short for an authenticator that accepts only this one.
+        """
+        if token is not None:
+            authenticator = Authenticator(StaticTokens(token))
         names = {name.lower().strip("[]") for name in (host, *hosts)}
         allowed = frozenset(origin.lower().rstrip("/") for origin in origins)  # browsers send them in lower case
-        return cls(hosts=LOOPBACK | names, origins=allowed, token=token)
-
-    def is_authorized(self, authorization: bytes) -> bool:
-        if self.token is None:
-            return True
-        scheme, _, token = authorization.partition(b" ")  # RFC 9110, 11.1: the scheme is case-insensitive
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token.encode())
+        return cls(hosts=LOOPBACK | names, origins=allowed, authenticator=authenticator)
 
 
 class AccessGuard:
     """Rejects requests with a hint what to do.
 
-    The status is 400 (duplicate header), 415 (encoded body), 421 (Host), 403 (Origin) or 401 (token).
+    The status is 400 (duplicate header), 415 (encoded body), 421 (Host), 403 (Origin, scope), 401 (token) or 503 (no
+    keys to verify a token).
     """
 
     def __init__(self, access: Access) -> None:
@@ -89,11 +96,17 @@ class AccessGuard:
         origin = headers.get(b"origin")
         if origin and not self._is_trusted_origin(origin.strip(b" \t")):
             raise make_rejection(403, "Origin is not allowed. Add it to http.allowed_origins in the settings.")
-        if self._access.token is None or self._access.is_authorized(headers.get(b"authorization", b"").strip(b" \t")):
+
+    async def authenticate(self, request: HttpRequest) -> None:
+        """Set the caller of a request. Raises HttpRejection if it has none, unless the path needs no token."""
+        if self._access.authenticator is None:
             return
-        if not request.scope["path"].rstrip("/").endswith(OPEN_PATHS):
-            challenge = [(b"www-authenticate", b'Bearer realm="mcp-bridge"')]
-            raise make_rejection(401, "A valid bearer token is required.", challenge)
+        try:
+            request.caller = await self._access.authenticator.authenticate(request)
+        except HttpRejection:
+            path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+            if not path.rstrip("/").endswith(OPEN_PATHS) and not path.startswith(METADATA_PATH):
+                raise
 
     def _share_with_origin(self, request: HttpRequest) -> None:
         """Allow pages of configured origins to read the response."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from mcp_bridge.contracts.jsonrpc import CONNECTION_CLOSED, RpcError
@@ -33,7 +34,7 @@ class Admission:
         self.is_running = False
         self.is_ending = False
         self._body = body
-        self._exchanges: dict[asyncio.Task[Any], bool] = {}  # with whether it has been aborted
+        self._exchanges: dict[asyncio.Task[Any], HttpRequest] = {}
         self._left: asyncio.Event | None = None
 
     def check_running(self) -> None:
@@ -59,11 +60,11 @@ class Admission:
             raise make_shutdown_rejection(message["id"])
         return message
 
-    def add_exchange(self) -> asyncio.Task[Any]:
+    def add_exchange(self, request: HttpRequest) -> asyncio.Task[Any]:
         """Count a request that this task serves, and that can be aborted from now on."""
         task = asyncio.current_task()
         assert task is not None
-        self._exchanges[task] = False
+        self._exchanges[task] = request
         return task
 
     def remove_exchange(self, task: asyncio.Task[Any]) -> None:
@@ -73,10 +74,10 @@ class Admission:
 
     def read_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
         """Return the response to the task's request if the cancellation of the task has aborted it."""
-        if not self._exchanges.get(task):
-            return None
-        task.uncancel()
-        return make_shutdown_rejection(None)
+        abortion = self._exchanges[task].abortion
+        if abortion is not None:
+            task.uncancel()
+        return abortion
 
     async def wait_until_empty(self) -> None:
         while self._exchanges:
@@ -84,9 +85,14 @@ class Admission:
             await self._left.wait()
 
     def abort_all(self) -> None:
-        for task in self._exchanges:
-            self._exchanges[task] = True
-            task.cancel()
+        self.abort(make_shutdown_rejection(None), lambda request: True)
+
+    def abort(self, rejection: HttpRejection, is_chosen: Callable[[HttpRequest], bool]) -> None:
+        """End the chosen requests with a rejection, and their streams."""
+        for task, request in self._exchanges.items():
+            if is_chosen(request):
+                request.abortion = rejection
+                task.cancel()
 
 
 def make_shutdown_rejection(request_id: RequestId | None) -> HttpRejection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.access import Access, AccessGuard
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.connection import ClientTimeouts
+from mcp_bridge.transports.http.protected_resource import METADATA_PATH
 from mcp_bridge.transports.http.request import (
     ClientDisconnected,
     HttpRejection,
@@ -39,13 +40,14 @@ PATHS = ("/mcp", "/sse", MESSAGES_PATH)
 class HttpOptions:
     """Options of the app. `body` is the largest request body in bytes.
 
-    `timeouts` apply where the server of this package runs the app.
+    `timeouts` apply where the server of this package runs the app. `background` are tasks that run with the app.
     """
 
     access: Access = field(default_factory=Access)
     body: int = MAX_BODY
     sessions: SessionOptions = field(default_factory=SessionOptions)
     timeouts: ClientTimeouts = field(default_factory=ClientTimeouts)
+    background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
 
 
 class BridgeApp:
@@ -70,18 +72,23 @@ class BridgeApp:
         self._access = options.access
         self._guard = AccessGuard(options.access)
         self._around = around
+        self._background = options.background
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
         self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
+        if self._access.authenticator is not None:
+            self._access.authenticator.tokens.add_removal_listener(self._end_clients)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._serve_protocol(scope["type"], receive, send)
             return
         request, rejection = HttpRequest(scope, receive, send), None
-        task = self._admission.add_exchange()
+        task = self._admission.add_exchange(request)
         try:
             self._guard.check_access(request)
+            if self._access.authenticator is not None:
+                await self._guard.authenticate(request)
             await self._route_request(request)
         except ClientDisconnected:
             pass
@@ -103,6 +110,8 @@ class BridgeApp:
             await group.start(self.endpoint.run)
             async with own_tasks() as admission.tasks:
                 admission.is_running = True
+                for task in self._background:
+                    group.start_soon(task)
                 try:
                     yield
                 finally:
@@ -134,6 +143,8 @@ class BridgeApp:
             path = path.removeprefix(root).rstrip("/")
         if path == "/health":
             return self._report_health(request)
+        if path.startswith(METADATA_PATH):
+            return self._describe_resource(request, path)
         if path not in PATHS:
             raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
         self._admission.check_running()
@@ -146,12 +157,28 @@ class BridgeApp:
             return self._sessions.serve(request)
         return self._stateless.serve(request, version)
 
+    def _describe_resource(self, request: HttpRequest, path: str) -> Awaitable[None]:
+        """Say where clients get a token (RFC 9728)."""
+        resource = self._access.authenticator.resource if self._access.authenticator is not None else None
+        if resource is None or path.removeprefix(METADATA_PATH) not in ("", resource.path, "/mcp", "/sse"):
+            raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
+        request.check_method("GET")
+        return request.respond(200, resource.render_metadata(request))
+
+    def _end_clients(self, principals: frozenset[str]) -> None:
+        """End the sessions, calls and streams of principals whose tokens were removed."""
+        if not self._admission.is_running:
+            return
+        self._sessions.end_sessions_of(principals)
+        rejection = make_rejection(401, "The token of this request is no longer valid.")
+        self._admission.abort(rejection, lambda request: request.read_principal() in principals)
+
     async def _report_health(self, request: HttpRequest) -> None:
         """Report whether calls are accepted, and to authorized clients how many threads of which tools are stuck."""
         up = self._admission.is_running and not self._admission.is_ending
         body: dict[str, Any] = {"status": "ok" if up else "unavailable"}
-        authorization = request.headers.get(b"authorization", b"").strip(b" \t")
-        if (stuck := self.endpoint.registry.pipeline.threads.stuck) and self._access.is_authorized(authorization):
+        is_authorized = self._access.authenticator is None or request.caller is not None
+        if (stuck := self.endpoint.registry.pipeline.threads.stuck) and is_authorized:
             body["stuck"] = stuck
         await request.respond(200 if up else 503, orjson.dumps(body))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -39,12 +40,23 @@ class ClientDisconnected(Exception):
     """The client has disconnected before its request was complete."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenOwner:
+    """Who sent a valid token. `principal` is None for a token that names nobody."""
+
+    principal: str | None = None
+    scopes: frozenset[str] = frozenset()
+
+
 class HttpRequest:
-    """A request and its response. `common_headers` are added to whatever response is sent."""
+    """A request and its response. `common_headers` are added to whatever response is sent.
+
+    `caller` is whose token it has, `abortion` the response if the server aborts it.
+    """
 
     __slots__ = (
         *("common_headers", "headers", "is_complete", "is_started", "method", "receive", "repeated", "scope"),
-        *("_send", "_send_whole"),
+        *("_send", "_send_whole", "abortion", "caller"),
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,6 +73,8 @@ class HttpRequest:
             self.headers[b"accept"] = b",".join(value for name, value in pairs if name == b"accept")
         self.common_headers: Headers = ()
         self.is_started = self.is_complete = False
+        self.caller: TokenOwner | None = None
+        self.abortion: HttpRejection | None = None
 
     def get_header(self, name: bytes) -> str | None:
         """Return a header without the blanks around its value, which httptools leaves (RFC 9110, 5.5)."""
@@ -68,17 +82,20 @@ class HttpRequest:
         return value.strip(b" \t").decode("latin-1") if value is not None else None
 
     def read_principal(self) -> str | None:
-        """Return the authenticated caller if an app around this one knows it: Starlette's `user`, or its token's owner.
+        """Return whom the token names, else the authenticated caller if an app around this one knows it.
 
-        The user of the SDK's authentication has a token (`mcp.server.auth`).
+        That is Starlette's `user`, or its token's owner: the user of the SDK's authentication has a token
+        (`mcp.server.auth`).
         """
+        if self.caller is not None and self.caller.principal is not None:
+            return self.caller.principal
         user = self.scope.get("user")
         if user is None or not user.is_authenticated:
             return None
         token = getattr(user, "access_token", None)
         if token is None:
             return str(user.display_name)
-        return orjson.dumps([token.client_id, (token.claims or {}).get("iss"), token.subject]).decode()
+        return format_principal(token.client_id, (token.claims or {}).get("iss"), token.subject)
 
     def check_message(self) -> None:
         """Raise HttpRejection unless this is a POST of a message whose client accepts both kinds of responses."""
@@ -166,6 +183,11 @@ def _read_accept(value: bytes) -> frozenset[str]:
     given = {each.partition(";")[0].strip().lower() for each in value.decode("latin-1").split(",")}
     names = {"application/json": "application/*", "text/event-stream": "text/*"}
     return frozenset(name for name, family in names.items() if given & {name, family, "*/*"})
+
+
+def format_principal(client: str | None, issuer: str | None, subject: str | None) -> str:
+    """Return the principal of an OAuth token: its client, its issuer and its subject, as JSON."""
+    return orjson.dumps([client, issuer, subject]).decode()
 
 
 def make_client_key(principal: str | None, session: str = "") -> str:

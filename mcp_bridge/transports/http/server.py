@@ -11,6 +11,7 @@ import anyio
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.transports.http.access import is_loopback
 from mcp_bridge.transports.http.app import BridgeApp
+from mcp_bridge.transports.http.bearer import Authenticator
 from mcp_bridge.transports.http.connection_pool import ConnectionPool
 from mcp_bridge.transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED_TIMEOUT, ShutdownSignals, drain_calls
 
@@ -18,8 +19,8 @@ BACKLOG = 2048
 """Connections that may wait in the kernel to be accepted."""
 
 
-def listen(host: str, port: int, *, token: str | None) -> socket.socket:
-    """Return a bound socket.
+def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket.socket:
+    """Return a bound socket. `token` is what clients have to send, or who checks that.
 
     Raises ConfigError for an address that other machines can reach without a token, and for one that is unavailable.
     """

@@ -82,6 +82,12 @@ class SessionManager:
         for session in list(self._sessions.values()):
             await self._end_session(session)
 
+    def end_sessions_of(self, principals: frozenset[str]) -> None:
+        """End the sessions of these principals, with their calls."""
+        for session in [each for each in self._sessions.values() if each.principal in principals]:
+            self._forget(session)
+            self._admission.tasks.spawn(session.end)
+
     async def _serve_message(self, request: HttpRequest, session: HttpSession | None, message: Message) -> None:
         if session is not None and session.is_ended:  # while the message was read
             raise make_rejection(404, "Session not found")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx2
 import pytest
+from starlette.authentication import SimpleUser
 
 from mcp_bridge import ToolRegistry, asgi_app
+from tests.kits.http.http_hosting import stateless_request
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -31,3 +35,18 @@ async def test_a_server_with_a_token_marks_its_answers_private(method: str, toke
     async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         answer = await client.post("/mcp", json=body, headers=headers)
     assert answer.json()["result"]["cacheScope"] == scope
+
+
+@pytest.mark.parametrize("method", ["tools/list", "server/discover"])
+async def test_what_a_signed_in_user_of_an_outer_app_gets_is_private_and_what_others_get_is_not(method: str) -> None:
+    app = asgi_app(ToolRegistry())
+
+    async def outer(scope: Any, receive: Any, send: Any) -> None:
+        name = dict(scope["headers"]).get(b"x-name")
+        await app({**scope, **({"user": SimpleUser(name.decode())} if name else {})}, receive, send)
+
+    transport = httpx2.ASGITransport(outer)
+    async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        for headers, scope in (({}, "public"), ({"X-Name": "ann"}, "private"), ({}, "public")):
+            answer = await client.post("/mcp", **stateless_request(method, **headers))
+            assert answer.json()["result"]["cacheScope"] == scope

@@ -1,0 +1,252 @@
+"""Principals by named tokens: whatever one of them holds is worth nothing to another."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import anyio
+import httpx2
+import pytest
+
+from mcp_bridge import CallContext, ToolRegistry
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.stores.memory import MemoryStore
+from mcp_bridge.transports.http.access import Access
+from mcp_bridge.transports.http.app import BridgeApp, HttpOptions
+from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
+from tests.kits.approvals.approvals_kit import ALWAYS, house_with
+from tests.kits.http.http_hosting import (
+    ACCEPT,
+    ENVELOPE,
+    PATIENCE,
+    ROADS,
+    Gate,
+    Road,
+    entry,
+    hosted,
+    initialize,
+    registry_of,
+    soon,
+    stateless_request,
+)
+from tests.kits.http.http_talking import Talk, Work, events, opened
+
+TOKENS = {"ann": "token-of-ann", "eve": "token-of-eve"}
+ASKING = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+NAME: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+async def describe(data: Any, ctx: CallContext) -> list[Any]:
+    return [ctx.principal, ctx.session, ctx.client]
+
+
+async def ask(data: Any, ctx: CallContext) -> str:
+    return str((await ctx.ask("Who?", NAME)).data)
+
+
+def access_for(tokens: StaticTokens) -> Access:
+    return Access.for_host("127.0.0.1", authenticator=Authenticator(tokens))
+
+
+def signed(name: str, base: str) -> httpx2.AsyncClient:
+    headers = {"Authorization": f"Bearer {TOKENS[name]}"}
+    return httpx2.AsyncClient(base_url=base, timeout=PATIENCE, headers=headers)
+
+
+@contextlib.asynccontextmanager
+async def two_at(
+    registry: ToolRegistry, tokens: StaticTokens | None = None
+) -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
+    """Two principals at a server on a socket."""
+    access = access_for(tokens or StaticTokens(named=TOKENS))
+    async with hosted(registry, access=access) as (base, _), signed("ann", base) as ann, signed("eve", base) as eve:
+        yield ann, eve
+
+
+@pytest.fixture
+async def clients() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
+    """Two principals at one server."""
+    registry = registry_of(
+        entry("describe", describe), entry("ask", ask), entry("long", lambda data: "x" * 2000), entry("there")
+    )
+    app = BridgeApp(
+        (bridge := Bridge(registry, identity=Identity(result=1000))).endpoint,
+        HttpOptions(access=access_for(StaticTokens(named=TOKENS))),
+        around=bridge.run_sources,
+    )
+    transport = httpx2.ASGITransport(app)
+    async with (
+        app.lifespan(),
+        httpx2.AsyncClient(
+            transport=transport, base_url="http://localhost", headers={"Authorization": "Bearer token-of-ann"}
+        ) as ann,
+        httpx2.AsyncClient(
+            transport=transport, base_url="http://localhost", headers={"Authorization": "Bearer token-of-eve"}
+        ) as eve,
+    ):
+        yield ann, eve
+
+
+async def call(http: httpx2.AsyncClient, tool: str, meta: dict[str, Any] | None = None, **params: Any) -> Any:
+    """The response of a call in the stateless era."""
+    request = stateless_request("tools/call", {"name": tool, "arguments": {}, **params})
+    request["json"]["params"]["_meta"] = {**ENVELOPE, **(meta or {})}
+    return (await http.post("/mcp", **request)).json()
+
+
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.transport}-{road.mode}")
+async def test_a_named_token_makes_its_name_the_principal(road: Road) -> None:
+    access = access_for(StaticTokens("nobodys", TOKENS))
+    async with hosted(registry_of(entry("describe", describe)), access=access) as (base, _):
+        for token, principal in (("token-of-ann", "ann"), ("token-of-eve", "eve"), ("nobodys", None)):
+            async with road.to(base, token=token) as client:
+                found = cast("Any", (await client.call_tool("describe", {})).content[0]).text
+                assert json.loads(found)[0] == principal
+
+
+async def test_every_token_is_compared_whichever_matches(
+    clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[int] = []
+    compare = hmac.compare_digest
+
+    def count(one: Any, other: Any) -> bool:
+        compared.append(len(one))
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", count)
+    for token, status in (("token-of-ann", 200), ("token-of-eve", 200), ("x", 401)):
+        compared.clear()
+        request = stateless_request("tools/list", Authorization=f"Bearer {token}")
+        assert (await clients[0].post("/mcp", **request)).status_code == status
+        assert compared == [32, 32]
+
+
+async def test_quotas_and_sessions_are_of_a_principal(clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient]) -> None:
+    named = {"mcp-bridge/session": "mine"}
+    found = [json.loads((await call(http, "describe", named))["result"]["content"][0]["text"]) for http in clients]
+    (ann, ann_session, ann_client), (eve, eve_session, eve_client) = found
+    assert (ann, eve) == ("ann", "eve")
+    assert ann_session != eve_session
+    assert (ann_client, eve_client) == ("principal/ann", "principal/eve")
+
+
+async def test_a_session_of_another_principal_does_not_exist() -> None:
+    async with two_at(registry_of(entry("there"))) as (ann, eve):
+        talk = await opened(ann)
+        for method in ("POST", "GET", "DELETE"):
+            body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
+            swapped = await eve.request(method, "/mcp", json=body, headers=talk.headers)
+            unknown = {**talk.headers, "Mcp-Session-Id": "0" * 32}
+            missing = await eve.request(method, "/mcp", json=body, headers=unknown)
+            assert (swapped.status_code, swapped.content) == (missing.status_code, missing.content)
+            assert swapped.status_code == 404
+        assert await talk.ping() == 200
+
+
+async def test_an_event_of_another_principal_resumes_nothing() -> None:
+    work = Work()
+    async with two_at(registry_of(entry("work", work))) as (ann, eve):
+        mine, other = await opened(ann), await opened(eve)
+        async with mine.call(1) as stream:
+            last = (await anext(events(stream))).id
+            await soon(work.begun)
+        work.steps(1)
+        work.end()
+        assert await other.rest(last) == []
+        assert await mine.rest(last) == [1, "done"]
+
+
+async def test_an_sse_stream_of_another_principal_does_not_exist() -> None:
+    async with two_at(registry_of(entry("there"))) as (ann, eve), ann.stream("GET", "/sse") as stream:
+        lines = stream.aiter_lines()
+        address = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
+        swapped = await eve.post(address, json=initialize())
+        missing = await eve.post(f"/messages?session_id={'0' * 32}", json=initialize())
+        assert (swapped.status_code, swapped.content) == (missing.status_code, missing.content)
+        assert swapped.status_code == 404
+        assert (await ann.post(address, json=initialize())).status_code == 202
+
+
+async def test_a_request_state_of_another_principal_is_invalid(
+    clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient],
+) -> None:
+    ann, eve = clients
+    asked = (await call(ann, "ask", ASKING))["result"]
+    (key,) = asked["inputRequests"]
+    answer = {key: {"action": "accept", "content": {"name": "Ann"}}}
+    again = {"requestState": asked["requestState"], "inputResponses": answer}
+    swapped = await call(eve, "ask", ASKING, **again)
+    invented = await call(eve, "ask", ASKING, **{**again, "requestState": "x" + asked["requestState"][1:]})
+    assert swapped["error"] == invented["error"]
+    assert "Ann" in (await call(ann, "ask", ASKING, **again))["result"]["content"][0]["text"]
+
+
+async def read(http: httpx2.AsyncClient, uri: str) -> Any:
+    request = stateless_request("resources/read", {"uri": uri}, **{"Mcp-Name": uri})
+    return (await http.post("/mcp", **request)).json()
+
+
+async def test_the_rest_of_a_result_of_another_principal_does_not_exist(
+    clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient],
+) -> None:
+    ann, eve = clients
+    result = (await call(ann, "long"))["result"]
+    (uri,) = [block["uri"] for block in result["content"] if block["type"] == "resource_link"]
+    swapped = await read(eve, uri)
+    assert swapped["error"]["code"] == -32602
+    assert swapped["error"]["message"] == f"Resource not found: {uri}"
+    assert (await read(ann, uri))["result"]["contents"][0]["text"] == "x" * 1000
+
+
+async def test_an_approval_of_another_principal_allows_nothing() -> None:
+    house = house_with(MemoryStore())
+    async with two_at(house.registry) as (ann, eve):
+        added = {"arguments": {"n": 1}}
+        asked = (await call(ann, "add", ASKING, **added))["result"]
+        (key,) = asked["inputRequests"]
+        answer = {key: {"action": "accept", "content": {"value": ALWAYS}}}
+        again = {**added, "requestState": asked["requestState"], "inputResponses": answer}
+        assert "isError" not in (await call(ann, "add", ASKING, **again))["result"]
+        assert (await call(ann, "add", ASKING, **added))["result"]["resultType"] == "complete"
+        assert (await call(eve, "add", ASKING, **added))["result"]["resultType"] == "input_required"
+
+
+async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_keep_theirs() -> None:
+    tokens, gate = StaticTokens(named=TOKENS), Gate()
+    async with two_at(registry_of(entry("gate", gate)), tokens) as (ann, eve), anyio.create_task_group() as tasks:
+        mine, other = await opened(ann), await opened(eve)
+        ended = anyio.Event()
+
+        async def hold(talk: Talk) -> None:
+            async with talk.call(1, "gate") as stream:
+                assert [event.data for event in [each async for each in events(stream)] if event.data] == []
+            ended.set()
+
+        tasks.start_soon(hold, other)
+        await soon(gate.begun)
+        async with eve.stream("GET", "/sse") as sse:
+            tokens.replace_named({"ann": TOKENS["ann"]})
+            await soon(ended)
+            await soon(gate.cancelled)
+            with anyio.fail_after(PATIENCE):
+                assert [line async for line in sse.aiter_lines()] != []
+        assert await mine.ping() == 200
+        assert await other.ping() == 401
+        tokens.replace_named(TOKENS)
+        assert await other.ping() == 404
+
+
+async def test_a_token_is_replaced_without_losing_the_session() -> None:
+    tokens = StaticTokens(named=TOKENS)
+    async with two_at(registry_of(entry("there")), tokens) as (ann, _):
+        talk = await opened(ann)
+        tokens.replace_named({**TOKENS, "ann": "another-token"})
+        assert await talk.ping() == 401
+        talk.headers = {**ACCEPT, **talk.headers, "Authorization": "Bearer another-token"}
+        assert await talk.ping() == 200
