@@ -1,0 +1,33 @@
+"""The limit of file descriptors of this process."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+WANTED = 65_536
+"""The soft limit that a server asks for. Each connection takes one descriptor."""
+UNKNOWN = 1024
+"""The limit that is assumed where there is none to read."""
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit to `WANTED`, as far as the hard limit allows. A higher one stays."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # macOS has another maximum, besides the hard limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def read_descriptor_limit() -> int:
+    """Return how many descriptors this process may have at once."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return UNKNOWN
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WANTED if soft == resource.RLIM_INFINITY else soft
