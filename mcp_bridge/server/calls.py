@@ -78,6 +78,11 @@ class CallRunner:
             error = RpcError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
             request.incoming.cancel(error)
 
+    def abandon_calls(self) -> None:
+        """Respond for cancelled calls that ignore their cancellation."""
+        for request in list(self._running):
+            request.incoming.abandon()
+
     async def run_call(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         """Run a call. Returns its result, or an `input_required` result for the client.
 

@@ -202,3 +202,6 @@ class Endpoint:
 
     def cancel_calls(self) -> None:
         self._runner.cancel_calls()
+
+    def abandon_calls(self) -> None:
+        self._runner.abandon_calls()
