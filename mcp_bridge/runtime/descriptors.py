@@ -6,6 +6,8 @@ from contextlib import suppress
 
 WANTED = 65_536
 """The soft limit that a server asks for. Each connection takes one descriptor."""
+FALLBACK = 10_240
+"""What macOS allows at least (OPEN_MAX) where it refuses more, whatever the hard limit is."""
 UNKNOWN = 1024
 """The limit that is assumed where there is none to read."""
 
@@ -17,10 +19,13 @@ def raise_descriptor_limit() -> None:
     except ImportError:  # Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):  # macOS has another maximum, besides the hard limit
+    for most in (WANTED, FALLBACK):
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            return
+        with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return
 
 
 def read_descriptor_limit() -> int:
