@@ -11,7 +11,7 @@ from mcp_bridge.contracts.store import Store
 from mcp_bridge.server.request_state import SKEW
 
 MARKS = 100_000
-"""The most used states that are remembered, at about 300 bytes each."""
+"""The most used states that are remembered, at about 200 bytes each."""
 _PREFIX = "mcp-bridge/used/"
 
 
