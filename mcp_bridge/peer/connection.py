@@ -168,7 +168,8 @@ class PeerConnection:
         finally:
             if self._requests.get(request.id) is request:
                 del self._requests[request.id]
-            request.stream.finish(response)
+            if not request.is_abandoned:
+                request.stream.finish(response)
             self._counter.remove_request()
 
     def _receive_notification(self, method: str, params: Mapping[str, Any]) -> None:

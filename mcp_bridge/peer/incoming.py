@@ -41,10 +41,12 @@ class IncomingRequest:
         principal: The authenticated caller, or None.
         client: Whose quotas the request counts against; None if the server has only one client.
         is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
+        is_abandoned: Whether the response was sent although the code that serves the request still runs.
     """
 
     __slots__ = (
-        "_block", "_error", "client", "id", "is_cancelled", "is_done", "method", "params", "principal", "stream",
+        "_block", "_error", "client", "id", "is_abandoned", "is_cancelled", "is_done", "method", "params", "principal",
+        "stream",
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +65,7 @@ class IncomingRequest:
         self.stream = stream
         self.principal = principal
         self.client = client
-        self.is_cancelled = self.is_done = False
+        self.is_cancelled = self.is_done = self.is_abandoned = False
         self._block: CancellableBlock | None = None
         self._error: RpcError | None = None
 
@@ -94,6 +96,12 @@ class IncomingRequest:
             self._error = error
         if self._block is not None:
             self._block.cancel()
+
+    def abandon(self) -> None:
+        """Send the error of a cancelled request whose code ignores the cancellation. What it returns is dropped."""
+        if self._error is not None and not self.is_abandoned:
+            self.is_abandoned = True
+            self.stream.finish(make_error(self.id, self._error))
 
 
 def report_failure(method: str, error: BaseException) -> RpcError:

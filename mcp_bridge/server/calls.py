@@ -38,7 +38,7 @@ class CallRunner:
 
     @cached_property
     def store(self) -> Store:
-        """Where used request states and the rest of truncated results are stored."""
+        """Where the rest of truncated results is stored."""
         if self._state.store is not None:
             return FaultTolerantStore(self._state.store)
         from mcp_bridge.stores.memory import MemoryStore  # most servers never need it
@@ -49,7 +49,8 @@ class CallRunner:
     def _rounds(self) -> CallRounds:
         from mcp_bridge.server.rounds import CallRounds  # the first call that may ask needs them, not the start
 
-        rounds = CallRounds(self._registry, self._state, self.store, audience=self._audience)
+        shared = self.store if self._state.store is not None else None
+        rounds = CallRounds(self._registry, self._state, shared, audience=self._audience)
         if self._tasks is not None:
             self._tasks.start_soon(rounds.run)
         return rounds
@@ -76,6 +77,11 @@ class CallRunner:
         for request in list(self._running):
             error = RpcError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
             request.incoming.cancel(error)
+
+    def abandon_calls(self) -> None:
+        """Respond for cancelled calls that ignore their cancellation."""
+        for request in list(self._running):
+            request.incoming.abandon()
 
     async def run_call(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult | dict[str, Any]:
         """Run a call. Returns its result, or an `input_required` result for the client.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -27,8 +27,10 @@ SUBSCRIPTIONS = 1024
 """The most resources that one handshake client, or one stream, may subscribe to."""
 SUBSCRIBED = 256 * 1024
 """The most characters that their URIs may have in total, and the most bytes of the request that opens a stream."""
-STREAMS = 1024
+STREAMS = 8192
 """The most subscriptions/listen streams at once."""
+SHARES = 8
+"""One client has at most one of so many shares of the streams."""
 BACKLOG = 1024
 """The most events that wait for the client of a stream. With more, the stream ends: the client lists again anyway."""
 
@@ -98,6 +100,8 @@ class ChangeNotifier:
         self._uris: dict[Session, set[str]] = {}
         self._waiting: dict[Session, dict[ChangeEvent, None]] = {}  # of clients that have not read the last ones yet
         self._streams: set[ListenStream] = set()
+        self._counts: Counter[str | None] = Counter()  # of streams, by client
+        self._most = STREAMS
         self._changed: set[ChangeEvent] = set()
         self._wake = anyio.Event()
         self._soon: CallSoon | None = None
@@ -128,8 +132,11 @@ class ChangeNotifier:
 
         Raises RpcError for a request that is too large, and when there are too many streams.
         """
-        if len(self._streams) >= STREAMS:
+        client = request.incoming.client
+        if len(self._streams) >= self._most:
             raise RpcError(INTERNAL_ERROR, "Too many subscriptions/listen streams are open. Retry later.")
+        if self._counts[client] >= max(1, self._most // SHARES):
+            raise RpcError(INTERNAL_ERROR, "This client has too many subscriptions/listen streams. Close one first.")
         wanted = {key: True for key in _FILTERS if params["notifications"].get(key)}
         uris = params["notifications"].get("resourceSubscriptions") or []
         if len(uris) > SUBSCRIPTIONS or is_larger(params, SUBSCRIBED):  # they stay as long as the stream
@@ -139,6 +146,7 @@ class ChangeNotifier:
         meta = {SUBSCRIPTION_ID: request.id}
         acknowledged = {**wanted, "resourceSubscriptions": uris} if uris else wanted
         self._streams.add(stream)
+        self._counts[client] += 1
         try:
             await request.notify(
                 "notifications/subscriptions/acknowledged", {"notifications": acknowledged, "_meta": meta}
@@ -151,7 +159,14 @@ class ChangeNotifier:
                     await stream.wait()
         finally:
             self._streams.discard(stream)
+            self._counts[client] -= 1
+            if not self._counts[client]:
+                del self._counts[client]
         return self._responses.complete({"_meta": meta}, request.version)
+
+    def limit_streams(self, most: int) -> None:
+        """Accept at most so many streams at once, if that is less than `STREAMS`."""
+        self._most = max(1, min(STREAMS, most))
 
     def close_streams(self) -> None:
         """End every subscriptions/listen stream with its final result; a later one ends at once."""

@@ -190,6 +190,10 @@ class Endpoint:
             await tasks.start(self._notifier.run, self.registry)
             task_status.started()
 
+    def limit_subscriptions(self, most: int) -> None:
+        """Accept at most so many subscriptions/listen streams at once: each may hold a connection."""
+        self._notifier.limit_streams(most)
+
     def close_subscriptions(self) -> None:
         self._notifier.close_streams()
 
@@ -198,3 +202,6 @@ class Endpoint:
 
     def cancel_calls(self) -> None:
         self._runner.cancel_calls()
+
+    def abandon_calls(self) -> None:
+        self._runner.abandon_calls()

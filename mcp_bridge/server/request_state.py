@@ -33,7 +33,7 @@ _FINGERPRINT = 8
 _NONCE = 12
 _TIMES = struct.Struct("!dd")
 """When the state was sealed and when it expires, in seconds since 1970. They precede the text."""
-_SKEW = 60.0
+SKEW = 60.0
 """How many seconds the clock of another instance may be ahead."""
 
 
@@ -100,7 +100,7 @@ class StateSealer:
             raise _InvalidState("too short, too long or with arguments that are nested too deeply") from None
         since, until = _TIMES.unpack_from(plain)
         now = self._clock()
-        if not since - _SKEW <= now < until:
+        if not since - SKEW <= now < until:
             raise _InvalidState("expired, or sealed in the future")
         return plain[_TIMES.size :].decode("utf-8", "surrogatepass")
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from mcp_bridge.contracts.errors import InvalidOutput, MissingCapability, QuestionExpired
+from mcp_bridge.contracts.errors import InvalidOutput, MissingCapability, Overloaded, QuestionExpired
 from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge.contracts.state import State
 from mcp_bridge.contracts.store import Store
@@ -22,20 +22,18 @@ from mcp_bridge.server.questions import is_capability_missing, merge_capabilitie
 from mcp_bridge.server.request_state import StateSealer
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.suspended_calls import CallState, SuspendedCall, SuspendedCalls
+from mcp_bridge.server.used_states import MARKS, StateUse, UsedStates
 from mcp_bridge.wire.outcomes import to_error_result
 
 logger = logging.getLogger("mcp_bridge.server")
 
-_USED = "mcp-bridge/used/"
-
 
 class CallRounds:
-    """Runs the rounds of calls that may ask. `store` remembers which request states have been used."""
+    """Runs the rounds of calls that may ask. The instances that share `store` accept each request state once."""
 
-    def __init__(self, registry: ToolRegistry, state: State, store: Store, *, audience: str) -> None:
+    def __init__(self, registry: ToolRegistry, state: State, store: Store | None, *, audience: str) -> None:
         self._registry = registry
-        self._store = store
-        self._ttl = state.ttl
+        self._used = UsedStates(store, state.ttl, most=max(MARKS, 2 * state.parked))
         self._suspended = SuspendedCalls(size=state.parked, ttl=state.ttl)
         self._sealer = StateSealer(state.keys, ttl=state.ttl, audience=audience)
 
@@ -83,11 +81,13 @@ class CallRounds:
     ) -> SuspendedCall | ToolResult:
         """Return the suspended call or, if another instance suspended it, a new call with the answers so far."""
         try:
-            is_unused = await self._store.add(_USED + state.handle, b"", self._ttl)
+            use = await self._used.use(state.handle, context.client)
         except anyio.get_cancelled_exc_class():
             self._suspended.cancel_suspended(state.handle)
             raise
-        if not is_unused:
+        if use is StateUse.NO_ROOM:
+            return to_error_result(_make_overload())
+        if use is StateUse.REPEATED:
             logger.warning("requestState rejected on %s %r: used before, or the store failed", call.kind, call.name)
             # the same error as for a state that was changed, has expired or belongs to another request
             raise RpcError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
@@ -115,6 +115,9 @@ class CallRounds:
         if missing := [each for each in required if is_capability_missing(request.capabilities, each)]:
             suspended.scope.cancel()  # each request declares the capabilities again
             return to_error_result(MissingCapability(merge_capabilities(missing)))
+        if not self._used.has_room(suspended.context.client, self._suspended.count):
+            suspended.scope.cancel()
+            return to_error_result(_make_overload())
         requests = {name: pending.to_mcp() for name, pending in suspended.pending.items()}
         try:
             state = CallState.from_call(suspended, self._suspended.suspend(suspended)).to_text()
@@ -123,6 +126,10 @@ class CallRounds:
             return to_error_result(InvalidOutput([f"$.state: {error}"], tool=call.name, output=None))
         sealed = self._sealer.seal(state, **_bind(request, suspended.context))
         return {"resultType": "input_required", "inputRequests": requests, "requestState": sealed}
+
+
+def _make_overload() -> Overloaded:
+    return Overloaded("The server is at capacity: too many questions were answered recently. Retry later.")
 
 
 def _bind(request: Request, context: ServedContext) -> dict[str, Any]:

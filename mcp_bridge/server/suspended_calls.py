@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from secrets import token_urlsafe
@@ -213,12 +214,19 @@ class SuspendedCall:
 
 
 class SuspendedCalls:
-    """Owns the calls with tasks of their own. At most `size` wait for answers, each for at most `ttl` seconds."""
+    """Owns the calls with tasks of their own. At most `size` wait for answers, each for at most `ttl` seconds.
+
+    One of several clients has at most three quarters of these places. If it asks more, or all places are taken, the
+    oldest unanswered question ends: that of a call that can restart, else that of the client with the most. If the
+    server has only one client, the new question is rejected instead.
+    """
 
     def __init__(self, *, size: int, ttl: float) -> None:
         self._size = size
+        self._share = -(-size * 3 // 4)
         self._ttl = ttl
         self._asking: set[SuspendedCall] = set()
+        self._counts: Counter[str | None] = Counter()  # of calls in `_asking`, by client
         self._suspended: dict[str, SuspendedCall] = {}
         self._tasks: TaskGroup | None = None
         self._running = anyio.Event()
@@ -240,23 +248,41 @@ class SuspendedCalls:
 
     def admit(self, call: SuspendedCall) -> None:
         """Allow a call to ask. Raises Overloaded when too many others have unanswered questions."""
-        if call not in self._asking and len(self._asking) >= self._size and not self._make_room():
+        if call in self._asking:
+            return
+        client = call.context.client
+        has_share = client is None or self._counts[client] < self._share
+        if (not has_share or len(self._asking) >= self._size) and not self._make_room(client, has_share=has_share):
             raise Overloaded("The server is at capacity: too many calls are waiting for answers. Retry later.")
         self._asking.add(call)
+        self._counts[client] += 1
 
-    def _make_room(self) -> bool:
-        """Cancel the call that has waited longest among those that can restart from the state their clients hold."""
-        for call in self._suspended.values():
-            if not call.context.has_begun:
-                call.scope.cancel()
-                self.remove_call(call)
-                return True
-        return False
+    def _make_room(self, client: str | None, *, has_share: bool) -> bool:
+        """End the oldest question that costs the least; return whether there was one.
+
+        Calls that can restart from the state that their clients hold lose nothing.
+        """
+        others = self._suspended.values()
+        candidates = (each for each in others if has_share or each.context.client == client)
+        victim = next((each for each in candidates if not each.context.has_begun), None)
+        if victim is None and client is not None:
+            heaviest = max(self._counts, key=lambda each: self._counts[each] + (each == client))
+            victim = next((each for each in others if each.context.client == heaviest), None)
+        if victim is None:
+            return False
+        victim.scope.cancel()
+        self.remove_call(victim)
+        return True
+
+    @property
+    def count(self) -> int:
+        """How many calls wait for their clients."""
+        return len(self._suspended)
 
     def release(self, call: SuspendedCall) -> None:
         """Stop counting a call whose questions are answered, unless its client has yet to fetch the result."""
         if call.handle not in self._suspended:
-            self._asking.discard(call)
+            self._stop_counting(call)
 
     def suspend(self, call: SuspendedCall) -> str:
         """Suspend a call until its answers arrive. Returns the handle that resumes it, once."""
@@ -288,7 +314,15 @@ class SuspendedCalls:
 
     def remove_call(self, call: SuspendedCall) -> None:
         self._suspended.pop(call.handle, None)
-        self._asking.discard(call)
+        self._stop_counting(call)
+
+    def _stop_counting(self, call: SuspendedCall) -> None:
+        if call in self._asking:
+            self._asking.remove(call)
+            client = call.context.client
+            self._counts[client] -= 1
+            if not self._counts[client]:
+                del self._counts[client]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

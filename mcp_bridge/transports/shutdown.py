@@ -51,7 +51,8 @@ async def drain_calls(endpoint: Endpoint, counter: RequestCounter, drain: float,
     if not counter.hurried:
         logger.warning("calls that did not end within %g seconds are cancelled", drain)
     endpoint.cancel_calls()
-    await counter.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT)
+    if not await counter.wait_until_idle(CLOSE_TIMEOUT, HURRIED_TIMEOUT):
+        endpoint.abandon_calls()
 
 
 def is_new_request(message: Message) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import orjson
 
+from mcp_bridge.runtime.descriptors import read_descriptor_limit
 from mcp_bridge.runtime.tasks import own_tasks
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.access import Access, AccessGuard
@@ -106,6 +107,7 @@ class BridgeApp:
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         admission = self._admission
+        self.endpoint.limit_subscriptions(read_descriptor_limit() // 2)
         async with self._around(), anyio.create_task_group() as group:
             await group.start(self.endpoint.run)
             async with own_tasks() as admission.tasks:

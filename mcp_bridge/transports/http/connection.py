@@ -109,11 +109,11 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
-        self.pool.connections.add(self)
         for name, key in (("client", "peername"), ("server", "sockname")):
             address = transport.get_extra_info(key)
             self._common_scope[name] = (str(address[0]), int(address[1])) if address else None
         self._schedule_check()
+        self.pool.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
@@ -166,7 +166,7 @@ class HttpConnection(asyncio.Protocol):
         self._feed(data)
         self._overhead = 0 if self._has_progress else self._overhead + len(data)
         if self._overhead >= MAX_HEAD:
-            self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            self.reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _reset_parser(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
@@ -179,7 +179,7 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            self._reject(self._rejection)
+            self.reject(self._rejection)
 
     def _ignore_upgrade(self, rest: bytes) -> None:
         """Parse the request again without its request for an upgrade, which Java's client sends in each (h2c).
@@ -192,7 +192,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._ignores_upgrade = False
         if self._exchanges:  # many in one piece: each would be parsed again with all that follow
-            self._reject(self._rejection)
+            self.reject(self._rejection)
             return
         version = self._parser.get_http_version().encode()
         first = b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version)
@@ -322,7 +322,7 @@ class HttpConnection(asyncio.Protocol):
         elif not self._request_begun:
             self.transport.abort()
         else:
-            self._reject(HTTPStatus.REQUEST_TIMEOUT)
+            self.reject(HTTPStatus.REQUEST_TIMEOUT)
             self._schedule_check()
 
     def _owes_response(self) -> bool:
@@ -350,7 +350,7 @@ class HttpConnection(asyncio.Protocol):
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
-    def _reject(self, status: HTTPStatus) -> None:
+    def reject(self, status: HTTPStatus) -> None:
         """Respond to the request that is being received, unless its response has begun, and close.
 
         Requests before it are answered first.

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
+from mcp_bridge.runtime.descriptors import read_descriptor_limit
 from mcp_bridge.transports.http.connection import ClientTimeouts, HttpConnection
 from mcp_bridge.transports.http.exchange import Exchange
 from mcp_bridge.transports.http.request import AsgiApp
 
+RESERVED = 4
+"""One of so many descriptors is reserved for files, pipes and connections of everything else in this process."""
+
 
 class ConnectionPool:
-    """The open connections of a server, and the tasks that handle their requests."""
+    """The open connections of a server, and the tasks that handle their requests.
+
+    Connections that would take a reserved descriptor are rejected. While they take no more than half of the reserve,
+    their clients have a second to read why.
+    """
 
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
         self.app = app
@@ -22,6 +31,15 @@ class ConnectionPool:
 
     def open_connection(self) -> HttpConnection:
         return HttpConnection(self)
+
+    def add(self, connection: HttpConnection) -> None:
+        """Add a new connection, and reject it if it needs a reserved descriptor."""
+        self.connections.add(connection)
+        limit = read_descriptor_limit()
+        if len(self.connections) > limit - limit // RESERVED:
+            connection.reject(HTTPStatus.SERVICE_UNAVAILABLE)
+            if len(self.connections) > limit - limit // (2 * RESERVED):
+                connection.transport.abort()
 
     def start_exchange(self, exchange: Exchange) -> None:
         self.tasks[exchange] = self._loop.create_task(self._run_exchange(exchange))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import anyio
 
 from mcp_bridge.contracts.errors import ConfigError
+from mcp_bridge.runtime.descriptors import raise_descriptor_limit
 from mcp_bridge.transports.http.access import is_loopback
 from mcp_bridge.transports.http.app import BridgeApp
 from mcp_bridge.transports.http.bearer import Authenticator
@@ -17,6 +18,8 @@ from mcp_bridge.transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, HURRIED
 
 BACKLOG = 2048
 """Connections that may wait in the kernel to be accepted."""
+ACCEPTED = 64
+"""The most connections that the event loop accepts before it closes those that are too many."""
 
 
 def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket.socket:
@@ -56,10 +59,12 @@ async def serve(
     ending: ShutdownSignals | None = None,
     started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal or cancellation. At the first signal, calls in flight have `drain` seconds.
+    """Raise the soft limit of descriptors, and serve until a signal or cancellation.
 
-    `ending` handles the signals already; without it they are handled here, unless `signals` is false.
+    At the first signal, calls in flight have `drain` seconds. `ending` handles the signals already; without it they are
+    handled here, unless `signals` is false.
     """
+    raise_descriptor_limit()
     stopped = anyio.Event()
     with ending or ShutdownSignals(signals=signals) as handled:
         async with anyio.create_task_group() as tasks:
@@ -78,7 +83,8 @@ async def _accept_connections(app: BridgeApp, bound: socket.socket, stopped: any
     pool = ConnectionPool(app, app.timeouts)
     async with app.lifespan():
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(pool.open_connection, sock=bound, backlog=BACKLOG)
+        server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPTED)
+        bound.listen(BACKLOG)  # asyncio has set that of the kernel to its own
         await stopped.wait()
         server.close()
         await pool.close(HURRIED_TIMEOUT if app.counter.hurried else CLOSE_TIMEOUT)

@@ -73,7 +73,7 @@ class StatelessEndpoint:
                     response = await incoming.run(response)
                 finally:
                     self._slow.remove_request(stream)
-            if response is not None:  # else the client has disconnected
+            if response is not None and not incoming.is_abandoned:  # None: the client has disconnected
                 await stream.respond(response)
         finally:
             if is_counted:
@@ -130,7 +130,7 @@ class SlowRequests:
 class StatelessStream:
     """The message stream of one request. The response is JSON unless something is sent before it."""
 
-    __slots__ = ("_events", "_request", "attendant")
+    __slots__ = ("_events", "_request", "_responder", "attendant")
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -163,7 +163,9 @@ class StatelessStream:
         await self.events.drain()
 
     def finish(self, response: Message | None) -> None:
-        """Do nothing: the task that runs the request sends the response."""
+        """Send the response of an abandoned request. Else the task that runs the request does so."""
+        if response is not None:
+            self._responder = asyncio.ensure_future(self.respond(response))
 
     async def close(self) -> None:
         """Do nothing: these streams cannot be resumed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import sys
 import threading
 import time
@@ -83,6 +85,15 @@ async def stubborn(name: str) -> None:
     say(f"begun {name}")
     with anyio.CancelScope(shield=True):
         await anyio.sleep_forever()
+
+
+@tool
+async def ignores_cancellation(name: str) -> None:
+    """Continue however often it is cancelled."""
+    say(f"begun {name}")
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
 
 
 @tool

@@ -1,0 +1,38 @@
+"""The limit of file descriptors of this process."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+WANTED = 65_536
+"""The soft limit that a server asks for. Each connection takes one descriptor."""
+FALLBACK = 10_240
+"""What macOS allows at least (OPEN_MAX) where it refuses more, whatever the hard limit is."""
+UNKNOWN = 1024
+"""The limit that is assumed where there is none to read."""
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit to `WANTED`, as far as the hard limit allows. A higher one stays."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for most in (WANTED, FALLBACK):
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            return
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return
+
+
+def read_descriptor_limit() -> int:
+    """Return how many descriptors this process may have at once."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return UNKNOWN
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WANTED if soft == resource.RLIM_INFINITY else soft

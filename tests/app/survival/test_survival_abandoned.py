@@ -1,0 +1,20 @@
+"""Clients get a response at shutdown even if their call ignores its cancellation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from signal import SIGTERM
+
+import pytest
+
+from tests.kits.survival.ending_kit import CLOSED, begin, code_of, serving
+from tests.kits.survival.survival_kit import WAYS, Way
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_call_that_ignores_cancellation_gets_an_error_at_shutdown(way: Way, tmp_path: Path) -> None:
+    with serving(way, tmp_path, 0.2) as server:
+        response = begin(server, "ignores_cancellation", "call")
+        server.signal(SIGTERM)
+        assert code_of(response) == CLOSED
+        assert server.ends() == 0

@@ -1,0 +1,38 @@
+"""Cancellations are cheap, whatever they refer to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.kits.survival.survival_kit import WAYS, StdioLive, Way, live
+
+COUNT = 20_000
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "stdio"], ids=str)
+def test_20000_cancellations_cost_no_more_than_as_many_pings(way: Way, tmp_path: Path) -> None:
+    ping = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
+    with live(way, tmp_path) as server, server.neighbour():
+        expected = measure(server, ping)
+        unknown = measure(server, make_cancellation("unknown"))
+        ended = measure(server, make_cancellation("ping"))
+    assert max(unknown, ended) <= expected
+
+
+def make_cancellation(request_id: Any) -> dict[str, Any]:
+    params = {"requestId": request_id, "reason": "flood"}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
+def measure(server: StdioLive, message: dict[str, Any]) -> float:
+    """Return the seconds of CPU that the server spends on many copies of a message."""
+    process = psutil.Process(server.pid)
+    before = sum(process.cpu_times()[:2])
+    server.write((json.dumps(message).encode() + b"\n") * COUNT)
+    assert server.text("echo", text="there") == "there"
+    return sum(process.cpu_times()[:2]) - before

@@ -1,0 +1,50 @@
+"""HTTP connections cannot take the file descriptors that the rest of the server needs."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.kits.survival.survival_kit import OTHER, PATIENCE, HttpLive, live
+
+LIMIT = 256
+"""A soft and hard limit that stands for the usual 1,024: fewer connections show the same."""
+
+
+def connect(server: HttpLive) -> socket.socket:
+    host, _, port = server.base.removeprefix("http://").rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_soft_limit_of_descriptors_is_raised_at_the_start(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowered = min(soft, 1024)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowered, hard))
+    try:
+        with live(OTHER, tmp_path) as server:
+            expected = min(65_536, hard) if hard != resource.RLIM_INFINITY else 65_536
+            assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[0] == max(lowered, expected)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_connections_beyond_the_reserve_are_rejected_before_descriptors_run_out(tmp_path: Path) -> None:
+    with live(OTHER, tmp_path) as server, contextlib.ExitStack() as opened:
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+        connections = [opened.enter_context(connect(server)) for _ in range(LIMIT - LIMIT // 4 + 10)]
+        assert b"503 Service Unavailable" in connections[-1].recv(4096)
+        for connection in connections:
+            connection.close()
+        wait_until(lambda: server.text("echo", text="still here") == "still here")
+    assert "out of resources" not in server.err

@@ -1,0 +1,197 @@
+"""Used states are never forgotten, and no client's unanswered questions keep out those of others."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_bridge import CallContext, Form, NeedsInput, ToolRegistry, tool
+from mcp_bridge.app.bridge import Bridge
+from mcp_bridge.contracts.identity import Identity
+from mcp_bridge.contracts.state import State
+from mcp_bridge.peer.incoming import IncomingRequest, Message
+from mcp_bridge.server import rounds
+from mcp_bridge.server.used_states import StateUse, UsedStates
+from mcp_bridge.stores.memory import MemoryStore
+from tests.kits.loops import BOTH_LOOPS
+from tests.kits.questions.asking_kit import (
+    CLIENT,
+    EVERYTHING,
+    NAME,
+    PREFIX,
+    REFUSED,
+    STATELESS,
+    accept,
+    code_of,
+    idle,
+    said,
+)
+
+pytestmark = BOTH_LOOPS
+ENVELOPE = {
+    f"{PREFIX}protocolVersion": STATELESS,
+    f"{PREFIX}clientInfo": CLIENT,
+    f"{PREFIX}clientCapabilities": EVERYTHING,
+}
+ANSWER = {"name": accept(name="Ada")}
+ANN, BOB = "principal/ann", "principal/bob"
+
+
+class NoStream:
+    """A message stream for requests whose responses are read directly."""
+
+    def send(self, message: Message) -> None:
+        """Drop it."""
+
+    def finish(self, response: Message | None) -> None:
+        """Drop it."""
+
+    async def drain(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Server:
+    """An endpoint that serves requests of several clients; `ran` has the answers that its tools received."""
+
+    def __init__(self, result: int = 1 << 20, **state: Any) -> None:
+        self.ran: list[str] = []
+        registry = ToolRegistry()
+        self._ids = itertools.count(1)
+
+        @tool(registry=registry)
+        async def ask(ctx: CallContext) -> str:
+            """Ask."""
+            self.ran.append((await ctx.ask("Who?", NAME, key="name")).content["name"])
+            return self.ran[-1]
+
+        @tool(registry=registry)
+        def need(ctx: CallContext) -> Any:
+            """Ask by a result, so that the call can restart."""
+            if not ctx.answers:
+                return NeedsInput({"name": Form("Who?", NAME)})
+            self.ran.append(ctx.answers["name"].content["name"])
+            return self.ran[-1]
+
+        @tool(registry=registry)
+        def write(size: int) -> str:
+            """Return a long text."""
+            return "x" * size
+
+        self.bridge = Bridge(registry, identity=Identity(result=result), state=State(**state))
+
+    @contextlib.asynccontextmanager
+    async def serve(self) -> AsyncIterator[Server]:
+        async with self.bridge.run_sources(), anyio.create_task_group() as tasks:
+            await tasks.start(self.bridge.endpoint.run)
+            yield self
+            tasks.cancel_scope.cancel()
+
+    async def call(self, client: str | None, name: str = "ask", state: str | None = None, **arguments: Any) -> Any:
+        """Return the result of a call, or its error. With a state, the call goes on with the answer."""
+        params: dict[str, Any] = {"name": name, "arguments": arguments, "_meta": ENVELOPE}
+        if state is not None:
+            params |= {"requestState": state, "inputResponses": ANSWER}
+        request = IncomingRequest(next(self._ids), "tools/call", params, NoStream(), client=client)
+        response = await request.run(self.bridge.endpoint.handle_stateless(request))
+        assert response is not None
+        return response.get("result", response.get("error"))
+
+    async def ask(self, client: str | None, name: str = "ask") -> str:
+        """Return the state of a call that has asked."""
+        result = await self.call(client, name)
+        assert result["resultType"] == "input_required", result
+        return str(result["requestState"])
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore], ids=["default", "configured"])
+async def test_a_used_state_stays_used_however_much_other_data_is_stored(store: Any) -> None:
+    async with Server(result=1000, store=store and store(max_bytes=100_000)).serve() as server:
+        state = await server.ask(ANN, "need")
+        assert said(await server.call(ANN, "need", state)) == "Ada"
+        for _ in range(80):
+            await server.call(ANN, "write", size=1_000_000)
+        assert await server.call(ANN, "need", state) == REFUSED
+        assert server.ran == ["Ada"]
+
+
+async def test_when_no_more_uses_can_be_remembered_new_questions_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MARKS", 4)
+    async with Server(parked=2).serve() as server:
+        states = []
+        for client in (ANN, ANN, BOB):
+            states.append(await server.ask(client))
+            assert said(await server.call(client, state=states[-1])) == "Ada"
+        last = await server.ask(BOB)
+        rejected = await server.call("principal/eve")
+        assert code_of(rejected) == "overloaded"
+        assert "Retry later" in said(rejected)
+        assert said(await server.call(BOB, state=last)) == "Ada"  # what was asked can be answered
+        assert code_of(await server.call("principal/eve")) == "overloaded"
+        assert [await server.call(ANN, state=state) for state in states] == [REFUSED] * 3
+        assert server.ran == ["Ada"] * 4
+        await anyio.wait_all_tasks_blocked()  # the rejected calls clean up
+        assert idle(server.bridge)
+
+
+async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> None:
+    now = 0.0
+    used = UsedStates(None, 600.0, most=4, clock=lambda: now)
+    assert [await used.use(handle, ANN) for handle in ("a", "b", "a")] == [
+        StateUse.FIRST,
+        StateUse.FIRST,
+        StateUse.REPEATED,
+    ]
+    assert not used.has_room(ANN)  # half of all
+    assert used.has_room(BOB)
+    assert not used.has_room(BOB, reserved=2)
+    assert [await used.use(handle, BOB) for handle in ("c", "d", "e")][2] is StateUse.NO_ROOM
+    now = 659.0  # the clocks of instances may differ by a minute
+    assert await used.use("a", ANN) is StateUse.REPEATED
+    now = 660.0
+    assert used.has_room(ANN)
+    assert await used.use("e", BOB) is StateUse.FIRST
+
+
+async def test_unanswered_questions_of_one_client_do_not_lock_out_another() -> None:
+    async with Server(parked=8).serve() as server:
+        eves = [await server.ask("principal/eve") for _ in range(40)]
+        states = [(client, await server.ask(client)) for client in (ANN, BOB)]
+        eves += [await server.ask("principal/eve") for _ in range(40)]
+        for client, state in states:
+            assert said(await server.call(client, state=state)) == "Ada"
+        assert code_of(await server.call("principal/eve", state=eves[0])) == "question_expired"
+        assert said(await server.call("principal/eve", state=eves[-1])) == "Ada"
+
+
+async def test_the_client_with_the_most_questions_loses_its_oldest_when_all_places_are_taken() -> None:
+    async with Server(parked=4).serve() as server:
+        anns = [await server.ask(ANN) for _ in range(3)]
+        bobs = [await server.ask(BOB)]
+        bobs.append(await server.ask(BOB))  # Ann's oldest ends
+        bobs.append(await server.ask(BOB))  # Bob has the most now, counting this one
+        results = [await server.call(ANN, state=state) for state in anns]
+        results += [await server.call(BOB, state=state) for state in bobs]
+        assert [code_of(each) for each in results] == ["question_expired", None, None, "question_expired", None, None]
+        assert idle(server.bridge)
+
+
+async def test_a_call_that_can_restart_makes_room_first_and_loses_nothing() -> None:
+    async with Server(parked=2).serve() as server:
+        restartable, begun = await server.ask(ANN, "need"), await server.ask(ANN)
+        await server.ask(BOB)
+        assert said(await server.call(ANN, "need", restartable)) == "Ada"
+        assert said(await server.call(ANN, state=begun)) == "Ada"
+
+
+async def test_anonymous_clients_are_not_locked_out_by_questions_that_nobody_answers() -> None:
+    async with Server(parked=4).serve() as server:
+        states = [await server.ask("session/") for _ in range(20)]
+        assert said(await server.call("session/", state=states[-1])) == "Ada"

@@ -1,0 +1,31 @@
+"""Listen streams of one client leave descriptors for the streams and calls of others."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+
+import httpx2
+import pytest
+
+from tests.kits.http.http_hosting import PATIENCE, entry, hosted, registry_of, stateless_request
+
+pytestmark = pytest.mark.anyio
+LIMIT = 64
+SHARE = LIMIT // 2 // 8
+
+
+async def test_one_client_holds_a_sixteenth_of_the_descriptors_and_calls_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (LIMIT, LIMIT))
+    request = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    async with hosted(registry_of(entry("work"))) as (base, _), contextlib.AsyncExitStack() as opened:
+        url, kinds = f"{base}/mcp", []
+        http = await opened.enter_async_context(httpx2.AsyncClient(timeout=PATIENCE))
+        for _ in range(SHARE + 3):
+            stream = await opened.enter_async_context(http.stream("POST", url, **request))
+            kinds.append(stream.headers["content-type"])
+        assert kinds == ["text/event-stream"] * SHARE + ["application/json"] * 3
+        response = await http.post(url, **stateless_request("tools/call", {"name": "work", "arguments": {}}))
+        assert response.json()["result"]["content"][0]["text"] == "work"
