@@ -169,14 +169,15 @@ class HookRegistry:
             for registration in pending:
                 if (now := time.monotonic()) - since > self._timeout * _SLACK:
                     scope.deadline, since = anyio.current_time() + self._timeout, now
-                decision.add(await self._run_handler(registration, event, decision.data, closed=closed))
+                result = await self._run_handler(registration, event, decision.data, closed=closed)
+                decision.add(result, registration.name)
                 if decision.denial is not None:
                     return True
                 if scope.cancel_called:  # this handler still returned a decision, but no other can await in the scope
                     return False
             return True
         if registration is not None:
-            decision.add(self._fail_handler(registration, event, "it timed out", closed=closed))
+            decision.add(self._fail_handler(registration, event, "it timed out", closed=closed), registration.name)
         return decision.denial is not None
 
     async def _run_handler(

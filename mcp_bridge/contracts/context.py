@@ -72,14 +72,16 @@ class CallContext:
         needs: The `NeedsInput` that the call waits for between two runs of its handler.
         holds: What the call releases while it waits for the user.
         check: Raises InvalidArguments for a call of this tool with invalid arguments. Set during the stage DECIDE.
+        check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
+            changed it. Set during the stage DECIDE if the tool has an output schema.
         approved_call: The call that the user was asked to approve, as they saw it.
         injected: What policies have injected for the model into the results of calls that this call made, by text.
     """
 
     __slots__ = (
         "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_paused", "answers", "approved_call", "caller",
-        "check", "client", "holds", "injected", "message_size", "meta", "needs", "pipeline", "principal",
-        "protocol_version", "request_id", "session", "since", "started", "state",
+        "check", "check_output", "client", "holds", "injected", "message_size", "meta", "needs", "pipeline",
+        "principal", "protocol_version", "request_id", "session", "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +112,7 @@ class CallContext:
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self.check: Callable[[ToolCall], None] | None = None
+        self.check_output: Callable[[Any, str], None] | None = None
         self.approved_call: ToolCall | None = None
         self.injected: dict[str, InjectedText] = {}
         self._call_id = request_id  # which does not change with the requests of a suspended call

@@ -13,7 +13,6 @@ from typing import Any
 
 from anyio import get_cancelled_exc_class
 
-from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import (
     CallError,
@@ -34,7 +33,7 @@ from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
-from mcp_bridge.wire.values import Unreadable, get_output_text, to_result
+from mcp_bridge.wire.values import Unreadable, to_result
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -99,22 +98,20 @@ class Pipeline:
         may_change = [*decide, *attempt]
         check_input = partial(_check_input, tool, self._arguments)
         validate_input = partial(_validate_input, check_input)
-        recheck_output = partial(_recheck_output, tool)
         limits = self._find_limits(tool.name)
         timeout, quota = limits.timeout, limits.concurrency
         quotas = () if quota is None else ((tool.name, quota),)
-        outer: list[Layer] = [self._map_errors, recheck_output]
+        check_output = partial(_check_output, tool) if tool.output_schema else None
         return [
-            *(outer if observe else []),  # for errors of the observers themselves
-            *observe,  # see results, never exceptions
+            *([self._map_errors] if observe else []),  # for errors of the observers themselves
+            *_recheck(tool, observe),  # see results, never exceptions
             self._map_errors,
-            *([recheck_output] if admit or may_change else []),
-            *admit,
+            *_recheck(tool, admit),
             validate_input,
-            *([partial(_provide_check, check_input)] if decide else []),
-            *decide,
+            *([partial(_provide_checks, check_input, check_output)] if decide else []),
+            *_recheck(tool, decide),
             *([self._map_unexpected_errors] if decide else []),
-            *attempt,
+            *_recheck(tool, attempt),
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
             *([partial(self._limit_time, timeout)] if timeout is not None else []),
             partial(self._limit_calls, quotas),
@@ -240,9 +237,15 @@ def _validate_input(
     return call_next(call, ctx)
 
 
-def _provide_check(check: Callable[[ToolCall], None], call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
-    """Allow policies that change arguments to validate them before a user is asked to approve them."""
-    ctx.check = check
+def _provide_checks(
+    check: Callable[[ToolCall], None],
+    check_output: Callable[[Any, str], None] | None,
+    call: ToolCall,
+    ctx: CallContext,
+    call_next: CallNext,
+) -> Any:
+    """Allow policies to validate arguments that they change before a user is asked, and results that they change."""
+    ctx.check, ctx.check_output = check, check_output
     return call_next(call, ctx)
 
 
@@ -255,18 +258,32 @@ def _check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, messag
 
 async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
-    if result.success and tool.output_schema and not tool.output.is_valid(result.output):
-        problems = tool.output.check(result.output).errors
-        raise InvalidOutput(problems, tool=call.name, output=result.output)
+    if result.success and tool.output_schema:
+        _check_output(tool, result.output)
     return result
 
 
-async def _recheck_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-    """Reduce a result that no longer matches the output schema, because a policy has changed it, to its text."""
+def _recheck(tool: PreparedEntry, policies: Sequence[Middleware]) -> list[Layer]:
+    return [layer for policy in policies for layer in (partial(_recheck_output, tool, type(policy).__name__), policy)]
+
+
+async def _recheck_output(
+    tool: PreparedEntry, policy: str, call: ToolCall, ctx: CallContext, call_next: CallNext
+) -> ToolResult:
+    """Return an error for a result that no longer matches the output schema, because the policy has changed it."""
     result = to_result(await call_next(call, ctx))
-    if result.success and tool.output_schema and not tool.output.is_valid(result.output):
-        return replace(result, output=None, content=result.content or (Text(get_output_text(result)),))
+    if result.success and tool.output_schema:
+        try:
+            _check_output(tool, result.output, f"the policy {policy}")
+        except InvalidOutput as error:
+            return replace(to_error_result(error), content=result.content, meta=result.meta)
     return result
+
+
+def _check_output(tool: PreparedEntry, output: Any, changed_by: str = "") -> None:
+    if not tool.output.is_valid(output):
+        problems = tool.output.check(output).errors
+        raise InvalidOutput(problems, tool=tool.name, output=output, changed_by=changed_by)
 
 
 def _extract_cancellation(error: BaseException) -> BaseException:

@@ -204,12 +204,15 @@ class _HookedToolCall(_HookedCall):
         changed = next((data[key] for key in RESULT_KEYS if key in data and data[key] != seen), None)
         if changed is None:
             return result
+        changed_by = _name_hooks(decided.modified_by)
         try:
-            return from_hook_data(changed, result, seen)
+            result = from_hook_data(changed, result, seen)
         except Unreadable as error:
-            raise InvalidOutput(
-                [f"$: a hook returned an unreadable result: {error}"], tool=name, output=None
-            ) from error
+            problem = f"$: a hook returned an unreadable result: {error}"
+            raise InvalidOutput([problem], tool=name, output=None, changed_by=changed_by) from error
+        if result.success and self._ctx.check_output is not None:
+            self._ctx.check_output(result.output, changed_by)
+        return result
 
 
 class _HookedPrompt(_HookedCall):
@@ -249,6 +252,11 @@ def _check_arguments(changed: Any, tool: str) -> dict[str, Any]:
     except Unreadable as error:
         raise InvalidArguments([f"$: {error}"], tool=tool, advice=_ADVICE) from error
     return arguments
+
+
+def _name_hooks(names: Sequence[str]) -> str:
+    quoted = ", ".join(f"'{name}'" for name in dict.fromkeys(names))
+    return f"the hooks {quoted}" if len(names) > 1 else f"the hook {quoted}" if names else "a hook"
 
 
 def _to_injected_text(injection: ContextInjection) -> InjectedText:
