@@ -23,7 +23,7 @@ from mcp_bridge.contracts.errors import (
     ToolFailed,
     ToolTimeout,
 )
-from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
+from mcp_bridge.contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
@@ -90,6 +90,11 @@ class Pipeline:
     def has_middleware(self) -> bool:
         """Whether there is middleware, which may ask the user something."""
         return bool(self._middleware)
+
+    @property
+    def injects_texts(self) -> bool:
+        """Whether there is middleware that may add texts for the model to results."""
+        return any(isinstance(each, InjectingMiddleware) and each.injects_texts for each in self._middleware)
 
     def layers(self, tool: PreparedEntry) -> list[Layer]:
         """Return the layers that a call of `tool` passes through, outermost first."""

@@ -52,6 +52,7 @@ class HookMiddleware:
     """
 
     stage = Stage.DECIDE
+    injects_texts = True
 
     def __init__(
         self, acquire_hooks: OpenHooks, approvals: ApprovalGate, on_result: OnResult = lambda ctx, result: None
