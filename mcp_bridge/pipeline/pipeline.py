@@ -107,16 +107,17 @@ class Pipeline:
         timeout, quota = limits.timeout, limits.concurrency
         quotas = () if quota is None else ((tool.name, quota),)
         check_output = partial(_check_output, tool) if tool.output_schema else None
+        recheck = partial(_recheck_policies, tool, (*observe[:1], *[*admit, *may_change][:1]))
         return [
             *([self._map_errors] if observe else []),  # for errors of the observers themselves
-            *_recheck(tool, observe),  # see results, never exceptions
+            *recheck(observe),  # see results, never exceptions
             self._map_errors,
-            *_recheck(tool, admit),
+            *recheck(admit),
             validate_input,
             *([partial(_provide_checks, check_input, check_output)] if decide else []),
-            *_recheck(tool, decide),
+            *recheck(decide),
             *([self._map_unexpected_errors] if decide else []),
-            *_recheck(tool, attempt),
+            *recheck(attempt),
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
             *([partial(self._limit_time, timeout)] if timeout is not None else []),
             partial(self._limit_calls, quotas),
@@ -268,18 +269,26 @@ async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext
     return result
 
 
-def _recheck(tool: PreparedEntry, policies: Sequence[Middleware]) -> list[Layer]:
-    return [layer for policy in policies for layer in (partial(_recheck_output, tool, type(policy).__name__), policy)]
+def _recheck_policies(
+    tool: PreparedEntry, outermost: Sequence[Middleware], policies: Sequence[Middleware]
+) -> list[Layer]:
+    """Add a layer around each policy that rechecks its results; without a schema, only around the outermost ones."""
+    layers: list[Layer] = []
+    for policy in policies:
+        if tool.output_schema or policy in outermost:
+            layers.append(partial(_recheck_output, tool, policy))
+        layers.append(policy)
+    return layers
 
 
 async def _recheck_output(
-    tool: PreparedEntry, policy: str, call: ToolCall, ctx: CallContext, call_next: CallNext
+    tool: PreparedEntry, policy: Middleware, call: ToolCall, ctx: CallContext, call_next: CallNext
 ) -> ToolResult:
     """Return an error for a result that no longer matches the output schema, because the policy has changed it."""
     result = to_result(await call_next(call, ctx))
     if result.success and tool.output_schema:
         try:
-            _check_output(tool, result.output, f"the policy {policy}")
+            _check_output(tool, result.output, f"the policy {type(policy).__name__}")
         except InvalidOutput as error:
             return replace(to_error_result(error), content=result.content, meta=result.meta)
     return result

@@ -104,8 +104,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
-        "_validate_input", "_provide_checks", "_recheck_output", "DECIDE",
-        "_map_unexpected_errors", "_recheck_output", "ATTEMPT", "_validate_input",
+        "_validate_input", "_provide_checks", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "_validate_input",
         "_limit_time", "_limit_calls", "_run_handler",
     ]  # fmt: skip
 
