@@ -143,7 +143,7 @@ class XaiboSource:
         """Return the name under which this tool of a provider is published, or `name`."""
         entries = (entry for provider in self._providers if provider.label == module_id for entry in provider.entries)
         handler = next((entry.handler for entry in entries if entry.name == name), None)
-        return next((tool.name for tool in ctx.tools() if tool.handler == handler), name)
+        return name if handler is None else next((tool.name for tool in ctx.tools() if tool.handler == handler), name)
 
     def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
         if isinstance(provider, AgentProvider):  # its calls are published, and so governed already
