@@ -264,7 +264,7 @@ def _check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, messag
 
 async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
-    if result.success and tool.output_schema:
+    if result.success and not tool.output.is_valid(result.output):
         _check_output(tool, result.output)
     return result
 
