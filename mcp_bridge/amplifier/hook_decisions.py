@@ -49,15 +49,16 @@ class DecisionTarget(Protocol):
 class HookDecision:
     """The combined decision of handlers so far; `data` is the event's data as they have modified it."""
 
-    __slots__ = ("_modified", "data", "denial", "results")
+    __slots__ = ("_modified_by", "data", "denial", "results")
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         self.denial: HookResult | None = None
         self.results: list[HookResult] = []
-        self._modified = False
+        self._modified_by: list[str] = []
 
-    def add(self, result: HookResult | None) -> None:
+    def add(self, result: HookResult | None, name: str) -> None:
+        """Add the decision of the handler with this name."""
         if result is None:
             return
         self.results.append(result)
@@ -65,7 +66,8 @@ class HookDecision:
             self.denial = result
         elif result.action == "modify" and result.data is not None:
             changed = _copy_result_keys({**self.data, **copy_value(result.data)}, self.data)
-            self._modified = self._modified or not _is_equal(changed, self.data)
+            if not _is_equal(changed, self.data):
+                self._modified_by.append(name)
             self.data = changed
 
     def build_result(self) -> HookResult:
@@ -84,8 +86,10 @@ class HookDecision:
             fields |= {"action": "ask_user", **_merge_questions(asked)}
         elif injected:
             fields["action"] = "inject_context"
-        elif self._modified:
+        elif self._modified_by:
             fields["action"] = "modify"
+        if self._modified_by:
+            fields["modified_by"] = self._modified_by
         fields.setdefault("reason", "\n".join(one.reason for one in self.results if one.reason) or None)
         fields["suppress_output"] = any(one.suppress_output for one in self.results)
         return HookResult(**fields)

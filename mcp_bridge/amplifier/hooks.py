@@ -171,14 +171,15 @@ class HookRegistry:
                 if (now := time.monotonic()) - since > self._timeout * _SLACK:
                     deadline.restart(self._timeout)
                     since = now
-                decision.add(await self._run_handler(registration, event, decision.data, closed=closed))
+                result = await self._run_handler(registration, event, decision.data, closed=closed)
+                decision.add(result, registration.name)
                 if decision.denial is not None:
                     return True
                 if deadline.has_passed:  # this handler still returned a decision, but others would be cancelled
                     return False
             return True
         if registration is not None:
-            decision.add(self._fail_handler(registration, event, "it timed out", closed=closed))
+            decision.add(self._fail_handler(registration, event, "it timed out", closed=closed), registration.name)
         return decision.denial is not None
 
     async def _run_handler(

@@ -81,7 +81,8 @@ class HookResult(BaseModel):
     """The decision of a hook: `continue`, `deny`, `modify` the data, `inject_context`, or `ask_user`.
 
     `approval_timeout` is in seconds. On the result of `HookRegistry.emit`, `data` is the event's data as all hooks have
-    modified it, whatever the action, and `context_injections` has every injected text in order.
+    modified it, whatever the action, `modified_by` has the names of these hooks, and `context_injections` has every
+    injected text in order.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -102,6 +103,7 @@ class HookResult(BaseModel):
     user_message_source: str | None = None
     append_to_last_tool_result: bool = False
     context_injections: list[ContextInjection] = Field(default_factory=list)
+    modified_by: list[str] = Field(default_factory=list)
 
 
 class ModelInfo(BaseModel):

@@ -23,6 +23,11 @@ class Text(Content):
 
 
 @dataclass(frozen=True, slots=True)
+class InjectedText(Text):
+    """Text for the model that a policy has added to a result."""
+
+
+@dataclass(frozen=True, slots=True)
 class Image(Content):
     """An image: raw bytes (base64 on the wire) and their media type, such as `image/png`."""
 

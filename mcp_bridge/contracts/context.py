@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_bridge.contracts.content import InjectedText
 from mcp_bridge.contracts.errors import MissingCapability
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.tool import ToolCall, ToolEntry, ToolResult
@@ -42,6 +43,9 @@ class Caller(Protocol):
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
         """Run one call through the pipeline."""
 
+    async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """Run one call of a tool that is not published through the pipeline."""
+
     def resource_updated(self, uri: str) -> None:
         """Notify subscribed clients that a resource has changed."""
 
@@ -68,13 +72,16 @@ class CallContext:
         needs: The `NeedsInput` that the call waits for between two runs of its handler.
         holds: What the call releases while it waits for the user.
         check: Raises InvalidArguments for a call of this tool with invalid arguments. Set during the stage DECIDE.
+        check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
+            changed it. Set during the stage DECIDE if the tool has an output schema.
         approved_call: The call that the user was asked to approve, as they saw it.
+        injected: What policies have injected for the model into the results of calls that this call made, by text.
     """
 
     __slots__ = (
-        "_asked", "_calls", "_capabilities", "_paused", "answers", "approved_call", "caller", "check", "client",
-        "holds", "message_size", "meta", "needs", "pipeline", "principal", "protocol_version", "request_id", "session",
-        "since", "started", "state",
+        "_asked", "_call_id", "_calls", "_capabilities", "_ids", "_paused", "answers", "approved_call", "caller",
+        "check", "check_output", "client", "holds", "injected", "message_size", "meta", "needs", "pipeline",
+        "principal", "protocol_version", "request_id", "session", "since", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -105,9 +112,13 @@ class CallContext:
         self.needs: NeedsInput | None = None
         self.holds: list[Hold] = []
         self.check: Callable[[ToolCall], None] | None = None
+        self.check_output: Callable[[Any, str], None] | None = None
         self.approved_call: ToolCall | None = None
+        self.injected: dict[str, InjectedText] = {}
+        self._call_id = request_id  # which does not change with the requests of a suspended call
         self._asked = 0
         self._calls = 0
+        self._ids = 0
         self._paused: Sequence[Hold] = ()
 
     @property
@@ -241,16 +252,32 @@ class CallContext:
             ToolNotFound: No tool of this name is published.
             RuntimeError: This call runs outside a registry.
         """
+        return await self._get_caller().dispatch(self.create_call(name, arguments), self)
+
+    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None) -> ToolResult:
+        """Call a tool that is not published, such as one of an agent, through the same pipeline.
+
+        Policies see it under the entry's name. Raises RuntimeError if this call runs outside a registry.
+        """
+        return await self._get_caller().dispatch_entry(entry, self.create_call(entry.name, arguments), self)
+
+    def create_call(self, name: str, arguments: Any = None) -> ToolCall:
+        """Return a call that this one makes. Its id is that of this call with a number: `7.1`, `7.2`, `7.2.1`."""
+        self._ids += 1
+        return ToolCall(id=f"{self._call_id}.{self._ids}", name=name, arguments={} if arguments is None else arguments)
+
+    def create_nested(self, call_id: str = "") -> CallContext:
+        """Return the context of a call with this id that this call makes."""
+        self._calls += 1
+        return NestedContext(self, call_id)
+
+    def _get_caller(self) -> Caller:
         if self.caller is None:
             raise RuntimeError("this call runs outside a registry, so it cannot call other tools")
-        return await self.caller.dispatch(
-            ToolCall(id=self.request_id, name=name, arguments={} if arguments is None else arguments), self
-        )
+        return self.caller
 
-    def create_nested(self) -> CallContext:
-        """Return the context of a call that this one makes."""
-        self._calls += 1
-        return NestedContext(self)
+    def pass_injections(self, texts: Iterable[InjectedText]) -> None:
+        """Pass texts that policies inject into the result of this call to the call that made it, if there is one."""
 
     @property
     def has_begun(self) -> bool:
@@ -294,13 +321,13 @@ class NestedContext(CallContext):
 
     __slots__ = ("_outer",)
 
-    def __init__(self, outer: CallContext) -> None:
+    def __init__(self, outer: CallContext, call_id: str = "") -> None:
         super().__init__(
             caller=outer.caller,
             protocol_version=outer.protocol_version,
             principal=outer.principal,
             session=outer.session,
-            request_id=outer.request_id,
+            request_id=call_id or outer.request_id,
             meta=outer.meta,
         )
         self._outer = outer
@@ -332,6 +359,9 @@ class NestedContext(CallContext):
         """Release what this call and its outer calls hold."""
         with self._outer.release_holds(), super().release_holds():
             yield
+
+    def pass_injections(self, texts: Iterable[InjectedText]) -> None:
+        self._outer.injected.update((each.text, each) for each in texts)
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
         self._outer.on_session_end(callback)

@@ -118,12 +118,18 @@ class InvalidArguments(CallError):
 
 
 class InvalidOutput(CallError):
-    """The tool ran, but its result does not match the output schema. `output` holds the result."""
+    """The tool ran, but its result does not match the output schema. `output` holds the result.
+
+    `changed_by` names the policy that has changed a result that did match, such as `the hook 'mask'`.
+    """
 
     code = "invalid_output"
 
-    def __init__(self, problems: Sequence[str], *, tool: str, output: Any, kind: str = "tool") -> None:
-        super().__init__(f"Output validation failed for {kind} '{tool}'. The {kind} did run.", details=problems)
+    def __init__(
+        self, problems: Sequence[str], *, tool: str, output: Any, kind: str = "tool", changed_by: str = ""
+    ) -> None:
+        cause = f", but {changed_by} changed its result" if changed_by else ""
+        super().__init__(f"Output validation failed for {kind} '{tool}'. The {kind} did run{cause}.", details=problems)
         self.output = output
 
 

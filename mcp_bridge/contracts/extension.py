@@ -1,7 +1,8 @@
 """The extension points, as protocols: a class implements one by having its members, without inheriting from it.
 
 A source needs `name` and `run`. Everything else that the core uses is declared in the optional protocols below:
-`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource` and `WorkingDirSource`.
+`GoverningSource`, `ApprovalSource`, `SecretSource`, `NotifyingSource` and `WorkingDirSource`. A middleware that adds
+texts to results is an `InjectingMiddleware`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ class Middleware(Protocol):
 
     async def __call__(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         """Return the result of the call, usually that of `call_next`."""
+
+
+@runtime_checkable
+class InjectingMiddleware(Protocol):
+    """A policy that may add texts for the model to the results of tools, each as an `InjectedText`."""
+
+    injects_texts: bool
 
 
 @runtime_checkable

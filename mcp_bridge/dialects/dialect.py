@@ -17,6 +17,9 @@ class SchemaDialect:
     """Objects without `properties` get `properties: {}`."""
     parse_strings: bool = False
     """Arguments that arrive as JSON in a string are parsed."""
+    show_injections: bool = False
+    """Tools to whose results policies may add texts have no output schema, and results with such texts no structured
+    content."""
 
     @property
     def is_active(self) -> bool:

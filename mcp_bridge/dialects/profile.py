@@ -105,4 +105,5 @@ class Profile:
             flatten_unions=any("anyOf" in fact.words and fact.at == "root" for fact in keywords),
             write_properties=any(isinstance(fact, PropertiesRequired) for fact in self.facts),
             parse_strings=True,
+            show_injections=any(isinstance(fact, StructuredOnly) for fact in self.facts),
         )

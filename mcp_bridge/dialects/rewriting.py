@@ -19,8 +19,13 @@ from mcp_bridge.wire.tools import WireTool
 CONDITIONS_NOTE = "The server checks more conditions on these arguments than the schema shows."
 
 
-def rewrite_tool(tool: WireTool, dialect: SchemaDialect) -> WireTool:
-    """The tool as clients see it in this dialect."""
+def rewrite_tool(tool: WireTool, dialect: SchemaDialect, *, may_have_injections: bool = False) -> WireTool:
+    """Return the tool as clients see it in this dialect.
+
+    `may_have_injections` is whether policies may add texts to the results of tools.
+    """
+    if dialect.show_injections and may_have_injections:
+        tool = replace(tool, output_schema=None, wraps_output=False, may_be_null=False, shows_injections=True)
     schema, output, description = tool.input_schema, tool.output_schema, tool.description
     if dialect.inline_references:
         schema = inline_references(schema, label=f"the input of tool {tool.name!r}")

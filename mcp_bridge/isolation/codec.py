@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+import anyio
+
 from mcp_bridge.contracts import errors
 from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.prompt import Message
 from mcp_bridge.contracts.question import Answer, Form, Link, Question, Root, Roots, Sampled, Sampling
 from mcp_bridge.contracts.tool import ToolResult
+from mcp_bridge.isolation.order import CONTEXT_FIELDS
 from mcp_bridge.schema.forms import create_form
 from mcp_bridge.wire.content import render_block
 from mcp_bridge.wire.content_reader import from_block
@@ -193,3 +197,18 @@ def encode_needs(needs: NeedsInput) -> Json:
 
 def decode_needs(given: Json) -> NeedsInput:
     return NeedsInput({key: decode_question(one) for key, one in given["questions"].items()}, given["state"])
+
+
+def encode_context(ctx: CallContext) -> Json:
+    return {
+        **{name: getattr(ctx, name) for name in CONTEXT_FIELDS},
+        "meta": to_plain_mapping(ctx.meta),
+        "capabilities": to_plain_mapping(ctx.capabilities),
+        "answers": {key: encode_answer(answer) for key, answer in ctx.answers.items()},
+        "state": to_plain(ctx.state),
+        "left": get_time_left(ctx),
+    }
+
+
+def get_time_left(ctx: CallContext) -> float | None:
+    return None if ctx.deadline is None else ctx.deadline - anyio.current_time()

@@ -20,12 +20,15 @@ from mcp_bridge.isolation.codec import (
     decode_question,
     decode_result,
     encode_answer,
+    encode_context,
     encode_error,
     encode_result,
+    get_time_left,
 )
-from mcp_bridge.isolation.order import CONTEXT_FIELDS, make_size_error
+from mcp_bridge.isolation.nested_runs import CheckName, NestedRuns, reject_name
+from mcp_bridge.isolation.order import make_size_error
 from mcp_bridge.isolation.process import WorkerProcess
-from mcp_bridge.wire.values import to_plain, to_plain_mapping
+from mcp_bridge.wire.values import to_plain
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
@@ -35,7 +38,7 @@ class WorkerCall:
     """What is called, and with which arguments.
 
     `kind` and `name` identify an entry of the offer. `part` is the argument to complete, or empty. `what` is the word
-    for the entry in messages.
+    for the entry in messages. `check_name` decides under which names the worker may run tools inside the call.
     """
 
     kind: str
@@ -43,6 +46,7 @@ class WorkerCall:
     part: str
     arguments: Any
     what: str
+    check_name: CheckName = reject_name
 
 
 class WorkerCrash(Exception):
@@ -63,16 +67,18 @@ async def run_worker_call(
         ResultTooLarge: the result is longer than a line may be.
     """
     order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
-    messages = await worker.start_call({**order, "cpu": cpu, "context": _encode_context(ctx)})
+    messages = await worker.start_call({**order, "cpu": cpu, "context": encode_context(ctx)})
     result: Json | None = None
-    async with messages, anyio.create_task_group() as tasks:
+    runs = NestedRuns(ctx, request.check_name)
+    async with messages, runs, anyio.create_task_group() as tasks:
+        runs.tasks = tasks
         async for message in messages:
             event = message["say"]
             if event in ("result", "too long"):
                 result = message
                 break
             if event == "ask":
-                tasks.start_soon(_handle_request, worker, message, ctx)
+                tasks.start_soon(_handle_request, worker, message, runs)
             else:
                 await _forward_notification(event, message, ctx)
         tasks.cancel_scope.cancel()
@@ -100,21 +106,6 @@ def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -
         raise WorkerCrash(f"sent a result that cannot be read ({type(problem).__name__})") from problem
 
 
-def _encode_context(ctx: CallContext) -> Json:
-    return {
-        **{name: getattr(ctx, name) for name in CONTEXT_FIELDS},
-        "meta": to_plain_mapping(ctx.meta),
-        "capabilities": to_plain_mapping(ctx.capabilities),
-        "answers": {key: encode_answer(answer) for key, answer in ctx.answers.items()},
-        "state": to_plain(ctx.state),
-        "left": _get_time_left(ctx),
-    }
-
-
-def _get_time_left(ctx: CallContext) -> float | None:
-    return None if ctx.deadline is None else ctx.deadline - anyio.current_time()
-
-
 async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> None:
     """Pass a notification of the call on to the client; an invalid one is dropped."""
     try:
@@ -128,21 +119,26 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
         logger.warning("a notification of a worker is dropped: %s: %s", type(error).__name__, error)
 
 
-async def _handle_request(worker: WorkerProcess, message: Json, ctx: CallContext) -> None:
+async def _handle_request(worker: WorkerProcess, message: Json, runs: NestedRuns) -> None:
+    ctx = runs.get_context(message.get("within"))
     try:
-        reply = {"answer": await _run_request(message.get("what"), message, ctx)}
+        reply = {"answer": await _run_request(message.get("what"), message, ctx, runs)}
     except Exception as error:
         reply = {"error": encode_error(error)}
-    await worker.reply(message.get("ask"), {**reply, "left": _get_time_left(ctx)})
+    await worker.reply(message.get("ask"), {**reply, "left": get_time_left(ctx)})
 
 
-async def _run_request(what: Any, message: Json, ctx: CallContext) -> Any:
+async def _run_request(what: Any, message: Json, ctx: CallContext, runs: NestedRuns) -> Any:
     if what == "put":
         questions = {key: decode_question(one) for key, one in message["questions"].items()}
         answers: Mapping[str, Any] = await ctx.put(questions)
         return {key: encode_answer(answer) for key, answer in answers.items()}
     if what == "invoke":
         return encode_result(await ctx.invoke(message["name"], message["arguments"]))
+    if what == "begin":
+        return await runs.begin(message)
+    if what == "continue":
+        return await runs.proceed(message)
     if what == "tools":
         names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
         return [{name: to_plain(getattr(entry, name)) for name in names} for entry in ctx.tools()]

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import SourceError
+from mcp_bridge.contracts.errors import Denied, SourceError
 from mcp_bridge.contracts.extension import (
     ApprovalSource,
     GoverningSource,
@@ -59,6 +59,7 @@ class IsolatedSource:
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
+        self._tool_handlers: dict[str, Callable[..., Any]] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
         if self._isolation.tools and isinstance(self._inner, SecretSource):
@@ -138,11 +139,26 @@ class IsolatedSource:
             return result.output if isinstance(result, ToolResult) else ()
 
         def make_request(data: Any) -> WorkerCall:
-            return WorkerCall(kind=kind, name=name, part=part, arguments=data, what=_KIND_NAMES[kind])
+            what, check = _KIND_NAMES[kind], self._check_name
+            return WorkerCall(kind=kind, name=name, part=part, arguments=data, what=what, check_name=check)
 
         if part:
             return complete_in_worker
-        return call if context else call_without_context
+        handler = call if context else call_without_context
+        return self._tool_handlers.setdefault(name, handler) if kind == "tools" else handler
+
+    def _check_name(self, ctx: CallContext, name: str) -> str:
+        """Return the name under which the tool `name` of this source is published, or `name`.
+
+        Raises Denied for the name of another source's tool: users could be asked to approve something else.
+        """
+        handler = self._tool_handlers.get(name)
+        published = ctx.tools()
+        if handler is not None and (found := next((one for one in published if one.handler is handler), None)):
+            return found.name
+        if any(one.name == name and one.owner != self.name for one in published):
+            raise Denied(f"Tool '{name}' cannot be called here, because another source has a tool of this name.")
+        return name
 
 
 def _unwrap_group(error: Exception) -> Exception:

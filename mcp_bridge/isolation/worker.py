@@ -119,7 +119,7 @@ class SourceRunner:
     async def _invoke_handler(self, message: Json) -> Json:
         kind, name, part = message["kind"], message["name"], message["part"]
         prepared = self._prepare_entry(kind, name, part)
-        ctx = WorkerContext(self._link, message["id"], message["context"])
+        ctx = WorkerContext(self._link, message["id"], message["context"], self._threads)
         returned = await prepared.run(message["arguments"], ctx, self._threads)
         if isinstance(returned, NeedsInput):
             return {"needs": encode_needs(returned)}

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import InvalidAnswer
+from mcp_bridge.contracts.errors import CallError, InvalidAnswer
 from mcp_bridge.contracts.log_levels import Level, check_level
 from mcp_bridge.contracts.question import Form, Question
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
-from mcp_bridge.isolation.codec import InvalidFormData, Json, decode_answer, decode_result, encode_question
+from mcp_bridge.isolation.codec import (
+    InvalidFormData,
+    Json,
+    decode_answer,
+    decode_error,
+    decode_result,
+    encode_error,
+    encode_question,
+    encode_result,
+)
 from mcp_bridge.isolation.order import CONTEXT_FIELDS
 from mcp_bridge.isolation.worker_link import WorkerLink
-from mcp_bridge.wire.values import to_plain
+from mcp_bridge.pipeline.prepared import PreparedEntry
+from mcp_bridge.runtime.thread_pool import ThreadPool
+from mcp_bridge.wire.values import to_plain, to_result
 
 MAX_TRIES = 3
 """How often a question is asked again because its type rejects the answer."""
@@ -25,15 +38,18 @@ MAX_TRIES = 3
 class WorkerContext(CallContext):
     """A running call, as its tool sees it inside a worker."""
 
-    __slots__ = ("_call", "_end", "_link")
+    __slots__ = ("_call", "_end", "_link", "_run", "_scope", "_threads")
 
-    def __init__(self, link: WorkerLink, call: int, given: Json) -> None:
+    def __init__(self, link: WorkerLink, call: int, given: Json, threads: ThreadPool, run: int | None = None) -> None:
         super().__init__(**{name: given[name] for name in (*CONTEXT_FIELDS, "meta", "capabilities")})
         self._link = link
         self._call = call
+        self._run = run
+        self._threads = threads
         self.answers = {key: decode_answer(answer) for key, answer in given["answers"].items()}
         self.state = given["state"]
         self._end: float | None = None
+        self._scope: anyio.CancelScope | None = None
         self._set_time_left(given["left"])
 
     @property
@@ -79,6 +95,27 @@ class WorkerContext(CallContext):
         reply = await self._ask_bridge("invoke", name=name, arguments=to_plain(arguments))
         return decode_result(reply["answer"])
 
+    async def invoke_entry(self, entry: ToolEntry, arguments: Any = None) -> ToolResult:
+        """Call a tool of this process under the pipeline of the bridge, which may run it any number of times."""
+        given = to_plain({} if arguments is None else arguments)
+        reply = await self._ask_bridge("begin", name=entry.name, schema=to_plain(entry.input_schema), arguments=given)
+        while "run" in (answer := reply["answer"]):
+            outcome = await self._run_entry(PreparedEntry(entry), answer)
+            reply = await self._ask_bridge("continue", run=answer["run"], **outcome)
+        if "error" in answer:
+            raise decode_error(answer["error"])
+        return decode_result(answer["result"])
+
+    async def _run_entry(self, prepared: PreparedEntry, order: Json) -> Json:
+        ctx = WorkerContext(self._link, self._call, order["context"], self._threads, order["run"])
+        try:
+            with ctx._limit_time():
+                return {"result": encode_result(to_result(await prepared.run(order["arguments"], ctx, self._threads)))}
+            return {"error": encode_error(TimeoutError())}  # the bridge knows: it is its time limit
+        except Exception as error:
+            notes = "" if isinstance(error, CallError) else "".join(traceback.format_exception(error))
+            return {"error": encode_error(error), "notes": notes}
+
     def resource_updated(self, uri: str) -> None:
         """Notify subscribers that a resource has changed; from any thread."""
         self._link.send_message({"say": "updated", "uri": uri})
@@ -87,12 +124,22 @@ class WorkerContext(CallContext):
         self._link.send_message({"say": event, "id": self._call, **data})
 
     async def _ask_bridge(self, what: str, **data: Any) -> Any:
-        reply = await asyncio.wrap_future(self._link.send_request({"id": self._call, "what": what, **data}))
+        request = {"id": self._call, "within": self._run, "what": what, **data}
+        if self._scope is not None:
+            self._scope.deadline = math.inf  # the bridge knows whether its clock runs meanwhile
+        reply = await asyncio.wrap_future(self._link.send_request(request))
         self._set_time_left(reply["left"])
         return reply
 
+    def _limit_time(self) -> anyio.CancelScope:
+        """Return the scope of a nested run, which ends when the bridge stops waiting for it."""
+        self._scope = anyio.CancelScope(deadline=math.inf if self._end is None else self._end)
+        return self._scope
+
     def _set_time_left(self, left: float | None) -> None:
         self._end = None if left is None else anyio.current_time() + left
+        if self._scope is not None:
+            self._scope.deadline = math.inf if self._end is None else self._end
 
 
 def _add_problems(question: Question, problems: list[str]) -> Question:

@@ -13,7 +13,6 @@ from typing import Any
 
 from anyio import get_cancelled_exc_class
 
-from mcp_bridge.contracts.content import Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import (
     CallError,
@@ -24,7 +23,7 @@ from mcp_bridge.contracts.errors import (
     ToolFailed,
     ToolTimeout,
 )
-from mcp_bridge.contracts.extension import CallNext, Middleware, Stage
+from mcp_bridge.contracts.extension import CallNext, InjectingMiddleware, Middleware, Stage
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
@@ -34,7 +33,7 @@ from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
-from mcp_bridge.wire.values import Unreadable, get_output_text, to_result
+from mcp_bridge.wire.values import Unreadable, to_result
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -92,6 +91,11 @@ class Pipeline:
         """Whether there is middleware, which may ask the user something."""
         return bool(self._middleware)
 
+    @property
+    def injects_texts(self) -> bool:
+        """Whether there is middleware that may add texts for the model to results."""
+        return any(isinstance(each, InjectingMiddleware) and each.injects_texts for each in self._middleware)
+
     def layers(self, tool: PreparedEntry) -> list[Layer]:
         """Return the layers that a call of `tool` passes through, outermost first."""
         by_stage = ([layer for layer in self._middleware if layer.stage == stage] for stage in Stage)
@@ -99,22 +103,21 @@ class Pipeline:
         may_change = [*decide, *attempt]
         check_input = partial(_check_input, tool, self._arguments)
         validate_input = partial(_validate_input, check_input)
-        recheck_output = partial(_recheck_output, tool)
         limits = self._find_limits(tool.name)
         timeout, quota = limits.timeout, limits.concurrency
         quotas = () if quota is None else ((tool.name, quota),)
-        outer: list[Layer] = [self._map_errors, recheck_output]
+        check_output = partial(_check_output, tool) if tool.output_schema else None
+        recheck = partial(_recheck_policies, tool, (*observe[:1], *[*admit, *may_change][:1]))
         return [
-            *(outer if observe else []),  # for errors of the observers themselves
-            *observe,  # see results, never exceptions
+            *([self._map_errors] if observe else []),  # for errors of the observers themselves
+            *recheck(observe),  # see results, never exceptions
             self._map_errors,
-            *([recheck_output] if admit or may_change else []),
-            *admit,
+            *recheck(admit),
             validate_input,
-            *([partial(_provide_check, check_input)] if decide else []),
-            *decide,
+            *([partial(_provide_checks, check_input, check_output)] if decide else []),
+            *recheck(decide),
             *([self._map_unexpected_errors] if decide else []),
-            *attempt,
+            *recheck(attempt),
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
             *([partial(self._limit_time, timeout)] if timeout is not None else []),
             partial(self._limit_calls, quotas),
@@ -240,9 +243,15 @@ def _validate_input(
     return call_next(call, ctx)
 
 
-def _provide_check(check: Callable[[ToolCall], None], call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
-    """Allow policies that change arguments to validate them before a user is asked to approve them."""
-    ctx.check = check
+def _provide_checks(
+    check: Callable[[ToolCall], None],
+    check_output: Callable[[Any, str], None] | None,
+    call: ToolCall,
+    ctx: CallContext,
+    call_next: CallNext,
+) -> Any:
+    """Allow policies to validate arguments that they change before a user is asked, and results that they change."""
+    ctx.check, ctx.check_output = check, check_output
     return call_next(call, ctx)
 
 
@@ -255,18 +264,40 @@ def _check_input(tool: PreparedEntry, limits: SizeLimits, call: ToolCall, messag
 
 async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
-    if result.success and tool.output_schema and not tool.output.is_valid(result.output):
-        problems = tool.output.check(result.output).errors
-        raise InvalidOutput(problems, tool=call.name, output=result.output)
+    if result.success and not tool.output.is_valid(result.output):
+        _check_output(tool, result.output)
     return result
 
 
-async def _recheck_output(tool: PreparedEntry, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
-    """Reduce a result that no longer matches the output schema, because a policy has changed it, to its text."""
+def _recheck_policies(
+    tool: PreparedEntry, outermost: Sequence[Middleware], policies: Sequence[Middleware]
+) -> list[Layer]:
+    """Add a layer around each policy that rechecks its results; without a schema, only around the outermost ones."""
+    layers: list[Layer] = []
+    for policy in policies:
+        if tool.output_schema or policy in outermost:
+            layers.append(partial(_recheck_output, tool, policy))
+        layers.append(policy)
+    return layers
+
+
+async def _recheck_output(
+    tool: PreparedEntry, policy: Middleware, call: ToolCall, ctx: CallContext, call_next: CallNext
+) -> ToolResult:
+    """Return an error for a result that no longer matches the output schema, because the policy has changed it."""
     result = to_result(await call_next(call, ctx))
-    if result.success and tool.output_schema and not tool.output.is_valid(result.output):
-        return replace(result, output=None, content=result.content or (Text(get_output_text(result)),))
+    if result.success and tool.output_schema:
+        try:
+            _check_output(tool, result.output, f"the policy {type(policy).__name__}")
+        except InvalidOutput as error:
+            return replace(to_error_result(error), content=result.content, meta=result.meta)
     return result
+
+
+def _check_output(tool: PreparedEntry, output: Any, changed_by: str = "") -> None:
+    if not tool.output.is_valid(output):
+        problems = tool.output.check(output).errors
+        raise InvalidOutput(problems, tool=tool.name, output=output, changed_by=changed_by)
 
 
 def _extract_cancellation(error: BaseException) -> BaseException:

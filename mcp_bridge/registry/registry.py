@@ -191,13 +191,17 @@ class ToolRegistry:
             raise make_not_found_error(call.name, self.list_names())
         return await self.run_prepared(tool, call, ctx)
 
+    async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: CallContext) -> ToolResult:
+        """Run a tool that is not published through the pipeline. Every problem is in the result."""
+        return await self.run_prepared(PreparedEntry(entry), call, ctx)
+
     def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: CallContext) -> Awaitable[ToolResult]:
         """Run an entry of any kind through the pipeline. Every problem is in the result.
 
         A nested call stays under the pipeline of the outermost call, whichever registry it is made to.
         """
         if ctx.pipeline is not None:  # a nested call
-            ctx = ctx.create_nested()
+            ctx = ctx.create_nested(call.id)
         else:
             ctx.pipeline = self.pipeline
         if ctx.caller is None:

@@ -73,7 +73,7 @@ class ToolIndex:
             return tool
         from mcp_bridge.dialects.rewriting import rewrite_tool  # a server without a dialect starts faster without it
 
-        return rewrite_tool(tool, self._dialect)
+        return rewrite_tool(tool, self._dialect, may_have_injections=self._registry.pipeline.injects_texts)
 
 
 class ToolMethods:

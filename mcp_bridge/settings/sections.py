@@ -266,3 +266,9 @@ class DialectSettings(SettingsModel):
         description="Parse arguments that arrive as JSON in a string although the schema requires an object, a list, a "
         "number or a boolean. Default: if any client is named.",
     )
+    show_injections: bool | None = Field(
+        default=None,
+        description="If there are hooks, list tools without output schema, and send results to which hooks add texts "
+        "without structured content, because the model would not see these texts beside it. Default: if a client needs "
+        "it.",
+    )

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ToolError, ToolNotFound
-from mcp_bridge.contracts.tool import ToolCall, ToolEntry
+from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.contracts.tool_use_results import Result, ValidationResult
 from mcp_bridge.registry.registry import ToolRegistry
 
@@ -156,9 +156,8 @@ class ToolChain:
 
     async def _run_step(self, index: int, step: ChainStep, context: dict[str, Any], ctx: CallContext) -> None:
         place = f"Step {index} ('{step.tool_name}') failed"
-        call = ToolCall(id=ctx.request_id, name=step.tool_name, arguments=step.build_input(context))
         try:
-            result = await self._registry.dispatch(call, ctx)
+            result = await self._registry.dispatch(ctx.create_call(step.tool_name, step.build_input(context)), ctx)
         except ToolNotFound as error:  # unregistered since the chain was validated
             raise ToolError(f"{place}: {error.message}", code=str(error.code)) from error
         if result.is_error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_bridge.contracts.content import Content
+from mcp_bridge.contracts.content import Content, InjectedText
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.wire.content import make_text_block, render_block
 from mcp_bridge.wire.protocol_versions import STATELESS, STRUCTURED, has_feature
@@ -21,12 +21,18 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
     rendered["content"] = _render_failure(result, version) if result.is_error else _render_success(result, version)
     if result.is_error:
         rendered["isError"] = True
-    elif has_feature(version, STRUCTURED):
+    elif has_feature(version, STRUCTURED) and not (tool.shows_injections and _has_injections(result.content)):
         rendered |= _render_structured_content(result.output, tool, version)
     may_have_meta = result.meta is not None or result.is_error
     if may_have_meta and has_feature(version, STRUCTURED) and (meta := _render_result_meta(result)):
         rendered["_meta"] = meta
     return rendered
+
+
+def _has_injections(content: Any) -> bool:
+    if content is None or isinstance(content, str | bytes | Content):
+        return isinstance(content, InjectedText)
+    return any(isinstance(item, InjectedText) for item in content)
 
 
 def _render_success(result: ToolResult, version: str) -> list[dict[str, Any]]:

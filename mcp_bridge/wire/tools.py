@@ -35,6 +35,8 @@ class WireTool:
         wraps_output: The output may be something other than an object.
         may_be_null: The output may be null.
         repair: Repairs a client's arguments before anything else reads them.
+        shows_injections: A result with texts that policies have added has no structured content, because the client's
+            model would read nothing else.
     """
 
     name: str
@@ -46,6 +48,7 @@ class WireTool:
     may_be_null: bool
     description: str
     repair: Callable[[Any], Any] | None = None
+    shows_injections: bool = False
     _listings: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def render_listing(self, version: str) -> dict[str, Any]:

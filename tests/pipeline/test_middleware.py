@@ -104,7 +104,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
-        "_validate_input", "_provide_check", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "_validate_input",
+        "_validate_input", "_provide_checks", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "_validate_input",
         "_limit_time", "_limit_calls", "_run_handler",
     ]  # fmt: skip
 
@@ -150,16 +150,32 @@ async def test_arguments_that_a_decider_changed_are_checked_again(stage: Stage) 
 
 
 @STAGES
-async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_loses_its_structured_part(stage: Stage) -> None:
+async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_is_an_error_that_names_it(stage: Stage) -> None:
     async def redact(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"n": "[redacted]"})
 
     registry = under([At(stage, redact)], entry_of(lambda data: {"n": 1}, output_schema={**NUMBER}))
     made = await dispatch(registry)
-    assert made.success
-    assert made.output is None
-    assert made.content == (Text('{"n":"[redacted]"}'),)
+    assert made.code == "invalid_output"
+    assert "The tool did run, but the policy At changed its result." in made.error_text
+    assert "$.n: expected type integer" in made.error_text
+    assert made.output == {"n": "[redacted]"}
     assert made.duration_ms is not None
+
+
+async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> None:
+    class Spoils(At):
+        """A policy with a name of its own."""
+
+    async def spoil(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        return replace(await call_next(call, ctx), output="spoilt")
+
+    async def leave(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+        return await call_next(call, ctx)
+
+    policies = [At(Stage.DECIDE, leave), Spoils(Stage.DECIDE, spoil), At(Stage.DECIDE, leave), At(Stage.ADMIT, leave)]
+    made = await dispatch(under([*policies], entry_of(lambda data: {"n": 1}, output_schema=NUMBER)))
+    assert "the policy Spoils changed its result" in made.error_text
 
 
 @STAGES
@@ -171,12 +187,12 @@ async def test_a_result_that_a_policy_changed_and_that_still_fits_stays(stage: S
     assert (result.output, result.content) == ({"n": 2}, None)
 
 
-async def test_content_that_a_policy_gave_is_kept_when_the_structured_part_goes() -> None:
+async def test_content_that_a_policy_gave_is_kept_in_the_error() -> None:
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output=3, content=[Text("three")])
 
     result = await dispatch(under([At(Stage.DECIDE, change)], entry_of(lambda data: {"n": 1}, output_schema=NUMBER)))
-    assert (result.output, result.content) == (None, [Text("three")])
+    assert (result.code, result.content) == ("invalid_output", [Text("three")])
 
 
 @STAGES

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.xaibo.source.agents import convert_attachment
 from tests.kits.xaibo.xaibo_kit import Served, listed, told, written
@@ -265,7 +266,7 @@ async def test_a_late_call_finds_what_the_first_one_found(tmp_path: Path) -> Non
         agent: Any = entry.handler.__self__
         sizes = []
         for count in range(201):
-            await entry.handler({"message": str(count)})
+            await entry.handler({"message": str(count)}, CallContext())
             if count % 100 == 0:
                 gc.collect()
                 config = agent._config

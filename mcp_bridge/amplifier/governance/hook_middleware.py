@@ -16,7 +16,7 @@ from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, BoundCal
 from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, get_injections
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.amplifier.results import from_hook_data, to_content, to_hook_data
-from mcp_bridge.contracts.content import Content, Text
+from mcp_bridge.contracts.content import Content, InjectedText, Text
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import ApprovalDeclined, CallError, Denied, InvalidArguments, InvalidOutput
 from mcp_bridge.contracts.extension import CallNext, Stage
@@ -52,6 +52,7 @@ class HookMiddleware:
     """
 
     stage = Stage.DECIDE
+    injects_texts = True
 
     def __init__(
         self, acquire_hooks: OpenHooks, approvals: ApprovalGate, on_result: OnResult = lambda ctx, result: None
@@ -122,6 +123,11 @@ class _HookedCall:
         if not allowed:
             raise ApprovalDeclined(f"{declined}: {decided.reason}" if decided.reason else f"{declined}.")
 
+    def _take_nested_injections(self) -> list[InjectedText]:
+        """Return what hooks have injected into the results of calls that this call made, once for all middleware."""
+        taken, self._ctx.injected = list(self._ctx.injected.values()), {}
+        return taken
+
     async def _notify(self, event: str, data: dict[str, Any]) -> None:
         """Emit an event whose handlers cannot stop the call."""
         if self._hooks.has_handlers(event):
@@ -145,7 +151,13 @@ class _HookedToolCall(_HookedCall):
             error_data = {"message": result.error_text, "type": result.code or "tool_error"}
             result_data = dict.fromkeys(RESULT_KEYS, to_hook_data(result))
             await self._emit(events.TOOL_ERROR, {**self._describe_call(), "error": error_data, **result_data})
-        return _append_injections(result, self._injected)
+        injected = [_to_injected_text(one) for one in self._injected]
+        if self._ctx.injected:
+            injected = self._take_nested_injections() + injected
+        if not injected:
+            return result
+        self._ctx.pass_injections(injected)
+        return _append_texts(result, injected)
 
     async def _emit_pre(self) -> None:
         """Let hooks change or stop the call. Raises Denied, ApprovalDeclined, InvalidArguments."""
@@ -193,12 +205,15 @@ class _HookedToolCall(_HookedCall):
         changed = next((data[key] for key in RESULT_KEYS if key in data and data[key] != seen), None)
         if changed is None:
             return result
+        changed_by = _name_hooks(decided.modified_by)
         try:
-            return from_hook_data(changed, result, seen)
+            result = from_hook_data(changed, result, seen)
         except Unreadable as error:
-            raise InvalidOutput(
-                [f"$: a hook returned an unreadable result: {error}"], tool=name, output=None
-            ) from error
+            problem = f"$: a hook returned an unreadable result: {error}"
+            raise InvalidOutput([problem], tool=name, output=None, changed_by=changed_by) from error
+        if result.success and self._ctx.check_output is not None:
+            self._ctx.check_output(result.output, changed_by)
+        return result
 
 
 class _HookedPrompt(_HookedCall):
@@ -222,7 +237,8 @@ class _HookedPrompt(_HookedCall):
         changed = _read_changed_messages(decided.data or {}, sent, text)
         content = result.content if changed is None else changed
         injected = [Message(Text(one.content), _check_role(one.role)) for one in self._injected]
-        return replace(result, content=(*(content or ()), *injected))
+        nested = [Message(text) for text in self._take_nested_injections()]
+        return replace(result, content=(*(content or ()), *nested, *injected))
 
     def _describe_call(self) -> dict[str, Any]:
         return {"prompt_name": self._call.name, "arguments": dict(self._call.arguments or {})}
@@ -239,17 +255,24 @@ def _check_arguments(changed: Any, tool: str) -> dict[str, Any]:
     return arguments
 
 
-def _append_injections(result: ToolResult, injected: Sequence[ContextInjection]) -> ToolResult:
-    if not injected:
-        return result
-    texts = [Text(one.content, annotations={"audience": ["assistant"]}) for one in injected]
+def _name_hooks(names: Sequence[str]) -> str:
+    quoted = ", ".join(f"'{name}'" for name in dict.fromkeys(names))
+    return f"the hooks {quoted}" if len(names) > 1 else f"the hook {quoted}" if names else "a hook"
+
+
+def _to_injected_text(injection: ContextInjection) -> InjectedText:
+    return InjectedText(injection.content, annotations={"audience": ["assistant"]})
+
+
+def _append_texts(result: ToolResult, injected: Sequence[InjectedText]) -> ToolResult:
     own: Any = result.content
     if own is None:
         silent = (None, "", result.error_text) if result.is_error else (None, "")  # the wire adds the error text itself
         own = () if result.output in silent else (Text(as_text(result.output)),)
     elif isinstance(own, str | bytes | Content):
         own = (own,)
-    return replace(result, content=(*own, *texts))
+    present = {block.text for block in own if isinstance(block, InjectedText)}  # a call may return a nested result
+    return replace(result, content=(*own, *(text for text in injected if text.text not in present)))
 
 
 def _read_changed_messages(data: Mapping[str, Any], sent: Sequence[Any], text: str) -> list[Message] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,8 @@ ENTRY = "__entry__"
 """The entry point of a message without one."""
 _XAIBO = "__xaibo__"
 _COLLECTOR = "xaibo.primitives.modules.tools.tool_collector"
+WrapProvider = Callable[[str, Any], Any]
+"""Returns what the modules of an agent get instead of the provider with this id."""
 
 
 def read_agent(path: Path, directory: Path) -> Any:
@@ -64,11 +66,39 @@ def find_providers(config: Any) -> list[str]:
     return found
 
 
-def build_module(config: Any, module_id: str, modules: Mapping[str, Any]) -> dict[str, Any]:
+def build_module(
+    config: Any, module_id: str, modules: Mapping[str, Any], wrap: WrapProvider | None = None
+) -> dict[str, Any]:
     """Make a module and the modules that it needs, except those in `modules`. Return all by id.
 
-    Imports nothing else. Raises what their classes raise.
+    `wrap` replaces each provider by what the modules that need it get. Imports nothing else. Raises what their classes
+    raise.
     """
+    built = {} if wrap is None else _build_providers(config, _find_needed(config, module_id, modules), modules, wrap)
+    return built if module_id in built else built | _build_instances(config, module_id, {**modules, **built})
+
+
+def _build_providers(config: Any, ids: set[str], modules: Mapping[str, Any], wrap: WrapProvider) -> dict[str, Any]:
+    """Make the providers among these modules, each after those that it needs, and wrap them."""
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for one in config.exchange:
+        if one.module is not None:
+            order.add(one.module, *_to_list(one.provider))
+    providers = {module.id for module in config.modules if module.id in ids and _is_wrapped(config, module)}
+    built: dict[str, Any] = {}
+    for each in [*order.static_order(), *sorted(providers)]:
+        if each in providers and each not in built and each not in modules:
+            built |= _build_instances(config, each, {**modules, **built})
+            built[each] = wrap(each, built[each])
+    return built
+
+
+def _is_wrapped(config: Any, module: Any) -> bool:
+    """Whether a module is a provider. A ToolCollector of xaibo is not wrapped, because it only passes calls on."""
+    return _is_provider(config, module) and not _is_collector(_import_class(module))
+
+
+def _build_instances(config: Any, module_id: str, modules: Mapping[str, Any]) -> dict[str, Any]:
     from xaibo.core.exchange import Exchange
 
     reduced = config.model_copy(deep=True)
@@ -89,25 +119,33 @@ def make_host(config: Any) -> dict[str, Any]:
     return {_XAIBO: host}
 
 
-def add_agent_modules(config: Any, modules: dict[str, Any]) -> None:
+def add_agent_modules(config: Any, modules: dict[str, Any], wrap: WrapProvider) -> None:
     """Make the modules of `scope: agent`, which live longer than one call, and add them to `modules`."""
     from xaibo.core.config import Scope
 
     for module in config.modules:
         if module.scope == Scope.Agent:
-            modules[module.id] = build_module(config, module.id, modules)[module.id]
+            modules[module.id] = build_module(config, module.id, modules, wrap)[module.id]
             modules[_XAIBO].registry.agent_module_instances[config.id][module.id] = modules[module.id]
 
 
-def make_agent(config: Any, modules: Mapping[str, Any]) -> Any:
-    """Make a new agent, as xaibo does for each call.
+def make_agent(config: Any, modules: Mapping[str, Any], wrap: WrapProvider) -> Any:
+    """Make a new agent, as xaibo does for each call, whose modules get the providers that `wrap` returns.
 
     This copies the configuration: xaibo's `get_agent` adds an entry to a shared one in each call, and searches it.
     """
     from xaibo import Agent
     from xaibo.core.exchange import Exchange
 
-    return Agent(config.id, Exchange(config.model_copy(deep=True), override_config=_build_overrides(modules)))
+    known = {**modules, **_build_providers(config, {module.id for module in config.modules}, modules, wrap)}
+    return Agent(config.id, Exchange(config.model_copy(deep=True), override_config=_build_overrides(known)))
+
+
+def make_tool_result(*, success: bool, result: Any, error: str | None) -> Any:
+    """Make a result of xaibo, as the modules of an agent get it from a provider."""
+    from xaibo.core.models import ToolResult
+
+    return ToolResult(success=success, result=result, error=error)
 
 
 def find_entry_points(config: Any) -> dict[str, str]:
@@ -186,12 +224,15 @@ def _expand_collector(
     config: Any, module_id: str, collected: Mapping[str, list[str]], seen: frozenset[str]
 ) -> Iterable[str]:
     kind = next((_import_class(module) for module in config.modules if module.id == module_id), None)
-    is_collector = kind is not None and (kind.__module__, kind.__name__) == (_COLLECTOR, "ToolCollector")
-    if not is_collector or module_id in seen:
+    if not _is_collector(kind) or module_id in seen:
         yield module_id
         return
     for each in reversed(collected.get(module_id, [])):
         yield from _expand_collector(config, each, collected, seen | {module_id})
+
+
+def _is_collector(kind: Any) -> bool:
+    return kind is not None and (kind.__module__, kind.__name__) == (_COLLECTOR, "ToolCollector")
 
 
 def _check_circles(config: Any, path: Path) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from anyio import to_thread
 
 from mcp_bridge.contracts.content import Audio, Content, EmbeddedResource, Image, Text
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import CallError, SourceError, ToolError
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.runtime.third_party import describe_error
@@ -19,6 +20,7 @@ from mcp_bridge.wire.values import from_bytes
 from mcp_bridge.xaibo.source import agent_config
 from mcp_bridge.xaibo.source.importing import report_errors
 from mcp_bridge.xaibo.source.providers import make_redactor
+from mcp_bridge.xaibo.source.running_call import RUNNING, RunningCall
 
 logger = logging.getLogger("mcp_bridge.sources.xaibo")
 
@@ -45,8 +47,10 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def build_entries(config: Any, modules: dict[str, Any]) -> list[ToolEntry]:
+def build_entries(config: Any, modules: dict[str, Any], wrap: agent_config.WrapProvider) -> list[ToolEntry]:
     """Build a tool for each entry point of an agent; `modules` are those that live longer than a call.
+
+    `wrap` returns what the agent gets instead of a provider.
 
     Raises SourceError if the agent cannot be made, or takes no text.
     """
@@ -56,30 +60,34 @@ def build_entries(config: Any, modules: dict[str, Any]) -> list[ToolEntry]:
             f"agent '{config.id}' has no entry point that takes text: none of its modules has handle_text"
         )
     with report_errors(f"agent '{config.id}' cannot be made"):
-        agent_config.make_agent(config, modules)
-    return [_build_entry(config, modules, name, module_id) for name, module_id in points.items()]
+        agent_config.make_agent(config, modules, wrap)
+    return [
+        _build_entry(config, _AgentCaller(config, modules, module_id, wrap), name) for name, module_id in points.items()
+    ]
 
 
-def _build_entry(config: Any, modules: dict[str, Any], name: str, module_id: str) -> ToolEntry:
+def _build_entry(config: Any, caller: _AgentCaller, name: str) -> ToolEntry:
     description = config.description or f"Sends a message to the agent '{config.id}' and returns its response."
     if name != agent_config.ENTRY:
         description = f"{description} (entry point: {name})"
     title = config.id if name == agent_config.ENTRY else f"{config.id}.{name}"
-    return ToolEntry(title, description, _AgentCaller(config, modules, module_id).call, dict(_SCHEMA))
+    return ToolEntry(title, description, caller.call, dict(_SCHEMA))
 
 
 class _AgentCaller:
     """Calls one entry point of an agent. As in Xaibo, each call makes a new agent."""
 
-    def __init__(self, config: Any, modules: dict[str, Any], module_id: str) -> None:
+    def __init__(self, config: Any, modules: dict[str, Any], module_id: str, wrap: agent_config.WrapProvider) -> None:
         self._config = config
         self._modules = modules
         self._module_id = module_id
+        self._wrap = wrap
         self._redactor = make_redactor([module.config for module in config.modules])
 
-    async def call(self, data: Any) -> ToolResult:
+    async def call(self, data: Any, ctx: CallContext) -> ToolResult:
+        token = RUNNING.set(RunningCall(ctx))
         try:
-            agent = agent_config.make_agent(self._config, self._modules)
+            agent = agent_config.make_agent(self._config, self._modules, self._wrap)
             response = await agent.handle_text(data["message"], entry_point=self._module_id)
             return await self._convert_response(response)
         except CallError:  # written for the model
@@ -89,6 +97,8 @@ class _AgentCaller:
             # The text helps the model. Secrets of the configuration are removed from it.
             text = self._redactor.redact_text(f"The agent '{self._config.id}' failed: {describe_error(error)}")
             return ToolResult(success=False, error=text, code=ToolError.code)
+        finally:
+            RUNNING.reset(token)
 
     async def _convert_response(self, response: Any) -> ToolResult:
         text, attachments = getattr(response, "text", None), list(getattr(response, "attachments", None) or ())

@@ -17,6 +17,7 @@ from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.runtime.third_party import call_method, describe_error, is_own_cancellation, resolve_awaitable
 from mcp_bridge.xaibo.results import convert_known_error, to_result
 from mcp_bridge.xaibo.schemas import build_schema, convert_arguments, get_field
+from mcp_bridge.xaibo.source.running_call import RUNNING, RunningCall
 
 LIST_TIMEOUT = 30.0
 """Seconds that listing the tools of a provider may take."""
@@ -46,15 +47,20 @@ class ProviderTools:
         problem = f"did not list its tools within {LIST_TIMEOUT:g} seconds"
         with anyio.move_on_after(LIST_TIMEOUT):
             try:
-                tools = list(await call_method(self._provider.list_tools))
+                await self.list_tools()
             except BaseException as error:  # third-party code may raise any error; a cancellation passes
                 if is_own_cancellation(error):
                     raise
                 problem = f"cannot list its tools: {describe_error(error)}"
             else:
-                self._update(tools)
                 return
         self.problems = [self._format_problem(problem + ("; its tools stay as they were" if self.entries else ""))]
+
+    async def list_tools(self) -> list[Any]:
+        """List the tools as the provider describes them, and update `entries`. Raises what the provider raises."""
+        tools = list(await call_method(self._provider.list_tools))
+        self._update(tools)
+        return tools
 
     def _update(self, tools: list[Any]) -> None:
         entries: dict[str, ToolEntry] = {}
@@ -102,28 +108,35 @@ class _ProviderToolCaller:
 
     async def _call(self, data: Any, ctx: CallContext) -> ToolResult:
         try:
-            returned = self._run_tool(data)
+            returned = self._run_tool(data, ctx)
         except Exception as error:
             return self._convert_error(error)
-        return await self._wait_for_value(returned, ctx)
+        return await self._wait_for_value(returned, data, ctx)
 
     def _call_in_thread(self, data: Any, ctx: CallContext) -> Any:
         try:
-            returned = self._run_tool(data)
+            returned = self._run_tool(data, ctx)
         except Exception as error:
             return self._convert_error(error)
         if inspect.isawaitable(returned) or inspect.isawaitable(get_field(returned, "result")):
-            return self._wait_for_value(returned, ctx)
+            return self._wait_for_value(returned, data, ctx)
         return self._convert_returned(returned, ctx)
 
-    def _run_tool(self, data: Any) -> Any:
-        return self._provider.execute_tool(self._name, convert_arguments(self._parameters, data or {}))
+    def _run_tool(self, data: Any, ctx: CallContext) -> Any:
+        token = RUNNING.set(RunningCall(ctx, self._name, data))
+        try:
+            return self._provider.execute_tool(self._name, convert_arguments(self._parameters, data or {}))
+        finally:
+            RUNNING.reset(token)
 
-    async def _wait_for_value(self, returned: Any, ctx: CallContext) -> ToolResult:
+    async def _wait_for_value(self, returned: Any, data: Any, ctx: CallContext) -> ToolResult:
+        token = RUNNING.set(RunningCall(ctx, self._name, data))
         try:
             returned = await _wait_for_result(await resolve_awaitable(returned))
         except Exception as error:
             return self._convert_error(error)
+        finally:
+            RUNNING.reset(token)
         return self._convert_returned(returned, ctx)
 
     def _convert_returned(self, returned: Any, ctx: CallContext) -> ToolResult:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import anyio
 
+from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.contracts.extension import Publish
 from mcp_bridge.contracts.offer import Offer
@@ -18,6 +19,7 @@ from mcp_bridge.runtime.event_loop import is_on_asyncio
 from mcp_bridge.runtime.python_import import add_to_path
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
 from mcp_bridge.xaibo.source import agent_config
+from mcp_bridge.xaibo.source.agent_tools import AgentProvider
 from mcp_bridge.xaibo.source.agents import build_entries
 from mcp_bridge.xaibo.source.importing import import_reference, report_errors
 from mcp_bridge.xaibo.source.provider_tools import ProviderTools
@@ -105,8 +107,10 @@ class XaiboSource:
         if wants_agent:
             try:
                 with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
-                    agent_config.add_agent_modules(config, modules)
-                self._agents = build_entries(config, dict(modules))  # without the providers that are made below
+                    agent_config.add_agent_modules(config, modules, self._wrap_provider)
+                self._agents = build_entries(
+                    config, dict(modules), self._wrap_provider
+                )  # without the providers that are made below
             except SourceError as error:
                 text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
                 self._problems.append(text + agent_config.describe_failure(config))
@@ -132,7 +136,18 @@ class XaiboSource:
             problem = f"{path}: none of its modules provides tools (list_tools and execute_tool)"
             self._problems.append(problem + agent_config.describe_failure(config))
 
+    def _wrap_provider(self, module_id: str, provider: Any) -> Any:
+        return AgentProvider(module_id, provider, self._find_published_name)
+
+    def _find_published_name(self, ctx: CallContext, module_id: str, name: str) -> str:
+        """Return the name under which this tool of a provider is published, or `name`."""
+        entries = (entry for provider in self._providers if provider.label == module_id for entry in provider.entries)
+        handler = next((entry.handler for entry in entries if entry.name == name), None)
+        return name if handler is None else next((tool.name for tool in ctx.tools() if tool.handler == handler), name)
+
     def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
+        if isinstance(provider, AgentProvider):  # its calls are published, and so governed already
+            provider = provider.provider
         redactor = make_redactor(self._config if config is None else config)
         for each, one in unwrap_provider(provider, label):
             if is_provider(one):

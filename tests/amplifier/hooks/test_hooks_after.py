@@ -8,9 +8,13 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
+from mcp_bridge import CallContext, ToolEntry, ToolResult
+from mcp_bridge.amplifier import HookResult
+from mcp_bridge.authoring import tool
+from mcp_bridge.contracts.content import Image, Text
+from mcp_bridge.contracts.errors import ToolError
 from tests.kits.hooks.hooks_kit import (
     EVERY_ERA,
-    STATELESS,
     House,
     Someone,
     ask,
@@ -21,13 +25,6 @@ from tests.kits.hooks.hooks_kit import (
     texts,
     visited,
 )
-
-from tests.kits.questions.asking_kit import HANDSHAKE, talking  # isort: skip - hooks_kit says where
-from mcp_bridge import CallContext, ToolEntry, ToolResult
-from mcp_bridge.amplifier import HookResult
-from mcp_bridge.authoring import tool
-from mcp_bridge.contracts.content import Image, Text
-from mcp_bridge.contracts.errors import ToolError
 
 KEYS = ["result", "tool_result", "tool_response"]
 SUM: Any = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
@@ -89,16 +86,26 @@ async def test_a_result_that_comes_back_as_it_was_is_none_that_was_changed(mode:
 
 
 @EVERY_ERA
-async def test_a_changed_result_that_no_longer_fits_loses_its_structured_part(mode: str) -> None:
+async def test_a_changed_result_that_no_longer_fits_is_an_error_that_names_the_hook(mode: str) -> None:
     house = house_of({"sum": 3}, SUM)
-    house.on("tool:post", modify(result={"sum": "[masked]"}))
+    house.on("tool:post", HookResult(), name="watches")
+    house.on("tool:post", modify(result={"sum": "[masked]"}), name="masks")
     house.on("tool:post", inject("It was masked."))
-    version = HANDSHAKE if mode == "legacy" else STATELESS
-    async with talking(house.registry, version=version) as talk:  # the official client insists on a structured part
-        result = (await talk.get("tools/call", {"name": "t", "arguments": {}}))["result"]
-    assert not result.get("isError")
-    assert "structuredContent" not in result
-    assert [block["text"] for block in result["content"]] == ['{"sum":"[masked]"}', "It was masked."]
+    house.on("tool:error")
+    result = await called(house, mode)  # the official client raises for a success without structured content
+    assert code_of(result) == "invalid_output"
+    error, output, injected = texts(result)
+    assert "Output validation failed for tool 't'. The tool did run, but the hook 'masks' changed its result." in error
+    assert "$.sum: expected type integer" in error
+    assert (output, injected) == ('{"sum":"[masked]"}', "It was masked.")
+    assert [data["error"]["type"] for data in house.of("tool:error")] == ["invalid_output"]
+
+
+async def test_every_hook_that_changed_a_result_that_no_longer_fits_is_named(mode: str) -> None:
+    house = house_of({"sum": 3}, SUM)
+    house.on("tool:post", modify(result={"sum": 4}), name="one")
+    house.on("tool:post", modify(result={"sum": "five"}), name="two")
+    assert "the hooks 'one', 'two' changed its result" in texts(await called(house, mode))[0]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""Tools that a worker runs inside a call, such as those of an agent, under the pipeline of the bridge.
+
+The worker asks before each run ("begin") and reports its outcome ("continue"). Each reply says either to run the tool,
+with the arguments as policies have left them, or what the result is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.errors import CallError, Denied
+from mcp_bridge.contracts.tool import ToolEntry
+from mcp_bridge.isolation.codec import Json, decode_error, decode_result, encode_context, encode_error, encode_result
+
+CheckName = Callable[[CallContext, str], str]
+"""Returns the name under which policies see a tool of the worker. Raises CallError for a name that it may not use."""
+
+
+def reject_name(ctx: CallContext, name: str) -> str:
+    """Reject every tool: the default."""
+    raise Denied(f"Tool '{name}' cannot be called here.")
+
+
+class NestedRuns:
+    """The nested runs of one call in a worker. `tasks` owns them, and must end before the block."""
+
+    tasks: TaskGroup
+
+    def __init__(self, ctx: CallContext, check_name: CheckName) -> None:
+        self._ctx = ctx
+        self._check_name = check_name
+        self._numbers = count(1)
+        self._runs: dict[int, _NestedRun] = {}
+
+    async def begin(self, message: Json) -> Json:
+        """Start a call of a tool of the worker. Raises KeyError or TypeError for an invalid message."""
+        number, name = next(self._numbers), self._check_name(self._ctx, str(message["name"]))
+        run = self._runs[number] = _NestedRun(number)
+        schema = message["schema"]
+        entry = ToolEntry(name, "", run.run_in_worker, schema if isinstance(schema, dict) else {})
+        self.tasks.start_soon(run.invoke, self.get_context(message["within"]), entry, message["arguments"])
+        return await self._wait_for_reply(number)
+
+    async def proceed(self, message: Json) -> Json:
+        """Take the outcome of a run. Raises KeyError for an unknown one."""
+        number = message["run"]
+        with suppress(
+            anyio.BrokenResourceError, anyio.ClosedResourceError
+        ):  # the call is over, because its time limit has passed
+            self._runs[number].outcomes.send_nowait(message)
+        return await self._wait_for_reply(number)
+
+    def get_context(self, number: Any) -> CallContext:
+        """Return the context of the nested run with this number, or of the call."""
+        run = self._runs.get(number)
+        return self._ctx if run is None or run.ctx is None else run.ctx
+
+    async def _wait_for_reply(self, number: int) -> Json:
+        reply = await self._runs[number].replies.receive()
+        if "run" not in reply:
+            self._runs.pop(number).close()
+        return reply
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        for run in self._runs.values():
+            run.close()
+
+
+class _NestedRun:
+    """One call of a tool that runs in the worker."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._send: MemoryObjectSendStream[Json]
+        self.replies: MemoryObjectReceiveStream[Json]
+        self.outcomes: MemoryObjectSendStream[Json]
+        self._reported: MemoryObjectReceiveStream[Json]
+        self._send, self.replies = anyio.create_memory_object_stream[Json](1)
+        self.outcomes, self._reported = anyio.create_memory_object_stream[Json](1)
+
+        self.ctx: CallContext | None = None
+
+    async def invoke(self, ctx: CallContext, entry: ToolEntry, arguments: Any) -> None:
+        try:
+            reply = {"result": encode_result(await ctx.invoke_entry(entry, arguments))}
+        except (CallError, RuntimeError) as error:
+            reply = {"error": encode_error(error)}
+        self._reported.close()
+        await self._send.send(reply)
+
+    def close(self) -> None:
+        for stream in (self._send, self.replies, self.outcomes, self._reported):
+            stream.close()
+
+    async def run_in_worker(self, data: Any, ctx: CallContext) -> Any:
+        """The handler of the tool, as the pipeline calls it."""
+        self.ctx = ctx
+        await self._send.send({"run": self._number, "arguments": data, "context": encode_context(ctx)})
+        outcome = await self._reported.receive()
+        if "error" in outcome:
+            raise decode_error(outcome["error"], str(outcome.get("notes", "")))
+        return decode_result(outcome["result"])

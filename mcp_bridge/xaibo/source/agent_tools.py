@@ -1,0 +1,87 @@
+"""The tools of a running agent: every call goes through the pipeline of the call that runs the agent.
+
+So validation, hooks, approvals, limits and audit apply to the tools that an agent calls, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mcp_bridge.contracts.content import Content, InjectedText
+from mcp_bridge.contracts.context import CallContext
+from mcp_bridge.contracts.tool import ToolEntry, ToolResult
+from mcp_bridge.runtime.third_party import resolve_awaitable
+from mcp_bridge.wire.values import as_text
+from mcp_bridge.xaibo.source import agent_config
+from mcp_bridge.xaibo.source.provider_tools import ProviderTools
+from mcp_bridge.xaibo.source.providers import unwrap_provider
+from mcp_bridge.xaibo.source.running_call import RUNNING
+
+logger = logging.getLogger("mcp_bridge.sources.xaibo")
+
+FindName = Callable[[CallContext, str, str], str]
+"""Returns the name under which policies see a tool, from the call, the id of its provider and the provider's name."""
+
+_NOT_RUNNING = "Tool '{}' can only be called while a call of the agent runs, in a task or thread of that call."
+
+
+class AgentProvider:
+    """A provider as the other modules of an agent see it. Everything except calls of tools goes to `provider`."""
+
+    def __init__(self, label: str, provider: Any, find_name: FindName) -> None:
+        self.provider = provider
+        self._label = label
+        self._find_name = find_name
+        ((_, unwrapped),) = unwrap_provider(provider, label)
+        self._tools = ProviderTools(label, unwrapped, on_missing=lambda: None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.provider, name)
+
+    async def list_tools(self) -> list[Any]:
+        return await self._tools.list_tools()
+
+    async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
+        running = RUNNING.get()
+        if running is None:  # no call, and so no policy, is known
+            logger.error("agent tool %r was called outside of a call", tool_name)
+            return _make_failure(_NOT_RUNNING.format(tool_name))
+        if running.name == tool_name and running.arguments == parameters:  # a provider that passes its call on
+            return await resolve_awaitable(self.provider.execute_tool(tool_name, parameters))
+        entry = await self._find_entry(tool_name)
+        if entry is None:
+            return _make_failure(f"Tool '{tool_name}' was not found by its provider.")
+        name = self._find_name(running.ctx, self._label, tool_name)
+        return _to_provider_result(await running.ctx.invoke_entry(replace(entry, name=name), parameters))
+
+    async def _find_entry(self, name: str) -> ToolEntry | None:
+        found = self._get_entry(name)
+        if found is None:
+            await self._tools.list_tools()
+            found = self._get_entry(name)
+        return found
+
+    def _get_entry(self, name: str) -> ToolEntry | None:
+        return next((entry for entry in self._tools.entries if entry.name == name), None)
+
+
+def _make_failure(error: str) -> Any:
+    return agent_config.make_tool_result(success=False, result=None, error=error)
+
+
+def _to_provider_result(result: ToolResult) -> Any:
+    """Convert a result for the agent, whose model also reads the texts that policies have injected."""
+    content: Any = result.content
+    blocks = [content] if isinstance(content, str | bytes | Content) else list(content or ())
+    injected = [block.text for block in blocks if isinstance(block, InjectedText)]
+    if result.is_error:
+        return _make_failure("\n\n".join([result.error_text, *injected]))
+    value = result.output
+    if value is None:
+        value = [block for block in blocks if not isinstance(block, InjectedText)] or None
+    if injected:
+        value = "\n\n".join([*([] if value is None else [as_text(value)]), *injected])
+    return agent_config.make_tool_result(success=True, result=value, error=None)
