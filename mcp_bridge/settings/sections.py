@@ -44,7 +44,7 @@ class LimitSettings(SettingsModel):
         ge=1,
         le=100_000,
         description="How many calls may run at once. One tool, and over HTTP one client, may have three quarters of "
-        "them, and of the threads.",
+        "them, and three quarters of the threads. Numbers under 4 are not divided.",
     )
     queue: Whole = Field(
         default=1024,
