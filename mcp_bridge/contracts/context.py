@@ -331,6 +331,7 @@ class NestedContext(CallContext):
             meta=outer.meta,
         )
         self._outer = outer
+        self.client = outer.client
         self.pipeline, self.started = outer.pipeline, True
 
     @property

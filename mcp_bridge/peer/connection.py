@@ -64,6 +64,10 @@ class PeerConnection:
         """Whether a request of the other side with this id is in flight."""
         return request_id in self._requests
 
+    def get_request(self, request_id: RequestId) -> IncomingRequest | None:
+        """Return the request of the other side with this id that is in flight, or None."""
+        return self._requests.get(request_id)
+
     def receive(self, message: Message, stream: MessageStream | None = None) -> None:
         """Handle a valid JSON-RPC message. `stream` carries what belongs to a request, if that is not the usual one."""
         if self._is_closed:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from mcp_bridge.contracts.context import Hold
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_bridge.runtime.cancellation import CancellableBlock
 from mcp_bridge.runtime.event_loop import is_being_cancelled
+from mcp_bridge.runtime.limiter import Slot
 
 logger = logging.getLogger("mcp_bridge.peer")
 
@@ -40,13 +42,14 @@ class IncomingRequest:
     Attributes:
         principal: The authenticated caller, or None.
         client: Whose quotas the request counts against; None if the server has only one client.
+        holds: What the call of the request holds (see `CallContext.holds`).
         is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
         is_abandoned: Whether the response was sent although the code that serves the request still runs.
     """
 
     __slots__ = (
-        "_block", "_error", "client", "id", "is_abandoned", "is_cancelled", "is_done", "method", "params", "principal",
-        "stream",
+        "_block", "_error", "client", "holds", "id", "is_abandoned", "is_cancelled", "is_done", "method", "params",
+        "principal", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +68,7 @@ class IncomingRequest:
         self.stream = stream
         self.principal = principal
         self.client = client
+        self.holds: Sequence[Hold] = ()
         self.is_cancelled = self.is_done = self.is_abandoned = False
         self._block: CancellableBlock | None = None
         self._error: RpcError | None = None
@@ -88,6 +92,18 @@ class IncomingRequest:
         if not self.is_cancelled:
             return response
         return make_error(self.id, self._error) if self._error is not None else None
+
+    def lend_slots(self) -> None:
+        """Lend the slots of limiters that the call holds, while nobody waits for its result (see `Slot.lend`)."""
+        for hold in self.holds:
+            if isinstance(hold, Slot):
+                hold.lend()
+
+    def reclaim_slots(self) -> None:
+        """Take back what `lend_slots` has lent."""
+        for hold in self.holds:
+            if isinstance(hold, Slot):
+                hold.reclaim()
 
     def cancel(self, error: RpcError | None = None) -> None:
         """Cancel the request. With an error, that is its response; without one, it has none."""

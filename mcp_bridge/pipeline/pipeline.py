@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,7 +30,7 @@ from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.runtime.cancellation import CancellationWatch
 from mcp_bridge.runtime.deadline import DeadlineClock
-from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota
+from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Quota, Slot, compute_share
 from mcp_bridge.runtime.thread_pool import ThreadPool
 from mcp_bridge.schema.size_limits import SizeLimits
 from mcp_bridge.wire.outcomes import to_error_result
@@ -56,9 +57,10 @@ class Pipeline:
 
     Args:
         middleware: Policies, each at its `stage`; within a stage they run in the given order.
-        timeout: Seconds per call; None for no limit.
+        timeout: Seconds per call, and as many again to wait until it may run; None for no limit.
         threads: The most synchronous handlers that run at once.
-        concurrency: The most calls that run at once.
+        concurrency: The most calls that run at once. One tool, and one client, have at most their share of these and of
+            the threads (`compute_share`).
         queue: The most calls that wait to run. Further calls fail with `overloaded`.
         arguments: The size limits of a call's arguments.
         tools: Limits of single tools, by patterns of their names; the first pattern that matches applies.
@@ -71,7 +73,7 @@ class Pipeline:
         *,
         timeout: float | None = 60.0,
         threads: int = 32,
-        concurrency: int = 64,
+        concurrency: int = 1024,
         queue: int = 1024,
         arguments: SizeLimits | None = None,
         tools: Mapping[str, ToolLimits] | None = None,
@@ -79,7 +81,8 @@ class Pipeline:
     ) -> None:
         self.timeout = timeout
         self.threads = ThreadPool(threads)
-        self._slots = Limiter(concurrency, queue=queue)
+        self._slots = Limiter(concurrency, queue=queue, lendable=concurrency)
+        self._share = compute_share(concurrency)
         self._deadlines = DeadlineClock()
         self._arguments = arguments or SizeLimits()
         self._tools = dict(tools or {})
@@ -105,7 +108,9 @@ class Pipeline:
         validate_input = partial(_validate_input, check_input)
         limits = self._find_limits(tool.name)
         timeout, quota = limits.timeout, limits.concurrency
-        quotas = () if quota is None else ((tool.name, quota),)
+        key = f"entry/{tool.name}"
+        nested_quotas = () if quota is None else ((key, quota),)
+        quotas = ((key, self._share if quota is None else min(quota, self._share)),)
         check_output = partial(_check_output, tool) if tool.output_schema else None
         recheck = partial(_recheck_policies, tool, (*observe[:1], *[*admit, *may_change][:1]))
         return [
@@ -119,8 +124,8 @@ class Pipeline:
             *([self._map_unexpected_errors] if decide else []),
             *recheck(attempt),
             *([validate_input] if may_change else []),  # again, because they may have changed the arguments
+            partial(self._limit_calls, quotas, nested_quotas, timeout),
             *([partial(self._limit_time, timeout)] if timeout is not None else []),
-            partial(self._limit_calls, quotas),
             *([partial(_validate_output, tool)] if tool.output_schema else []),
             partial(self._run_handler, tool),
         ]
@@ -188,29 +193,49 @@ class Pipeline:
         raise ToolTimeout(call.name, timeout, kind=call.kind)  # reached only when the deadline has ended the block
 
     async def _limit_calls(
-        self, quotas: Sequence[Quota], call: ToolCall, ctx: CallContext, call_next: CallNext
+        self,
+        quotas: tuple[Quota, ...],
+        nested_quotas: tuple[Quota, ...],
+        timeout: float | None,
+        call: ToolCall,
+        ctx: CallContext,
+        call_next: CallNext,
     ) -> ToolResult:
         """Run the call in a slot of the limiter, which is lent to other calls while a user is asked.
 
         Nested calls need no slot of the total: if they did, calls that hold all slots would wait forever.
         """
         is_outermost = not ctx.started
-        if not is_outermost and not quotas:
-            return await call_next(call, ctx)
+        if not is_outermost:
+            if not nested_quotas:
+                return await call_next(call, ctx)
+            quotas = nested_quotas
+        elif ctx.client is not None:
+            quotas = (*quotas, (ctx.client, self._share))
         key = (is_outermost, quotas)  # nested calls do not wait in turn with calls that wait for the total
-        try:
-            slot = self._slots.acquire_nowait(key, quotas=quotas, in_total=is_outermost)
-            if slot is None:
-                slot = await self._slots.acquire(key, quotas=quotas, in_total=is_outermost)
-        except LimiterFull:
-            of_tool = f" of '{call.name}'" if quotas else ""
-            raise Overloaded(f"The server is at capacity: too many calls{of_tool} are waiting. Retry later.") from None
+        slot = self._slots.acquire_nowait(key, quotas=quotas, in_total=is_outermost)
+        if slot is None:
+            slot = await self._wait_for_slot(key, timeout, call, ctx)
         ctx.holds.append(slot)
         try:
             return await call_next(call, ctx)
         finally:
             ctx.holds.remove(slot)
             slot.release()
+
+    async def _wait_for_slot(
+        self, key: tuple[bool, tuple[Quota, ...]], timeout: float | None, call: ToolCall, ctx: CallContext
+    ) -> Slot:
+        in_total, quotas = key
+        seconds = math.inf if timeout is None else timeout
+        try:
+            with self._deadlines.start_deadline(seconds, ctx.deadline):
+                return await self._slots.acquire(key, quotas=quotas, in_total=in_total)
+        except LimiterFull:
+            problem = "too many calls are waiting"
+        else:  # reached only when the deadline has ended the block
+            problem = "no other call ended in time"
+        raise Overloaded(f"The server is at capacity: '{call.name}' did not run, because {problem}. Retry later.")
 
     async def _run_handler(self, tool: PreparedEntry, call: ToolCall, ctx: CallContext, _: CallNext) -> ToolResult:
         """Run the handler, and again with the answers for as long as it returns `NeedsInput`.

@@ -92,7 +92,9 @@ class PreparedEntry:
         if self.is_async:
             value = await self.handler(arguments, ctx)
         else:
-            value = await threads.run(self._run_sync, arguments, ctx, name=self.name, holds=ctx.holds)
+            value = await threads.run(
+                self._run_sync, arguments, ctx, name=self.name, client=ctx.client, holds=ctx.holds
+            )
         if type(value) in _PLAIN:
             return value
         if inspect.isawaitable(value):  # a synchronous function that returns a coroutine

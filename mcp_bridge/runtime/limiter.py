@@ -10,6 +10,13 @@ import anyio
 
 Quota = tuple[Hashable, float]
 """A key, such as a tool or a client, and the most slots that all callers of this key may have."""
+RECENT = 3
+"""Admissions after which a key may have its next turn before others: at most every fourth while enough others wait."""
+
+
+def compute_share(total: int) -> int:
+    """Return how many slots of `total` one tool or one client may have: three quarters, or all if there are under 4."""
+    return total - total // 4
 
 
 class LimiterFull(Exception):
@@ -21,21 +28,29 @@ class Limiter:
 
     A caller names the `key` under which it waits, and the quotas that its slot counts against. All callers of a key
     pass the same quotas. Keys that wait take turns, and callers of one key are served in the order in which they came,
-    so a busy key delays itself rather than others. For the same reason a caller that finds the queue full takes the
-    place of the newest caller of the longest key, unless its own key is as long.
+    so a busy key delays itself rather than others. A key whose quotas were served in the last `RECENT` turns comes
+    after those of which none was, so that a client with many tools, or a tool with many clients, gets a quarter of the
+    turns. For the same reason a caller that finds the queue full takes the place of the newest caller of the key that
+    weighs most: by the callers that wait under the key, and under each of its quotas.
 
     A slot with `in_total=False` counts against its quotas only: that of a call whose outer call has a slot already.
+
+    At most `lendable` slots can be lent at a time by `Slot.lend`.
 
     Used from one event loop only. `anyio.CapacityLimiter` has neither keys nor slots that can be lent.
     """
 
-    def __init__(self, total: float, *, queue: float = math.inf) -> None:
+    def __init__(self, total: float, *, queue: float = math.inf, lendable: int = 0) -> None:
         self._total = total
         self._queue = queue
-        self._used: Counter[Hashable] = Counter()
+        self.lendable = lendable
+        self._used: dict[Hashable, int] = {}
         self._queues: dict[Hashable, deque[_Waiter]] = {}  # in the order of turns
+        self._weights: Counter[Hashable] = Counter()  # how many wait under each quota
+        self._recent: deque[Sequence[Quota]] = deque(maxlen=RECENT)
         self.in_use = 0
         self.waiting = 0
+        self.lent = 0
 
     def acquire_nowait(
         self, key: Hashable = None, *, quotas: Sequence[Quota] = (), in_total: bool = True
@@ -54,10 +69,9 @@ class Limiter:
 
     async def _wait(self, key: Hashable, slot: Slot) -> Slot:
         if self.waiting >= self._queue:
-            self._reject_newest(key)
+            self._reject_newest(key, slot)
         waiter = _Waiter(slot)
-        self._queues.setdefault(key, deque()).append(waiter)
-        self.waiting += 1
+        self._add_waiter(key, waiter)
         try:
             await waiter.decided.wait()
         except BaseException:
@@ -73,43 +87,80 @@ class Limiter:
     def _has_room(self, slot: Slot) -> bool:
         if slot.in_total and self.in_use >= self._total:
             return False
-        return not slot.quotas or all(self._used[key] < quota for key, quota in slot.quotas)
+        used = self._used
+        for key, quota in slot.quotas:  # noqa: SIM110 - a generator expression would cost more than the rest
+            if used.get(key, 0) >= quota:
+                return False
+        return True
 
     def _count(self, slot: Slot, number: int) -> None:
         if slot.in_total:
             self.in_use += number
+        used = self._used
         for key, _ in slot.quotas:
-            self._used[key] += number
-            if not self._used[key]:
-                del self._used[key]  # keys may come from clients, so their number has no bound
+            if count := used.get(key, 0) + number:
+                used[key] = count
+            else:
+                del used[key]  # keys may come from clients, so their number has no bound
 
     def _release(self, slot: Slot) -> None:
         self._count(slot, -1)
-        while self._queues:
-            turns = ((key, queue[0]) for key, queue in self._queues.items() if self._has_room(queue[0].slot))
-            if (turn := next(turns, None)) is None:
-                return
-            key, waiter = turn
+        while self._queues and (key := self._find_turn()) is not None:
+            waiter = self._queues[key][0]
             self._queues[key] = self._queues.pop(key)  # the key's next turn comes after all others
             self._remove_waiter(key, waiter)
+            self._recent.append(waiter.slot.quotas)
             self._count(waiter.slot, 1)
             waiter.is_admitted = True
             waiter.decided.set()
 
-    def _reject_newest(self, key: Hashable) -> None:
-        lengths = {other: len(queue) for other, queue in self._queues.items()}
-        longest = max(lengths, key=lengths.__getitem__, default=key)
-        if lengths.get(longest, 0) <= lengths.get(key, 0) + 1:
+    def _find_turn(self) -> Hashable | None:
+        """Return the key whose turn it is: the first one that is new to the recent turns, else the least recent one."""
+        turns = {key: age for age, quotas in enumerate(self._recent, 1) for key, _ in quotas}
+        found, least = None, RECENT + 1
+        for key, queue in self._queues.items():
+            slot = queue[0].slot
+            if not self._has_room(slot):
+                continue
+            age = max((turns.get(name, 0) for name, _ in slot.quotas), default=0)
+            if not age:
+                return key
+            if age < least:
+                found, least = key, age
+        return found
+
+    def _reject_newest(self, key: Hashable, slot: Slot) -> None:
+        """Reject the newest caller of the heaviest key. Raises LimiterFull if this caller's would be as heavy."""
+
+        def weigh(key: Hashable, quotas: Sequence[Quota]) -> int:
+            return len(self._queues.get(key, ())) + sum(self._weights[name] for name, _ in quotas)
+
+        weights = {other: weigh(other, queue[0].slot.quotas) for other, queue in self._queues.items()}
+        heaviest = max(weights, key=weights.__getitem__, default=key)
+        if weights.get(heaviest, 0) <= weigh(key, slot.quotas) + 1 + len(slot.quotas):
             raise LimiterFull
-        waiter = self._queues[longest][-1]
-        self._remove_waiter(longest, waiter)
+        waiter = self._queues[heaviest][-1]
+        self._remove_waiter(heaviest, waiter)
         waiter.decided.set()
+
+    def _add_waiter(self, key: Hashable, waiter: _Waiter) -> None:
+        self.waiting += 1
+        self._queues.setdefault(key, deque()).append(waiter)
+        for name, _ in waiter.slot.quotas:
+            self._weights[name] += 1
 
     def _remove_waiter(self, key: Hashable, waiter: _Waiter) -> None:
         self.waiting -= 1
         self._queues[key].remove(waiter)
         if not self._queues[key]:
             del self._queues[key]
+        for name, _ in waiter.slot.quotas:
+            self._weights[name] -= 1
+            if not self._weights[name]:
+                del self._weights[name]
+
+
+_PAUSED, _LENT, _RELEASED = 1, 2, 4
 
 
 class _Waiter:
@@ -124,28 +175,51 @@ class _Waiter:
 class Slot:
     """One slot of a limiter. Others may use it while its holder waits for a user (see `contracts.context.Hold`)."""
 
-    __slots__ = ("_is_held", "_is_released", "_limiter", "in_total", "quotas")
+    __slots__ = ("_away", "_limiter", "in_total", "quotas")
     deadline = math.inf
 
     def __init__(self, limiter: Limiter, quotas: Sequence[Quota], in_total: bool) -> None:
         self._limiter = limiter
         self.quotas = quotas
         self.in_total = in_total
-        self._is_held, self._is_released = True, False
+        self._away = 0  # why the holder does not have it: `_PAUSED`, `_LENT` or both, or `_RELEASED`
 
     def pause(self) -> None:
-        """Lend the slot to others."""
-        if self._is_held:
-            self._is_held = False
-            self._limiter._release(self)
+        """Lend the slot to others while a user is asked."""
+        self._give_away(_PAUSED)
 
     def resume(self) -> None:
         """Take a lent slot back at once, beyond the total if need be: the call may be in the middle of a function."""
-        if not self._is_released and not self._is_held:
-            self._is_held = True
-            self._limiter._count(self, 1)
+        self._take_back(_PAUSED)
+
+    def lend(self) -> None:
+        """Lend the slot to others while its holder continues, unless the limiter has lent as many as it may."""
+        if not self._away & (_LENT | _RELEASED) and self._limiter.lent < self._limiter.lendable:
+            self._limiter.lent += 1
+            self._give_away(_LENT)
+
+    def reclaim(self) -> None:
+        """Take back at once a slot that was lent by `lend`."""
+        if self._away & _LENT:
+            self._limiter.lent -= 1
+            self._take_back(_LENT)
 
     def release(self) -> None:
         """Return the slot for good. Further calls of any method do nothing."""
-        self.pause()
-        self._is_released = True
+        if self._away & _LENT:
+            self._limiter.lent -= 1
+        was_held, self._away = not self._away, _RELEASED
+        if was_held:
+            self._limiter._release(self)
+
+    def _give_away(self, reason: int) -> None:
+        was_held = not self._away
+        self._away |= reason
+        if was_held:
+            self._limiter._release(self)
+
+    def _take_back(self, reason: int) -> None:
+        if self._away & reason:
+            self._away &= ~reason
+            if not self._away:
+                self._limiter._count(self, 1)

@@ -5,9 +5,10 @@ A thread keeps its slot until it is done, also when its call has timed out: Pyth
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -19,7 +20,7 @@ from anyio.lowlevel import current_token
 
 from mcp_bridge.contracts.errors import Overloaded
 from mcp_bridge.runtime.cancellation import cancel_scope_first
-from mcp_bridge.runtime.limiter import Limiter, Slot
+from mcp_bridge.runtime.limiter import Limiter, Quota, Slot, compute_share
 
 T = TypeVar("T")
 CallSoon = Callable[[Callable[[], None]], object]
@@ -39,10 +40,14 @@ def make_call_soon() -> CallSoon:
 
 
 class ThreadPool:
-    """Runs at most `size` synchronous functions at once. A cancelled call stops waiting; its thread keeps its slot."""
+    """Runs at most `size` synchronous functions at once. A cancelled call stops waiting; its thread keeps its slot.
+
+    Functions of the same name, or of the same client, have at most their share of the threads (`compute_share`).
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self._share = compute_share(size)
         self._slots = Limiter(size)
         self._unbounded = anyio.CapacityLimiter(float("inf"))
         self._stuck: dict[Slot, str] = {}
@@ -57,20 +62,33 @@ class ThreadPool:
         """The number of abandoned threads that still run, by the name of what they run."""
         return dict(Counter(self._stuck.values()))
 
-    async def run(self, function: Callable[..., T], *args: object, name: str = "", holds: list[Any] | None = None) -> T:
+    async def run(
+        self,
+        function: Callable[..., T],
+        *args: object,
+        name: str = "",
+        client: str | None = None,
+        holds: list[Any] | None = None,
+    ) -> T:
         """Run `function(*args)` in a thread, with this task's context variables, and return its result.
 
         Args:
             name: What `stuck` calls it.
-            holds: A list that contains the thread's slot while the function runs (see `CallContext.holds`).
+            client: Whose share of the threads it counts against (see `CallContext.client`).
+            holds: A list that contains the thread's slot while the function runs (see `CallContext.holds`). Its
+                deadlines are paused while the function waits for a thread, which takes no longer than they allow.
 
         Raises:
-            Overloaded: Abandoned threads occupy all slots.
+            Overloaded: Abandoned threads occupy all slots of this name or client, or none became free in time.
         """
-        if len(self._stuck) >= self._size:
-            names = ", ".join(f"{stuck} ({count})" for stuck, count in sorted(self.stuck.items()))
-            raise Overloaded(f"All threads are occupied by calls that timed out but still run: {names}. Retry later.")
-        slot = await self._slots.acquire()
+        quotas: tuple[Quota, ...] = ((f"entry/{name}", self._share),) if name else ()
+        if client is not None:
+            quotas = (*quotas, (client, self._share))
+        if self._stuck:
+            self._check_stuck(quotas)
+        slot = self._slots.acquire_nowait(quotas, quotas=quotas)
+        if slot is None:
+            slot = await self._wait_for_slot(name, quotas, holds or [])
         mark_stuck = partial(self._stuck.__setitem__, slot, name)
         handover = _SlotHandover(partial(self._release, slot), mark_stuck)
         context = copy_context()
@@ -99,6 +117,30 @@ class ThreadPool:
         if error is not None:
             raise error
         return cast("T", result)
+
+    def _check_stuck(self, quotas: Sequence[Quota]) -> None:
+        counts = Counter(key for slot in self._stuck for key, _ in slot.quotas)
+        if len(self._stuck) >= self._size:
+            occupied = "All threads are occupied"
+        elif any(counts[key] >= quota for key, quota in quotas):
+            occupied = "All threads that one tool or client may have are occupied"
+        else:
+            return
+        names = ", ".join(f"{stuck} ({count})" for stuck, count in sorted(self.stuck.items()))
+        raise Overloaded(f"{occupied} by calls that timed out but still run: {names}. Retry later.")
+
+    async def _wait_for_slot(self, name: str, quotas: Sequence[Quota], holds: list[Any]) -> Slot:
+        deadlines = [hold for hold in holds if hold.deadline < math.inf]
+        seconds = min((hold.deadline for hold in deadlines), default=math.inf) - anyio.current_time()
+        for deadline in deadlines:
+            deadline.pause()
+        try:
+            with anyio.move_on_after(seconds):
+                return await self._slots.acquire(quotas, quotas=quotas)
+        finally:
+            for deadline in deadlines:
+                deadline.resume()
+        raise Overloaded(f"No thread was free for '{name}' within {seconds:.4g} seconds. Retry later.")
 
     def _release(self, slot: Slot) -> None:
         self._stuck.pop(slot, None)

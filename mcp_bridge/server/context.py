@@ -82,6 +82,7 @@ class ServedContext(CallContext):
             meta=request.meta,
         )
         self.client = request.incoming.client
+        request.incoming.holds = self.holds
         self.session = _find_session(request, self.principal)
         self._request: Request | None = request
         self._capabilities = request.capabilities

@@ -49,12 +49,19 @@ class LimitSettings(SettingsModel):
         le=1024,
         description="The number of threads for synchronous tools, which is how many of them can run at once.",
     )
-    concurrency: Whole = Field(default=64, ge=1, le=100_000, description="How many calls may run at once.")
+    concurrency: Whole = Field(
+        default=1024,
+        ge=1,
+        le=100_000,
+        description="How many calls may run at once. One tool, and over HTTP one client, may have three quarters of "
+        "them, and three quarters of the threads. Numbers under 4 are not divided.",
+    )
     queue: Whole = Field(
         default=1024,
         ge=0,
         le=1_000_000,
-        description="How many calls may wait for their turn. The server rejects further calls.",
+        description="How many calls may wait for their turn, each for as long as its timeout. The server rejects "
+        "further calls.",
     )
     arguments: Size = Field(
         default=4 * 1024 * 1024,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cachetools import TLRUCache
 
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 ENTRY = 400
 """Bytes of memory per entry besides the value and its key (measured). Without it, tiny values would be unbounded."""
 

@@ -83,8 +83,8 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
     assert names_of(Pipeline().layers(tool)) == [
         "_map_errors",
         "_validate_input",
-        "_limit_time",
         "_limit_calls",
+        "_limit_time",
         "_run_handler",
     ]
 
@@ -105,7 +105,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
         "_validate_input", "_provide_checks", "DECIDE", "_map_unexpected_errors", "ATTEMPT", "_validate_input",
-        "_limit_time", "_limit_calls", "_run_handler",
+        "_limit_calls", "_limit_time", "_run_handler",
     ]  # fmt: skip
 
 

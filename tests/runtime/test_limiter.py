@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import pytest
 
-from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Slot
+from mcp_bridge.runtime.limiter import Limiter, LimiterFull, Slot, compute_share
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS
@@ -182,3 +183,72 @@ async def test_a_slot_is_lent_while_it_is_paused_and_taken_back_at_once() -> Non
         slot.release()
         slot.resume()
         assert limiter.in_use == 1
+
+
+async def test_a_client_that_waits_with_many_tools_gets_a_quarter_of_the_turns() -> None:
+    limiter, admitted = Limiter(1), []
+
+    async def wait(client: str, tool: str) -> None:
+        quotas = ((tool, 9), (client, 9))
+        slot = await limiter.acquire(quotas, quotas=quotas)
+        admitted.append(client)
+        slot.release()
+
+    async with anyio.create_task_group() as tasks:
+        held = await limiter.acquire()
+        for number, client in enumerate(["hog"] * 6 + ["ann", "bob", "cyd", "dan", "eve"]):
+            tasks.start_soon(wait, client, f"tool {number}")
+            await anyio.wait_all_tasks_blocked()
+        held.release()
+    assert admitted[:8] == ["hog", "ann", "bob", "cyd", "hog", "dan", "eve", "hog"]
+    assert admitted[8:] == ["hog"] * 3  # nobody else waits
+
+
+async def test_a_client_that_fills_the_queue_with_many_tools_gives_way() -> None:
+    limiter, rejected = Limiter(1, queue=8), []
+
+    async def wait(client: str, tool: str) -> None:
+        quotas = ((tool, 9), (client, 9))
+        try:
+            await limiter.acquire(quotas, quotas=quotas)
+        except LimiterFull:
+            rejected.append(client)
+
+    async with anyio.create_task_group() as tasks:
+        await limiter.acquire()
+        for number in range(8):
+            tasks.start_soon(wait, "hog", f"tool {number}")
+            await anyio.wait_all_tasks_blocked()
+        for _ in range(2):
+            tasks.start_soon(wait, "ann", "another tool")
+            await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert rejected == ["hog", "hog"]
+
+
+async def test_a_slot_that_its_holder_lends_while_it_continues_is_taken_back_or_released() -> None:
+    limiter = Limiter(1, lendable=1)
+    slot, other = limiter.acquire_nowait("a"), None
+    assert slot is not None
+    slot.lend()
+    slot.lend()
+    assert (limiter.in_use, limiter.lent) == (0, 1)
+    other = limiter.acquire_nowait("b")
+    assert other is not None
+    other.lend()
+    assert limiter.in_use == 1  # no more than one slot is lent at a time
+    slot.pause()
+    slot.reclaim()
+    assert (limiter.in_use, limiter.lent) == (1, 0)  # its user is still asked
+    slot.resume()
+    assert limiter.in_use == 2
+    slot.lend()
+    slot.release()
+    slot.release()
+    slot.reclaim()
+    assert (limiter.in_use, limiter.lent) == (1, 0)
+
+
+@pytest.mark.parametrize(("total", "share"), [(1, 1), (3, 3), (4, 3), (32, 24), (50, 38), (1024, 768)])
+async def test_a_share_is_three_quarters_and_leaves_a_slot_if_there_are_four(total: int, share: int) -> None:
+    assert compute_share(total) == share

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DELETE_TIMEOUT = 5.0
 """Seconds that the deletion of a session's messages may take."""
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 EVENT_SIZE = 250
 """Bytes of memory per event besides its data."""
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 from mcp_bridge.contracts.jsonrpc import RpcError
-from mcp_bridge.peer.incoming import Message, RequestId, make_error
+from mcp_bridge.peer.incoming import IncomingRequest, Message, RequestId, make_error
 from mcp_bridge.server.endpoint import Endpoint
 from mcp_bridge.transports.http.admission import Admission
 from mcp_bridge.transports.http.event_log import EventLog
@@ -17,6 +17,8 @@ from mcp_bridge.wire.protocol_versions import HANDSHAKE, HANDSHAKE_VERSIONS
 
 REQUEST_CANCELLED = -32800
 """The error of a cancelled request: in this era, only a response ends the stream of a request."""
+UNREAD = 10.0
+"""Seconds after which a call lends its slot to others because no client reads its stream."""
 
 
 class HttpSession:
@@ -57,6 +59,10 @@ class HttpSession:
     def has_open_requests(self) -> bool:
         """Whether a call is in flight whose client may come back for the result."""
         return self.log is not None and bool(self.unanswered)
+
+    def get_request(self, request_id: RequestId) -> IncomingRequest | None:
+        """Return the request with this id that is in flight, or None."""
+        return self._client.peer.get_request(request_id)
 
     def receive_message(self, message: Message) -> None:
         """Handle a notification or a response."""
@@ -158,6 +164,8 @@ class SessionStream:
 
     It outlives its connections: messages go to the log, and to the connection if there is one. `number` is that of its
     first event, by which the log knows it, `numbers` those of its messages that are still stored.
+
+    A call whose stream has had no connection for `UNREAD` seconds lends its slot to others until the stream is resumed.
     """
 
     def __init__(self, session: HttpSession, request_id: RequestId | None = None) -> None:
@@ -168,6 +176,7 @@ class SessionStream:
         self._request_id = request_id
         self._events: EventStream | None = None
         self._is_replaying = False
+        self._lend_timer: asyncio.TimerHandle | None = None
         self.is_answered = False
         self._is_owed = False
 
@@ -184,6 +193,8 @@ class SessionStream:
             self._events.end()
         self._events, self._is_replaying = events, is_resumed
         self.forget()
+        if self._lend_timer is not None:
+            self._reclaim_slots()
 
     def continue_on(self, events: EventStream) -> bool:
         """Send future messages after the replayed ones; return whether this is still the connection of the stream."""
@@ -197,6 +208,7 @@ class SessionStream:
     def detach(self, events: EventStream) -> None:
         if self._events is events:
             self._events = None
+            self._lend_soon()
 
     def forget(self) -> None:
         """Stop waiting for a client that was asked to come back."""
@@ -228,6 +240,8 @@ class SessionStream:
     def finish(self, response: Message | None) -> None:
         self.is_answered = True
         self._session.unanswered.discard(self)
+        if self._lend_timer is not None:
+            self._lend_timer.cancel()
         if self._session.is_ended:
             return
         if response is None:
@@ -243,6 +257,26 @@ class SessionStream:
         if self._events is not None:
             self._events.end()
             self._events = None
+            self._lend_soon()
         if not self._is_owed:
             self._is_owed = True
             self._session.counter.add_request()
+
+    def _lend_soon(self) -> None:
+        if self._request_id is not None and not self.is_answered:
+            self._lend_timer = asyncio.get_running_loop().call_later(UNREAD, self._lend_slots)
+
+    def _lend_slots(self) -> None:
+        if (request := self._get_request()) is not None:
+            request.lend_slots()
+            self._lend_soon()  # the call may still wait for its slot
+
+    def _reclaim_slots(self) -> None:
+        assert self._lend_timer is not None
+        self._lend_timer.cancel()
+        self._lend_timer = None
+        if (request := self._get_request()) is not None:
+            request.reclaim_slots()
+
+    def _get_request(self) -> IncomingRequest | None:
+        return self._session.get_request(self._request_id) if self._request_id is not None else None

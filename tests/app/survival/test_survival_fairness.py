@@ -1,0 +1,102 @@
+"""No tool and no client starves the others, however many of its calls hang."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+
+from tests.kits.survival.survival_kit import ACCEPT, HANDSHAKE, ONE, OTHER, PATIENCE, HttpLive, Way, live
+
+TOOLS = """
+import threading
+import anyio
+from mcp_bridge import tool
+
+@tool
+async def hangs() -> str:
+    await anyio.sleep_forever()
+
+@tool
+def blocks() -> str:
+    threading.Event().wait()
+
+@tool
+def answers() -> str:
+    return "answered"
+"""
+LATEST = 20.0
+"""Seconds for a call that takes 1 on an idle machine; the calls that hang do so for a minute and more."""
+
+
+@contextmanager
+def serve(way: Way, folder: Path, **limits: Any) -> Iterator[Any]:
+    settings = {"limits": {"timeout": 600, "drain": 0.1, **limits}}
+    with live(way, folder, TOOLS, settings) as server:
+        yield server
+
+
+def leave_call(server: HttpLive, number: int, session: str, tool: str = "hangs") -> None:
+    """Call a tool in a session, and disconnect when the stream of the response begins."""
+    body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool}})
+    headers = {**ACCEPT, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session, "Host": server.base[7:]}
+    head = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "Content-Length": len(body)}.items())
+    address = urlsplit(server.base)
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE) as connection:
+        connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("tool", ["hangs", "blocks"])
+@pytest.mark.timeout(300)
+def test_a_call_is_answered_beside_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
+    with serve(ONE, tmp_path) as server:
+        hanging = [server.call(tool) for _ in range(1000)]
+        started = time.monotonic()
+        assert server.call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
+        assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
+        print(f"answered after {time.monotonic() - started:.3f} s, with {server.rss >> 20} MiB")
+        assert not any(call.done() for call in hanging)
+
+
+@pytest.mark.parametrize("tool", ["hangs", "blocks"])
+@pytest.mark.timeout(300)
+def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path, tool: str) -> None:
+    with serve(OTHER, tmp_path) as server:
+        hog = server.session()
+        for number in range(1000):
+            leave_call(server, number, hog, tool)
+        started = time.monotonic()
+        assert server.call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
+        assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
+        print(f"answered after {time.monotonic() - started:.3f} s, with {server.rss >> 20} MiB")
+
+
+@pytest.mark.timeout(300)
+def test_calls_whose_clients_have_left_for_ten_seconds_give_their_places_back(tmp_path: Path) -> None:
+    with serve(OTHER, tmp_path, concurrency=4) as server:
+        for number in range(4):
+            leave_call(server, number, server.session(), tool=("hangs", "blocks")[number % 2])
+        started = time.monotonic()
+        assert server.call("answers").result(10 + LATEST)["result"]["content"][0]["text"] == "answered"
+        print(f"answered after {time.monotonic() - started:.3f} s")
+
+
+@pytest.mark.timeout(300)
+def test_calls_that_hang_leave_no_more_than_a_bounded_queue(tmp_path: Path) -> None:
+    with serve(ONE, tmp_path, concurrency=4, queue=4) as server:
+        calls = [server.call("hangs") for _ in range(20)]
+        until = time.monotonic() + PATIENCE
+        while sum(call.done() for call in calls) < 13:  # 3 run and 4 wait
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        codes = {call.result()["result"]["_meta"]["mcp-bridge/code"] for call in calls if call.done()}
+        assert codes == {"overloaded"}
+        assert server.call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"

@@ -1,0 +1,53 @@
+"""The memory of a server levels off: its caches are bounded, and the load before them leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.survival.survival_kit import ACCEPT, META, OTHER, STATELESS, HttpLive, live
+
+TOOLS = """
+from mcp_bridge import CallContext, tool
+
+@tool
+async def letters(count: int) -> str:
+    return "x" * count
+
+@tool
+async def asks(ctx: CallContext) -> str:
+    return str(await ctx.ask("How many?", int))
+"""
+MIB = 1024 * 1024
+SIZES = (MIB // 4, MIB - 1, 3 * MIB, 6 * MIB)
+ASKING = {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+
+
+def ask(server: HttpLive) -> None:
+    """Call a tool that asks, and never send the answer."""
+    params = {"name": "asks", "arguments": {}, "_meta": ASKING}
+    headers = {**ACCEPT, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "asks"}
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    assert server.http.post("/mcp", json=message, headers=headers).status_code == 200
+
+
+def load(server: HttpLive, rounds: int) -> None:
+    for number in range(rounds):
+        if number % 10 == 0:
+            server.headers["Mcp-Session-Id"] = server.session()
+        ask(server)
+        assert len(server.result("letters", count=SIZES[number % len(SIZES)])["content"][0]["text"]) >= MIB // 4
+        assert server.text("echo", text="small") == "small"
+
+
+@pytest.mark.timeout(300)
+def test_memory_levels_off_under_large_results_and_questions_without_answers(tmp_path: Path) -> None:
+    with live(OTHER, tmp_path, TOOLS) as server:
+        load(server, 100)  # fills the caches
+        full = server.rss
+        load(server, 300)
+        print(f"{full >> 20} MiB, then {server.rss >> 20} MiB")
+        assert server.rss < 1.25 * full
+        assert server.rss < 256 * MIB
