@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
@@ -27,6 +27,9 @@ from mcp_bridge.contracts.errors import (
     ToolUnavailable,
 )
 from mcp_bridge.contracts.tool import ToolCall
+
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.question import Answer
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
@@ -134,25 +137,22 @@ class ApprovalGate:
         except TimeoutError:
             decision = _apply_default(case, "timeout", "the user did not answer in time")
         if decision.how in {"default", "timeout"} and decision.is_allowed:
-            await ctx.wait_for_request()
+            late = ctx.wait_for_late_answer(case.prompt, Literal[options])
+            decision = await _read_decision(case, late) or decision
         return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
 
     async def _ask_user(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
         """Raises the errors of `ctx.ask` if no terminal can ask either."""
         try:
-            answer = await ctx.ask(case.prompt, Literal[options])
-        except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
-            logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, _escape_line(error))
-            return ApprovalDecision(scope="deny", how="elicitation")
+            decision = await _read_decision(case, ctx.ask(case.prompt, Literal[options]))
+            assert decision is not None
+            return decision
         except (MissingCapability, ToolUnavailable):
             scope = await self._ask_terminal(case, options, ctx)
             if scope is None:
                 raise
             logger.info("tool %r: a user at a terminal chose %s", case.tool, scope)
             return ApprovalDecision(scope=scope, how="terminal")
-        logger.info("tool %r: the user chose %r", case.tool, answer.data if answer.accepted else answer.action)
-        scope = parse_option_scope(answer.data) if answer.accepted else "deny"
-        return ApprovalDecision(scope=scope, how="elicitation", seconds=answer.seconds, is_repeated=answer.again)
 
     async def _ask_terminal(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> Scope | None:
         if self.policy.server is None:
@@ -183,6 +183,20 @@ def _get_subject_data(asked: HookResult, kind: str) -> Any:
     if kind == "prompt":
         return [data.get("prompt"), data.get("messages")]
     return next((data[key] for key in RESULT_KEYS if key in data), None)
+
+
+async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer | None]) -> ApprovalDecision | None:
+    """Return the decision that the user's answer is, or None without an answer."""
+    try:
+        answer = await asked
+    except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
+        logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, _escape_line(error))
+        return ApprovalDecision(scope="deny", how="elicitation")
+    if answer is None:
+        return None
+    logger.info("tool %r: the user chose %r", case.tool, answer.data if answer.accepted else answer.action)
+    scope = parse_option_scope(answer.data) if answer.accepted else "deny"
+    return ApprovalDecision(scope=scope, how="elicitation", seconds=answer.seconds, is_repeated=answer.again)
 
 
 def _apply_default(case: ApprovalQuestion, how: How, reason: str) -> ApprovalDecision:
