@@ -166,7 +166,10 @@ async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Pat
 async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
     async with connect(bridge_in(tmp_path), mode=mode) as client:
         said = texts(await run(client))
-    assert said == ["Tool 'bash' was denied: This call needs a user's approval, and no user could be asked."]
+    assert said == [
+        "Tool 'bash' was denied: This call needs a user's approval. No user could be asked: the client does not "
+        "support elicitation. Use a client that supports elicitation, and retry the call."
+    ]
 
 
 @pytest.mark.parametrize(("choice", "runs"), [(ONCE, True), (DENY, False)])
@@ -233,4 +236,4 @@ async def test_a_request_outside_of_any_call_is_denied() -> None:
     request = ApprovalRequest(tool_name="add", action="Add", risk_level="", details={"n": object()})
     response = await BridgeApprovalProvider(ApprovalGate()).request_approval(request)
     assert (response.approved, response.remember) == (False, False)
-    assert "no user could be asked" in str(response.reason)
+    assert "No user could be asked" in str(response.reason)

@@ -16,11 +16,12 @@ import anyio
 
 from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, is_grant, parse_option_scope
 from mcp_bridge.amplifier.models import HookResult
-from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, How, Scope
+from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, Scope
 from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import (
     ApprovalDeclined,
+    CallError,
     InvalidAnswer,
     MissingCapability,
     QuestionExpired,
@@ -75,8 +76,8 @@ class ApprovalGate:
         self.policy = policy or ApprovalPolicy()
         self._clock = clock
 
-    async def approve_call(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> bool:
-        """Whether the user allows the call; the hook's default applies if the user cannot be asked or does not answer.
+    async def approve_call(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> ApprovalDecision:
+        """Return the user's decision; the hook's default applies if the user cannot be asked or does not answer.
 
         Raises Overloaded where too many questions are pending.
         """
@@ -90,7 +91,7 @@ class ApprovalGate:
             about=_get_subject_data(asked, call.kind),
             kind=call.kind,
         )
-        return (await self.resolve_question(case, ctx)).is_allowed
+        return await self.resolve_question(case, ctx)
 
     async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
         """Decide a question, remember the decision if the user wants that, and audit it. Raises as `approve_call`."""
@@ -133,13 +134,23 @@ class ApprovalGate:
             with anyio.fail_after(case.timeout):
                 decision = await self._ask_user(case, options, ctx)
         except (MissingCapability, ToolUnavailable, QuestionExpired) as error:
-            decision = _apply_default(case, "default", f"the user cannot be asked: {error}")
+            _log_default(case, f"the user cannot be asked: {error}")
+            decision = ApprovalDecision(scope=_get_default(case), how="default", reason=self._explain(error))
         except TimeoutError:
-            decision = _apply_default(case, "timeout", "the user did not answer in time")
+            _log_default(case, "the user did not answer in time")
+            reason = f"No user answered within {case.timeout:g} seconds. Retry the call to ask again."
+            decision = ApprovalDecision(scope=_get_default(case), how="timeout", reason=reason)
         if decision.how in {"default", "timeout"} and decision.is_allowed:
             late = ctx.wait_for_late_answer(case.prompt, Literal[options])
             decision = await _read_decision(case, late) or decision
         return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
+
+    def _explain(self, error: CallError) -> str:
+        """Return why no user could be asked, and what to do, for the model that made the call."""
+        if isinstance(error, QuestionExpired):
+            return f"No user answered. {error.message}"
+        why = "the client does not support elicitation" if isinstance(error, MissingCapability) else error.message
+        return f"No user could be asked: {why.rstrip('.')}. {self.policy.describe_alternatives()}"
 
     async def _ask_user(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
         """Raises the errors of `ctx.ask` if no terminal can ask either."""
@@ -199,11 +210,13 @@ async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer | None]
     return ApprovalDecision(scope=scope, how="elicitation", seconds=answer.seconds, is_repeated=answer.again)
 
 
-def _apply_default(case: ApprovalQuestion, how: How, reason: str) -> ApprovalDecision:
-    allowed = case.default == "allow"
-    outcome = "allowed" if allowed else "denied"
+def _get_default(case: ApprovalQuestion) -> Scope:
+    return "once" if case.default == "allow" else "deny"
+
+
+def _log_default(case: ApprovalQuestion, reason: str) -> None:
+    outcome = "allowed" if case.default == "allow" else "denied"
     logger.warning("tool %r: %s by default, because %s", case.tool, outcome, _escape_line(reason).rstrip("."))
-    return ApprovalDecision(scope="once" if allowed else "deny", how=how)
 
 
 def _escape_line(text: object) -> str:

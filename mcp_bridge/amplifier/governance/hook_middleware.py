@@ -116,11 +116,12 @@ class _HookedCall:
         options = list(asked.approval_options or DEFAULT_OPTIONS)
         data = {**self._describe_call(), "event": event, "prompt": asked.approval_prompt, "options": options}
         await self._notify(events.APPROVAL_REQUIRED, data)
-        allowed = await self._approvals.approve_call(self._call, self._ctx, asked)
-        await self._notify(events.APPROVAL_GRANTED if allowed else events.APPROVAL_DENIED, data)
+        decision = await self._approvals.approve_call(self._call, self._ctx, asked)
+        await self._notify(events.APPROVAL_GRANTED if decision.is_allowed else events.APPROVAL_DENIED, data)
         self._ctx.approved_call = self._call
-        if not allowed:
-            raise ApprovalDeclined(f"{declined}: {decided.reason}" if decided.reason else f"{declined}.")
+        if not decision.is_allowed:
+            text = f"{declined}: {decided.reason}" if decided.reason else f"{declined}."
+            raise ApprovalDeclined(f"{text.rstrip('.')}. {decision.reason}" if decision.reason else text)
 
     async def _notify(self, event: str, data: dict[str, Any]) -> None:
         """Emit an event whose handlers cannot stop the call."""

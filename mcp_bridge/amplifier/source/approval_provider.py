@@ -23,8 +23,7 @@ REGISTER_CAPABILITY = "approval.register_provider"
 MAX_DETAILS = 2000  # characters of a request's details that a question shows
 _TIMEOUT_SHARE = 0.9  # share of a request's timeout for its question, which thus ends before the module times out
 _REASONS = {
-    "default": "This call needs a user's approval, and no user could be asked.",
-    "timeout": "This call needs a user's approval, and no user answered in time.",
+    "default": "This call needs a user's approval.",
     "remembered": "A user allowed this earlier.",
     "elicitation": "The user at the client {} this.",
     "terminal": "A user at a terminal {} this.",
@@ -56,8 +55,9 @@ class BridgeApprovalProvider:
         with pause_handler_clock():
             decision = await self._gate.resolve_question(case, ctx)
         if decision.how == "timeout":
-            raise TimeoutError(_REASONS["timeout"])
+            raise TimeoutError(decision.reason)
         reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
+        reason = f"{reason} {decision.reason}".rstrip()
         return ApprovalResponse(approved=decision.is_allowed, reason=reason, remember=decision.scope == "always")
 
 
