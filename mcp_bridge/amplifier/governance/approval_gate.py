@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
-RUNNING_CALL: ContextVar[tuple[ToolCall, CallContext] | None] = ContextVar("running_call", default=None)
+RUNNING_CALL: ContextVar[BoundCall | None] = ContextVar("running_call", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +55,19 @@ class ApprovalQuestion:
 
 
 class BoundCall:
-    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event."""
+    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event.
 
-    __slots__ = ("_running", "_token")
+    `unanswered` are the questions of hooks that decided without an answer of the user.
+    """
+
+    __slots__ = ("_token", "call", "ctx", "unanswered")
 
     def __init__(self, call: ToolCall, ctx: CallContext) -> None:
-        self._running = (call, ctx)
+        self.call, self.ctx = call, ctx
+        self.unanswered: Sequence[ApprovalQuestion] = ()
 
     def __enter__(self) -> None:
-        self._token = RUNNING_CALL.set(self._running)
+        self._token = RUNNING_CALL.set(self)
 
     def __exit__(self, *_: object) -> None:
         RUNNING_CALL.reset(self._token)
@@ -95,18 +99,20 @@ class ApprovalGate:
 
     async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
         """Decide a question, remember the decision if the user wants that, and audit it. Raises as `approve_call`."""
-        subject = ApprovalSubject.for_call(
-            case.tool,
-            case.arguments,
-            case.prompt,
-            kind=case.kind,
-            principal=ctx.principal or "",
-            session=ctx.session,
-            about=case.about,
-        )
+        subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
         known = await self._find_remembered(subject, options, ctx.since)
         decision = known or await self._ask(case, options, ctx)
+        return await self._record_decision(subject, decision)
+
+    async def find_late_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
+        """Return the user's late answer to a question that timed out, None if the client's next request has none."""
+        subject = _describe_subject(case, ctx)
+        options = case.options if case.options is not None else self._get_options(subject)
+        decision = await _read_decision(case, ctx.wait_for_late_answer(case.prompt, Literal[options]))
+        return await self._record_decision(subject, decision) if decision is not None else None
+
+    async def _record_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> ApprovalDecision:
         if decision.is_repeated:
             return decision
         if decision.how in {"elicitation", "terminal"} and decision.scope in {"session", "always"}:
@@ -186,6 +192,18 @@ class ApprovalGate:
             unavailable |= {"session", "always"}
         options = tuple(option for option in self.policy.options if parse_option_scope(option) not in unavailable)
         return options if any(map(is_grant, options)) else DEFAULT_OPTIONS
+
+
+def _describe_subject(case: ApprovalQuestion, ctx: CallContext) -> ApprovalSubject:
+    return ApprovalSubject.for_call(
+        case.tool,
+        case.arguments,
+        case.prompt,
+        kind=case.kind,
+        principal=ctx.principal or "",
+        session=ctx.session,
+        about=case.about,
+    )
 
 
 def _get_subject_data(asked: HookResult, kind: str) -> Any:

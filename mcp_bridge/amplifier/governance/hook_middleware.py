@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast
 
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, BoundCall
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, ApprovalQuestion, BoundCall
 from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, get_injections
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.amplifier.results import from_hook_data, to_content, to_hook_data
@@ -82,6 +82,7 @@ class _HookedCall:
     _call: ToolCall
     _ctx: CallContext
     _injected: list[ContextInjection] = field(default_factory=list)
+    _unanswered: Sequence[ApprovalQuestion] = ()
 
     def _describe_call(self) -> dict[str, Any]:
         given = self._call.arguments
@@ -90,8 +91,10 @@ class _HookedCall:
 
     async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
         """Return the decision of hooks. Their messages to the user go to the client's log."""
-        with BoundCall(self._call, self._ctx):
+        bound = BoundCall(self._call, self._ctx)
+        with bound:
             decided = await self._hooks.collect_decision(event, data)
+        self._unanswered = bound.unanswered
         self._injected += get_injections(decided)
         if decided.user_message:
             await self._log_message(decided)
@@ -110,6 +113,10 @@ class _HookedCall:
 
     async def _approve(self, decided: HookResult, event: str, prompt: str, declined: str) -> None:
         """Ask the user where hooks demand it, and emit the approval events. Raises ApprovalDeclined."""
+        for question in self._unanswered:  # of hooks that allow the call if no user answers in time
+            late = await self._approvals.find_late_decision(question, self._ctx)
+            if late is not None and not late.is_allowed:
+                raise ApprovalDeclined(f"{declined}.")
         if decided.action != "ask_user":
             return
         asked = decided if decided.approval_prompt else decided.model_copy(update={"approval_prompt": prompt})

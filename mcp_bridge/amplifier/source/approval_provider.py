@@ -41,7 +41,8 @@ class BridgeApprovalProvider:
 
         The request may be of another package's class.
         """
-        call, ctx = RUNNING_CALL.get() or (None, CallContext())
+        running = RUNNING_CALL.get()
+        call, ctx = (running.call, running.ctx) if running is not None else (None, CallContext())
         details = request.details or (call.arguments if call is not None else {})
         timeout = request.timeout
         case = ApprovalQuestion(
@@ -52,8 +53,12 @@ class BridgeApprovalProvider:
             timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
             kind=call.kind if call is not None else "tool",
         )
+        if running is not None:  # also if the module stops waiting
+            running.unanswered = [*running.unanswered, case]
         with pause_handler_clock():
             decision = await self._gate.resolve_question(case, ctx)
+        if running is not None and decision.how != "timeout":
+            running.unanswered = [one for one in running.unanswered if one is not case]
         if decision.how == "timeout":
             raise TimeoutError(decision.reason)
         reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
