@@ -35,6 +35,7 @@ def build_approval_policy(settings: Settings) -> ApprovalPolicy:
         grants=open_approval_store(settings, log_failures=True),
         server=server if approvals.local else None,
         audit=AuditLog(_resolve_path(settings, approvals.audit)) if approvals.audit is not None else None,
+        file=settings.path.name if settings.path.is_file() else "",
     )
 
 

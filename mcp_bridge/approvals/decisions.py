@@ -20,13 +20,15 @@ MIN_READING_TIME = 0.5
 class ApprovalDecision:
     """One decision. `seconds` is how long it took, None if unknown.
 
-    `is_repeated` marks one that another run of the same call has already applied.
+    `is_repeated` marks one that another run of the same call has already applied. `reason` says why no user has
+    decided, and what to do, for the model that made the call.
     """
 
     scope: Scope
     how: How
     seconds: float | None = None
     is_repeated: bool = False
+    reason: str = ""
 
     @property
     def is_allowed(self) -> bool:

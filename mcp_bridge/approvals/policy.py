@@ -20,13 +20,24 @@ RUNTIME_FOLDER = Path("/run/user")
 class ApprovalPolicy:
     """Who decides about a call: a remembered decision, then the user at the client, then a terminal, then the default.
 
-    `options` are the choices of a user where a hook names none. What is None is not used.
+    `options` are the choices of a user where a hook names none. `file` is the name of the settings file. What is None
+    is not used.
     """
 
     options: Sequence[str] = ("Allow", "Deny")
     grants: GrantStore | None = None
     server: ApprovalServer | None = None
     audit: AuditLog | None = None
+    file: str = ""
+
+    def describe_alternatives(self) -> str:
+        """Describe how a user can be asked if the client cannot ask."""
+        client, command = "a client that supports elicitation", f"`mcp-bridge approvals {self.file}`"
+        if self.file and self.server is None:
+            return f"Use {client}, or set `approvals.local: true` and run {command}; then retry the call."
+        if self.file and self.server is not None and self.server.is_open:
+            return f"The user can run {command} where the server runs, or use {client}; then retry the call."
+        return f"Use {client}, and retry the call."
 
 
 def get_socket_folder(settings: Path) -> Path:

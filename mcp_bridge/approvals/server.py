@@ -93,6 +93,11 @@ class ApprovalServer:
         self._arrived = anyio.Event()
         self._opened: float | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether users can connect."""
+        return self._opened is not None
+
     async def run(self) -> None:
         """Serve the socket until cancelled. If that is not possible it is logged, and no user is asked."""
         if not connection.has_unix_sockets():

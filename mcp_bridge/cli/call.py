@@ -6,9 +6,9 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -27,19 +27,25 @@ from mcp_bridge.transports.shutdown import handle_signals
 from mcp_bridge.wire.content import render_block
 from mcp_bridge.wire.values import to_plain, to_text
 
+if TYPE_CHECKING:
+    from mcp_bridge.cli.terminal_prompt import TerminalPrompt
+    from mcp_bridge.contracts.question import Question
+
 _HINT = "Use key=value pairs, or --arguments with one JSON object"
 
 
 class TerminalContext(CallContext):
     """A call whose progress and log messages go to stderr: progress as a bar on a terminal, otherwise as lines.
 
-    Questions are not answered here: a tool that asks them needs a client.
+    The user at a terminal is asked to confirm or to choose, for example to approve the call. Other questions need a
+    client.
     """
 
-    __slots__ = ("_bar", "_last_line", "_task")
+    __slots__ = ("_bar", "_last_line", "_prompt", "_task")
 
-    def __init__(self) -> None:
+    def __init__(self, prompt: TerminalPrompt | None = None) -> None:
         super().__init__(request_id="cli")
+        self._prompt = prompt
         self._bar: Any = None
         self._task: Any = None
         self._last_line = ""
@@ -61,9 +67,21 @@ class TerminalContext(CallContext):
         check_level(level)
         report(escape(f"{level}: {to_text(to_plain(data))}"))
 
+    async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Ask at the terminal. Raises MissingCapability if there is none, or for a question that is no choice."""
+        self.close()
+        answers: dict[str, Any] = {}
+        with self.release_holds():
+            for key, question in questions.items():
+                answers[key] = await self._prompt.ask_choice(question) if self._prompt is not None else None
+                if answers[key] is None:
+                    return await super().put({key: question})
+        return answers
+
     def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
 
 
 def call_tool(options: CallOptions) -> None:
@@ -75,8 +93,9 @@ def call_tool(options: CallOptions) -> None:
     if pairs and arguments is not None:
         raise ConfigError(f"both --arguments and '{pairs[0]}' were given", where="arguments", hint=_HINT)
     data = _parse_json(arguments) if arguments is not None else None
-    with reserve_stdio():  # stdout is for the result alone
-        result = anyio.run(_dispatch_call, load_target(options.file).bridge, options.name, pairs, data)
+    with reserve_stdio() as pipes:  # stdout is for the result alone
+        bridge, prompt = load_target(options.file).bridge, _open_prompt(pipes.source)
+        result = anyio.run(_dispatch_call, bridge, options.name, pairs, data, prompt)
     if result is None:
         raise KeyboardInterrupt
     if options.as_json:
@@ -88,7 +107,17 @@ def call_tool(options: CallOptions) -> None:
     raise SystemExit(ExitCode.FAILED if result.is_error else ExitCode.OK)
 
 
-async def _dispatch_call(bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any) -> ToolResult | None:
+def _open_prompt(source: int) -> TerminalPrompt | None:
+    if not (os.isatty(source) and sys.stderr.isatty()):
+        return None
+    from mcp_bridge.cli.terminal_prompt import TerminalPrompt
+
+    return TerminalPrompt(source)
+
+
+async def _dispatch_call(
+    bridge: Bridge, name: str, pairs: Sequence[str], arguments: Any, prompt: TerminalPrompt | None
+) -> ToolResult | None:
     """Return the result, or None if a signal came first. Raises ToolNotFound."""
     async with bridge.run_sources():
         await bridge.wait_until_started()
@@ -99,7 +128,7 @@ async def _dispatch_call(bridge: Bridge, name: str, pairs: Sequence[str], argume
         data = arguments if arguments is not None else dict(_parse_pair(pair, properties) for pair in pairs)
         call, result = ToolCall(id="cli", name=name, arguments=data), None
         # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
-        with contextlib.closing(TerminalContext()) as ctx:
+        with contextlib.closing(TerminalContext(prompt)) as ctx:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(handle_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
                 result = await bridge.registry.dispatch(call, ctx)

@@ -225,8 +225,13 @@ class CallContext:
         """
         raise MissingCapability({question.capability: {} for question in questions.values()})
 
-    async def wait_for_request(self) -> None:
-        """Wait until a request of the client is open: between two requests, another instance may continue the call."""
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+        """Wait until a request of the client is open; return its answer to a question that `ask` no longer waits for.
+
+        Returns None if the client sends no answer, or cannot send one later. Between two requests, another instance may
+        continue the call. Raises InvalidAnswer.
+        """
+        return None
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
         """Run `callback` in the event loop when this session ends, if the server can detect that."""

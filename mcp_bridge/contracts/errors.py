@@ -140,7 +140,7 @@ class Denied(CallError):
 
 
 class ApprovalDeclined(CallError):
-    """The user declined the call."""
+    """The user declined the call, or a policy denies it because no user has approved it."""
 
     code = "approval_declined"
 

@@ -12,14 +12,10 @@ from typing import Any, NamedTuple
 
 from mcp_bridge.contracts.header import X_MCP_HEADER
 from mcp_bridge.schema.keywords import Steps, has_any_keyword, walk_schemas
-from mcp_bridge.schema.secret_names import WORD, is_secret_name
+from mcp_bridge.schema.secret_names import COMPOUND_SECRETS, WORD, is_secret_name
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
 _TYPES = ("string", "integer", "boolean")
-_SECRETS = frozenset(
-    {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
-)
-"""Secrets besides those of `is_secret_name`: names of headers, and pairs of words that are written as one."""
 
 
 def check_headers(schema: Any) -> list[str]:
@@ -68,7 +64,7 @@ def _check_secrecy(steps: Steps, part: Mapping[str, Any], header: str) -> str | 
 def _has_secret_name(name: str) -> bool:
     """Whether a name is that of a secret or begins with one: `api_key`, `apiKey` and `api-key-of-tenant` alike."""
     words = list(WORD.finditer(name))
-    return any(is_secret_name(name[: word.end()]) or word[0].lower() in _SECRETS for word in words)
+    return any(is_secret_name(name[: word.end()]) or word[0].lower() in COMPOUND_SECRETS for word in words)
 
 
 class DeclaredHeader(NamedTuple):

@@ -7,6 +7,8 @@ are not.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 """A word of a name in snake, kebab or camel case."""
@@ -23,6 +25,16 @@ _PAIRS = frozenset(
         ("security", "code"),
     }
 )  # fmt: skip
+COMPOUND_SECRETS = frozenset(
+    {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
+)
+"""Names of headers, and pairs of words that are written as one."""
+_KEYS = COMPOUND_SECRETS | {"bearer", "refreshtoken", "connectionstring"}
+_SUFFIXES = frozenset({"value", "primary", "secondary", "backup", "old", "new"})
+_SCHEMES = frozenset({"basic", "bearer", "token"})
+"""The schemes of an Authorization header before a secret."""
+_MAX_WORD = 7
+"""The most letters of an ordinary word, such as `basic`, next to which a mapping such as `credentials` has a secret."""
 _REPETITIONS = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
 
 
@@ -32,3 +44,40 @@ def is_secret_name(name: str) -> bool:
     while words and words[-1] in _REPETITIONS:
         words.pop()
     return bool(words) and (words[-1] in _SECRETS or tuple(words[-2:]) in _PAIRS)
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether a key of a configuration names a secret; also `Authorization`, `connection_string`, `api_key_old`."""
+    words = [word.lower() for word in WORD.findall(key)]
+    while words and words[-1] in _SUFFIXES:
+        words.pop()
+    if not words:
+        return False
+    return is_secret_name("_".join(words)) or words[-1] in _KEYS or tuple(words[-2:]) == ("connection", "string")
+
+
+def find_secret_values(data: Any) -> Iterator[str]:
+    """Yield the texts below keys that name a secret in a configuration, each once or more.
+
+    A mapping with a `type` below such a key is a schema, or says by its own keys which of its values are secret.
+    """
+    return _find_secret_values(data, is_direct=False, is_inside=False)
+
+
+def _find_secret_values(data: Any, *, is_direct: bool, is_inside: bool) -> Iterator[str]:
+    if isinstance(data, Mapping):
+        is_inside = (is_inside or is_direct) and "type" not in data
+        for key, item in data.items():
+            yield from _find_secret_values(item, is_direct=is_secret_key(str(key)), is_inside=is_inside)
+    elif isinstance(data, list | tuple):
+        for item in data:
+            yield from _find_secret_values(item, is_direct=is_direct, is_inside=is_inside)
+    elif isinstance(data, str) and data and (is_direct or (is_inside and not _is_word(data))):
+        yield data
+        scheme, _, rest = data.partition(" ")
+        if rest and scheme.lower() in _SCHEMES:
+            yield rest.strip()
+
+
+def _is_word(text: str) -> bool:
+    return text.isalpha() and len(text) <= _MAX_WORD

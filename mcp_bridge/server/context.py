@@ -19,7 +19,7 @@ from mcp_bridge.wire.meta_keys import LOG_LEVEL
 from mcp_bridge.wire.values import to_plain
 
 if TYPE_CHECKING:
-    from mcp_bridge.contracts.question import Question
+    from mcp_bridge.contracts.question import Answer, Question
     from mcp_bridge.server.questions import QuestionRequest
 
 SESSION = "mcp-bridge/session"
@@ -43,8 +43,8 @@ class QuestionChannel(Protocol):
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
         """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
 
-    async def wait_for_request(self) -> None:
-        """Wait until a request of the client is open."""
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
+        """See `CallContext.wait_for_late_answer`."""
 
 
 class Throttle:
@@ -153,10 +153,16 @@ class ServedContext(CallContext):
         with self.release_holds():
             return await self._channel.put(requests, needed=needed)
 
-    async def wait_for_request(self) -> None:
-        """Wait until a request of the client is open, unless a handler has begun: no other instance can continue it."""
-        if self._channel is not None and not self.has_begun:
-            await self._channel.wait_for_request()
+    async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer | None:
+        """Wait until a request of the client is open; return its answer to a question that no longer waits, or None."""
+        if self._channel is None:
+            return None
+        from mcp_bridge.contracts.question import Form
+        from mcp_bridge.server.questions import to_request
+
+        request = to_request(Form(message, schema), self.protocol_version)
+        answer: Answer | None = await self._channel.wait_for_late_answer(request)
+        return answer
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
         """Run `callback` when the connection ends, if the session is one; other sessions do not announce their end."""

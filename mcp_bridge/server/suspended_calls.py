@@ -45,6 +45,10 @@ class PendingQuestion:
         self._answer: Any = None
         self._error: Exception | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        return self._settled.is_set()
+
     def to_mcp(self) -> dict[str, Any]:
         return self.request.to_mcp(self._problems)
 
@@ -64,6 +68,12 @@ class PendingQuestion:
         self._settled.set()
         return True
 
+    def answer_late(self, raw: Any) -> None:
+        """Accept an answer to a withdrawn question, which is not asked again if the answer is invalid."""
+        if not self.answer(raw):
+            self._error = InvalidAnswer(details=self._problems)
+            self._settled.set()
+
     def expire(self) -> None:
         """Raise QuestionExpired in the code that waits for the answer."""
         self._error = QuestionExpired("The call is over, so the user cannot be asked.")
@@ -71,7 +81,8 @@ class PendingQuestion:
 
     async def wait(self) -> Any:
         """Wait for the answer. Raises InvalidAnswer, QuestionExpired."""
-        await self._settled.wait()
+        if not self.is_settled:  # the time limit of a question does not apply to an answer that is there
+            await self._settled.wait()
         if self._error is not None:
             raise self._error
         return self._answer
@@ -149,7 +160,9 @@ class SuspendedCall:
             for key, pending in asked.items():
                 if not self._answer_from_known(key, pending):
                     self._ask(key, pending)
-            return {key: await pending.wait() for key, pending in asked.items()}
+            answers = {key: await pending.wait() for key, pending in asked.items()}
+            self.sent = {name: pending for name, pending in self.sent.items() if pending not in asked.values()}
+            return answers
         finally:
             for name, pending in list(self.pending.items()):
                 if pending in asked.values():
@@ -157,8 +170,13 @@ class SuspendedCall:
             if not self.pending:
                 self._calls.release(self)
 
-    async def wait_for_request(self) -> None:
+    async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
+        """Wait until a request is open; return its answer to a withdrawn question, or None. Raises InvalidAnswer."""
         await self._calls.wait_until_resumed(self)
+        for pending in self.sent.values():
+            if pending.is_settled and pending.request.digest == question.digest:
+                return await pending.wait()
+        return None
 
     async def wait(self) -> ToolResult | None:
         """Wait until the call has ended, or asks: then return None (see `pending`). Raises errors of the server."""
@@ -176,8 +194,12 @@ class SuspendedCall:
     def answer(self, responses: Mapping[str, Any]) -> None:
         """Accept the answers of a request, ignoring those to questions that were not asked."""
         for name, pending in self.sent.items():
+            if name not in responses:
+                continue
             # the call may have withdrawn the question in the meantime and asked another under its name
-            if name in responses and self.pending.get(name) is pending and pending.answer(responses[name]):
+            if self.pending.get(name) is not pending:
+                pending.answer_late(responses[name])
+            elif pending.answer(responses[name]):
                 del self.pending[name]
         if not self.pending:
             self._calls.release(self)

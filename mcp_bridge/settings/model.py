@@ -28,6 +28,7 @@ from pydantic_core import ErrorDetails
 from mcp_bridge.contracts.errors import ConfigError
 from mcp_bridge.documents.document import Document
 from mcp_bridge.documents.positions import KeyPath
+from mcp_bridge.schema.secret_names import find_secret_values
 from mcp_bridge.settings.sections import (
     ApprovalSettings,
     ClientName,
@@ -200,7 +201,9 @@ class Settings(SettingsModel):
             self._document = context
             self._directory = _get_directory(context)
             self._secrets, self._public = context.secrets, context.visible_secrets
-        self._secrets |= {key.get_secret_value() for key in self.state.keys}
+        named = frozenset(find_secret_values([source.options for source in self.sources]))
+        self._public -= named
+        self._secrets |= named | {key.get_secret_value() for key in self.state.keys}
 
     @field_validator("working_dir")
     @classmethod
@@ -241,7 +244,10 @@ class Settings(SettingsModel):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The keys of `state`, and the values from the environment. They must not appear in logs."""
+        """The keys of `state`, the values from the environment, and texts under keys of sources such as `token`.
+
+        They must not appear in logs.
+        """
         return self._secrets
 
     @property

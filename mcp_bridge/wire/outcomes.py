@@ -62,7 +62,11 @@ TABLE: tuple[ErrorOutcome, ...] = (
     ErrorOutcome(errors.Overloaded, "the server is at capacity", "retry later"),
     ErrorOutcome(errors.RateLimited, "the caller made too many calls in too short a time", "wait, then retry"),
     ErrorOutcome(errors.Denied, "a policy denied the call", "do not retry the same call"),
-    ErrorOutcome(errors.ApprovalDeclined, "the user declined the call", "ask the user how to continue"),
+    ErrorOutcome(
+        errors.ApprovalDeclined,
+        "the user declined the call, or no user has approved it",
+        "ask the user how to continue",
+    ),
     ErrorOutcome(
         errors.MissingCapability,
         "the tool needs input from the user, and the client cannot be asked",

@@ -131,7 +131,7 @@ async def test_secrets_are_in_no_line_and_modules_have_them_all_the_same(tmp_pat
     class Tell:
         name, description = "tell", "Tells what it was configured with."
         def __init__(self, config): self.config = config
-        async def execute(self, input): return self.config
+        async def execute(self, input): return {**self.config, "length": len(self.config["api_key"])}
     def mount(coordinator, config):
         heard = []
         coordinator.hooks.register("session:start", lambda event, data: heard.append(data["config"]))
@@ -146,10 +146,11 @@ async def test_secrets_are_in_no_line_and_modules_have_them_all_the_same(tmp_pat
     async with connect(build_from_settings(load(tmp_path / "s.yaml", {"TELLS_TOKEN": SECRET}))) as client:
         result = await client.call_tool("tell", {})
         assert result.structured_content["where"] == "https://[secret]@host"
-        assert result.structured_content["api_key"] == "written-out"
+        assert result.structured_content["api_key"] == "[secret]"
+        assert result.structured_content["length"] == len("written-out")
         heard, config = (await read(client, "amplifier://amplifier/contributions"))["channels"]["heard"][0]["value"]
         assert "written-out" not in heard
-        assert "written-out" in config
+        assert "'api_key': '[secret]'" in config
     text = (tmp_path / "log.jsonl").read_text()
     assert SECRET not in text
     [start] = [line for line in lines(tmp_path / "log.jsonl") if line["event"] == "session:start"]

@@ -159,14 +159,36 @@ async def test_a_request_has_its_own_time(mode: str, default: str, tmp_path: Pat
     bridge = bridge_in(tmp_path, policy=policy, default_timeout=3.0, default_action=default)
     async with connect(bridge, mode=mode, elicitation_callback=Someone(never)) as client:
         result = await run(client)
-    assert result.is_error is (default == "deny")
-    assert [line["how"] for line in lines(audit)] == ["timeout"]
+    # in the stateless era the late cancel arrives before the call runs by default
+    assert result.is_error
+    assert [line["how"] for line in lines(audit)] == ["timeout", *(["elicitation"] if default == "continue" else [])]
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [({"q1": accept(value=DENY)}, "approval_declined"), ({"q1": accept(value=ONCE)}, None), ({}, None)],
+)
+async def test_a_late_denial_stops_what_the_module_allows_by_default(
+    answers: Any, code: str | None, tmp_path: Path, forgotten: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talking(bridge_in(tmp_path, default_timeout=0.5, default_action="continue")) as client:
+        call = client.calling("bash", {"command": "ls"})
+        assert list(await call.asks()) == ["q1"]
+        with anyio.fail_after(60):
+            while "did not answer in time" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
+                await anyio.sleep(0.01)
+        result = await call.ends(answers)
+    assert code_of(result) == code
+    assert (said(result) == "ran ls") is (code is None)
 
 
 async def test_where_nobody_can_be_asked_it_is_denied(mode: str, tmp_path: Path, forgotten: None) -> None:
     async with connect(bridge_in(tmp_path), mode=mode) as client:
         said = texts(await run(client))
-    assert said == ["Tool 'bash' was denied: This call needs a user's approval, and no user could be asked."]
+    assert said == [
+        "Tool 'bash' was denied: This call needs a user's approval. No user could be asked: the client does not "
+        "support elicitation. Use a client that supports elicitation, and retry the call."
+    ]
 
 
 @pytest.mark.parametrize(("choice", "runs"), [(ONCE, True), (DENY, False)])
@@ -233,4 +255,4 @@ async def test_a_request_outside_of_any_call_is_denied() -> None:
     request = ApprovalRequest(tool_name="add", action="Add", risk_level="", details={"n": object()})
     response = await BridgeApprovalProvider(ApprovalGate()).request_approval(request)
     assert (response.approved, response.remember) == (False, False)
-    assert "no user could be asked" in str(response.reason)
+    assert "No user could be asked" in str(response.reason)

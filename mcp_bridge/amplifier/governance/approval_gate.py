@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
 from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, is_grant, parse_option_scope
 from mcp_bridge.amplifier.models import HookResult
-from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, How, Scope
+from mcp_bridge.approvals.decisions import ApprovalDecision, ApprovalSubject, Scope
 from mcp_bridge.approvals.policy import ApprovalPolicy
 from mcp_bridge.contracts.context import CallContext
 from mcp_bridge.contracts.errors import (
     ApprovalDeclined,
+    CallError,
     InvalidAnswer,
     MissingCapability,
     QuestionExpired,
@@ -28,9 +29,12 @@ from mcp_bridge.contracts.errors import (
 )
 from mcp_bridge.contracts.tool import ToolCall
 
+if TYPE_CHECKING:
+    from mcp_bridge.contracts.question import Answer
+
 logger = logging.getLogger("mcp_bridge.approvals")
 
-RUNNING_CALL: ContextVar[tuple[ToolCall, CallContext] | None] = ContextVar("running_call", default=None)
+RUNNING_CALL: ContextVar[BoundCall | None] = ContextVar("running_call", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +55,19 @@ class ApprovalQuestion:
 
 
 class BoundCall:
-    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event."""
+    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event.
 
-    __slots__ = ("_running", "_token")
+    `unanswered` are the questions of hooks that decided without an answer of the user.
+    """
+
+    __slots__ = ("_token", "call", "ctx", "unanswered")
 
     def __init__(self, call: ToolCall, ctx: CallContext) -> None:
-        self._running = (call, ctx)
+        self.call, self.ctx = call, ctx
+        self.unanswered: Sequence[ApprovalQuestion] = ()
 
     def __enter__(self) -> None:
-        self._token = RUNNING_CALL.set(self._running)
+        self._token = RUNNING_CALL.set(self)
 
     def __exit__(self, *_: object) -> None:
         RUNNING_CALL.reset(self._token)
@@ -72,8 +80,8 @@ class ApprovalGate:
         self.policy = policy or ApprovalPolicy()
         self._clock = clock
 
-    async def approve_call(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> bool:
-        """Whether the user allows the call; the hook's default applies if the user cannot be asked or does not answer.
+    async def approve_call(self, call: ToolCall, ctx: CallContext, asked: HookResult) -> ApprovalDecision:
+        """Return the user's decision; the hook's default applies if the user cannot be asked or does not answer.
 
         Raises Overloaded where too many questions are pending.
         """
@@ -87,22 +95,24 @@ class ApprovalGate:
             about=_get_subject_data(asked, call.kind),
             kind=call.kind,
         )
-        return (await self.resolve_question(case, ctx)).is_allowed
+        return await self.resolve_question(case, ctx)
 
     async def resolve_question(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision:
         """Decide a question, remember the decision if the user wants that, and audit it. Raises as `approve_call`."""
-        subject = ApprovalSubject.for_call(
-            case.tool,
-            case.arguments,
-            case.prompt,
-            kind=case.kind,
-            principal=ctx.principal or "",
-            session=ctx.session,
-            about=case.about,
-        )
+        subject = _describe_subject(case, ctx)
         options = case.options if case.options is not None else self._get_options(subject)
         known = await self._find_remembered(subject, options, ctx.since)
         decision = known or await self._ask(case, options, ctx)
+        return await self._record_decision(subject, decision)
+
+    async def find_late_decision(self, case: ApprovalQuestion, ctx: CallContext) -> ApprovalDecision | None:
+        """Return the user's late answer to a question that timed out, None if the client's next request has none."""
+        subject = _describe_subject(case, ctx)
+        options = case.options if case.options is not None else self._get_options(subject)
+        decision = await _read_decision(case, ctx.wait_for_late_answer(case.prompt, Literal[options]))
+        return await self._record_decision(subject, decision) if decision is not None else None
+
+    async def _record_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> ApprovalDecision:
         if decision.is_repeated:
             return decision
         if decision.how in {"elicitation", "terminal"} and decision.scope in {"session", "always"}:
@@ -130,29 +140,36 @@ class ApprovalGate:
             with anyio.fail_after(case.timeout):
                 decision = await self._ask_user(case, options, ctx)
         except (MissingCapability, ToolUnavailable, QuestionExpired) as error:
-            decision = _apply_default(case, "default", f"the user cannot be asked: {error}")
+            _log_default(case, f"the user cannot be asked: {error}")
+            decision = ApprovalDecision(scope=_get_default(case), how="default", reason=self._explain(error))
         except TimeoutError:
-            decision = _apply_default(case, "timeout", "the user did not answer in time")
+            _log_default(case, "the user did not answer in time")
+            reason = f"No user answered within {case.timeout:g} seconds. Retry the call to ask again."
+            decision = ApprovalDecision(scope=_get_default(case), how="timeout", reason=reason)
         if decision.how in {"default", "timeout"} and decision.is_allowed:
-            await ctx.wait_for_request()
+            late = ctx.wait_for_late_answer(case.prompt, Literal[options])
+            decision = await _read_decision(case, late) or decision
         return decision if decision.seconds is not None else replace(decision, seconds=self._clock() - began)
+
+    def _explain(self, error: CallError) -> str:
+        """Return why no user could be asked, and what to do, for the model that made the call."""
+        if isinstance(error, QuestionExpired):
+            return f"No user answered. {error.message}"
+        why = "the client does not support elicitation" if isinstance(error, MissingCapability) else error.message
+        return f"No user could be asked: {why.rstrip('.')}. {self.policy.describe_alternatives()}"
 
     async def _ask_user(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> ApprovalDecision:
         """Raises the errors of `ctx.ask` if no terminal can ask either."""
         try:
-            answer = await ctx.ask(case.prompt, Literal[options])
-        except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
-            logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, _escape_line(error))
-            return ApprovalDecision(scope="deny", how="elicitation")
+            decision = await _read_decision(case, ctx.ask(case.prompt, Literal[options]))
+            assert decision is not None
+            return decision
         except (MissingCapability, ToolUnavailable):
             scope = await self._ask_terminal(case, options, ctx)
             if scope is None:
                 raise
             logger.info("tool %r: a user at a terminal chose %s", case.tool, scope)
             return ApprovalDecision(scope=scope, how="terminal")
-        logger.info("tool %r: the user chose %r", case.tool, answer.data if answer.accepted else answer.action)
-        scope = parse_option_scope(answer.data) if answer.accepted else "deny"
-        return ApprovalDecision(scope=scope, how="elicitation", seconds=answer.seconds, is_repeated=answer.again)
 
     async def _ask_terminal(self, case: ApprovalQuestion, options: tuple[Any, ...], ctx: CallContext) -> Scope | None:
         if self.policy.server is None:
@@ -177,6 +194,18 @@ class ApprovalGate:
         return options if any(map(is_grant, options)) else DEFAULT_OPTIONS
 
 
+def _describe_subject(case: ApprovalQuestion, ctx: CallContext) -> ApprovalSubject:
+    return ApprovalSubject.for_call(
+        case.tool,
+        case.arguments,
+        case.prompt,
+        kind=case.kind,
+        principal=ctx.principal or "",
+        session=ctx.session,
+        about=case.about,
+    )
+
+
 def _get_subject_data(asked: HookResult, kind: str) -> Any:
     """Return the prompt text or the result that the user approves; None before a tool has run."""
     data = asked.data or {}
@@ -185,11 +214,27 @@ def _get_subject_data(asked: HookResult, kind: str) -> Any:
     return next((data[key] for key in RESULT_KEYS if key in data), None)
 
 
-def _apply_default(case: ApprovalQuestion, how: How, reason: str) -> ApprovalDecision:
-    allowed = case.default == "allow"
-    outcome = "allowed" if allowed else "denied"
+async def _read_decision(case: ApprovalQuestion, asked: Awaitable[Answer | None]) -> ApprovalDecision | None:
+    """Return the decision that the user's answer is, or None without an answer."""
+    try:
+        answer = await asked
+    except (ApprovalDeclined, InvalidAnswer) as error:  # an unusable answer allows nothing
+        logger.warning("tool %r: denied, because the answer is unusable: %s", case.tool, _escape_line(error))
+        return ApprovalDecision(scope="deny", how="elicitation")
+    if answer is None:
+        return None
+    logger.info("tool %r: the user chose %r", case.tool, answer.data if answer.accepted else answer.action)
+    scope = parse_option_scope(answer.data) if answer.accepted else "deny"
+    return ApprovalDecision(scope=scope, how="elicitation", seconds=answer.seconds, is_repeated=answer.again)
+
+
+def _get_default(case: ApprovalQuestion) -> Scope:
+    return "once" if case.default == "allow" else "deny"
+
+
+def _log_default(case: ApprovalQuestion, reason: str) -> None:
+    outcome = "allowed" if case.default == "allow" else "denied"
     logger.warning("tool %r: %s by default, because %s", case.tool, outcome, _escape_line(reason).rstrip("."))
-    return ApprovalDecision(scope="once" if allowed else "deny", how=how)
 
 
 def _escape_line(text: object) -> str:

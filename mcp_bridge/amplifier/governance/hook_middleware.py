@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast
 
 from mcp_bridge.amplifier import events
-from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, BoundCall
+from mcp_bridge.amplifier.governance.approval_gate import ApprovalGate, ApprovalQuestion, BoundCall
 from mcp_bridge.amplifier.hook_decisions import DEFAULT_OPTIONS, RESULT_KEYS, get_injections
 from mcp_bridge.amplifier.models import ContextInjection, HookResult
 from mcp_bridge.amplifier.results import from_hook_data, to_content, to_hook_data
@@ -83,6 +83,7 @@ class _HookedCall:
     _call: ToolCall
     _ctx: CallContext
     _injected: list[ContextInjection] = field(default_factory=list)
+    _unanswered: Sequence[ApprovalQuestion] = ()
 
     def _describe_call(self) -> dict[str, Any]:
         given = self._call.arguments
@@ -91,8 +92,10 @@ class _HookedCall:
 
     async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
         """Return the decision of hooks. Their messages to the user go to the client's log."""
-        with BoundCall(self._call, self._ctx):
+        bound = BoundCall(self._call, self._ctx)
+        with bound:
             decided = await self._hooks.collect_decision(event, data)
+        self._unanswered = bound.unanswered
         self._injected += get_injections(decided)
         if decided.user_message:
             await self._log_message(decided)
@@ -111,17 +114,22 @@ class _HookedCall:
 
     async def _approve(self, decided: HookResult, event: str, prompt: str, declined: str) -> None:
         """Ask the user where hooks demand it, and emit the approval events. Raises ApprovalDeclined."""
+        for question in self._unanswered:  # of hooks that allow the call if no user answers in time
+            late = await self._approvals.find_late_decision(question, self._ctx)
+            if late is not None and not late.is_allowed:
+                raise ApprovalDeclined(f"{declined}.")
         if decided.action != "ask_user":
             return
         asked = decided if decided.approval_prompt else decided.model_copy(update={"approval_prompt": prompt})
         options = list(asked.approval_options or DEFAULT_OPTIONS)
         data = {**self._describe_call(), "event": event, "prompt": asked.approval_prompt, "options": options}
         await self._notify(events.APPROVAL_REQUIRED, data)
-        allowed = await self._approvals.approve_call(self._call, self._ctx, asked)
-        await self._notify(events.APPROVAL_GRANTED if allowed else events.APPROVAL_DENIED, data)
+        decision = await self._approvals.approve_call(self._call, self._ctx, asked)
+        await self._notify(events.APPROVAL_GRANTED if decision.is_allowed else events.APPROVAL_DENIED, data)
         self._ctx.approved_call = self._call
-        if not allowed:
-            raise ApprovalDeclined(f"{declined}: {decided.reason}" if decided.reason else f"{declined}.")
+        if not decision.is_allowed:
+            text = f"{declined}: {decided.reason}" if decided.reason else f"{declined}."
+            raise ApprovalDeclined(f"{text.rstrip('.')}. {decision.reason}" if decision.reason else text)
 
     def _take_nested_injections(self) -> list[InjectedText]:
         """Return what hooks have injected into the results of calls that this call made, once for all middleware."""

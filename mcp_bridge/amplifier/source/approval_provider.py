@@ -23,8 +23,7 @@ REGISTER_CAPABILITY = "approval.register_provider"
 MAX_DETAILS = 2000  # characters of a request's details that a question shows
 _TIMEOUT_SHARE = 0.9  # share of a request's timeout for its question, which thus ends before the module times out
 _REASONS = {
-    "default": "This call needs a user's approval, and no user could be asked.",
-    "timeout": "This call needs a user's approval, and no user answered in time.",
+    "default": "This call needs a user's approval.",
     "remembered": "A user allowed this earlier.",
     "elicitation": "The user at the client {} this.",
     "terminal": "A user at a terminal {} this.",
@@ -42,7 +41,8 @@ class BridgeApprovalProvider:
 
         The request may be of another package's class.
         """
-        call, ctx = RUNNING_CALL.get() or (None, CallContext())
+        running = RUNNING_CALL.get()
+        call, ctx = (running.call, running.ctx) if running is not None else (None, CallContext())
         details = request.details or (call.arguments if call is not None else {})
         timeout = request.timeout
         case = ApprovalQuestion(
@@ -53,11 +53,16 @@ class BridgeApprovalProvider:
             timeout=timeout * _TIMEOUT_SHARE if timeout is not None else None,
             kind=call.kind if call is not None else "tool",
         )
+        if running is not None:  # also if the module stops waiting
+            running.unanswered = [*running.unanswered, case]
         with pause_handler_clock():
             decision = await self._gate.resolve_question(case, ctx)
+        if running is not None and decision.how != "timeout":
+            running.unanswered = [one for one in running.unanswered if one is not case]
         if decision.how == "timeout":
-            raise TimeoutError(_REASONS["timeout"])
+            raise TimeoutError(decision.reason)
         reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
+        reason = f"{reason} {decision.reason}".rstrip()
         return ApprovalResponse(approved=decision.is_allowed, reason=reason, remember=decision.scope == "always")
 
 

@@ -24,7 +24,7 @@ from mcp_bridge.amplifier.events import ALL_EVENTS
 from mcp_bridge.amplifier.source.sessions import EVENTS_LOG
 from mcp_bridge.amplifier.source.status import collect_contributions
 from mcp_bridge.runtime.redaction import MARK, Redactor
-from mcp_bridge.schema.secret_names import is_secret_name
+from mcp_bridge.schema.secret_names import is_secret_key
 from mcp_bridge.wire.values import Unreadable, sanitize_text, to_plain
 
 logger = logging.getLogger("mcp_bridge.amplifier")
@@ -278,7 +278,7 @@ def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def _redact_named_secrets(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: MARK if item and is_secret_name(key) else _redact_named_secrets(item) for key, item in value.items()
+            key: MARK if item and is_secret_key(key) else _redact_named_secrets(item) for key, item in value.items()
         }
     return [_redact_named_secrets(item) for item in value] if isinstance(value, list) else value
 

@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from mcp_bridge.contracts.errors import SourceError
 from mcp_bridge.runtime.redaction import Redactor
-from mcp_bridge.schema.secret_names import is_secret_name
+from mcp_bridge.schema.secret_names import is_secret_key
 from mcp_bridge.xaibo.source.importing import report_errors
 
 MAKE_TIMEOUT = 30.0
@@ -82,7 +82,7 @@ def make_redactor(config: Any) -> Redactor:
 def _find_secrets(value: Any, *, secret: bool = False) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _find_secrets(item, secret=secret or is_secret_name(str(key)))
+            yield from _find_secrets(item, secret=secret or is_secret_key(str(key)))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _find_secrets(item, secret=secret)

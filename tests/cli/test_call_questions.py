@@ -1,0 +1,140 @@
+"""`call` at a terminal asks its own user to approve, to choose and to confirm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.kits.cli.cli_running import COMMAND, PATIENCE
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+
+GATE = """
+from mcp_bridge.amplifier import HookResult, ToolResult
+
+
+class Shout:
+    name, description = "shout", "Shouts."
+
+    async def execute(self, input):
+        return ToolResult(output="HUSH")
+
+
+def ask(event, data):
+    return HookResult(action="ask_user", approval_prompt="Shout at\\x1b[31m this hour?")
+
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Shout())
+    coordinator.hooks.register("tool:pre", ask)
+"""
+SETTINGS = """
+approvals: {path: kept.sqlite3, local: false, audit: audit.jsonl}
+sources:
+  - type: amplifier
+    plan: {tools: [{module: gate, source: gate.py}]}
+"""
+TOOLS = """
+from enum import Enum
+from typing import Literal
+from mcp_bridge import CallContext
+from mcp_bridge.authoring import tool
+
+
+class Size(Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+@tool
+async def order(ctx: CallContext) -> str:
+    await ctx.progress(1, 2, "asking")
+    size = await ctx.ask("Which size?", Size)
+    sure = await ctx.ask("Sure?")
+    return f"{size.data} {sure.action}"
+
+
+@tool
+async def name(ctx: CallContext) -> str:
+    return (await ctx.ask("Who?", str)).data
+"""
+
+
+@dataclass
+class Ended:
+    """What a command wrote, and its exit code."""
+
+    code: int
+    out: str
+    shown: str
+
+
+def call_at_terminal(folder: Path, *arguments: str, answers: list[str], early: str = "") -> Ended:
+    """Run `call` at a terminal, and type an answer whenever it waits for one."""
+    controller, terminal = os.openpty()
+    os.write(controller, early.encode())
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    with subprocess.Popen(
+        [*COMMAND, "call", *arguments],
+        cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, env=environ,
+    ) as process:  # fmt: skip
+        os.close(terminal)
+        shown, waiting = b"", list(answers)
+        while True:
+            try:
+                data = os.read(controller, 4096)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            shown += data
+            while waiting and shown.count(b"An empty line cancels.") > len(answers) - len(waiting):
+                os.write(controller, waiting.pop(0).encode())
+        os.close(controller)
+        assert process.stdout is not None
+        return Ended(process.wait(PATIENCE), process.stdout.read().decode(), shown.decode())
+
+
+@pytest.fixture
+def gated(tmp_path: Path) -> Path:
+    """A folder with a tool that a hook governs."""
+    (tmp_path / "gate.py").write_text(GATE)
+    (tmp_path / "mcp-bridge.yaml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("answers", [["1\n"], ["allow once\n"], ["maybe\n", "7\n", "1\n"]], ids=str)
+def test_a_call_that_the_user_at_the_terminal_approves_runs(answers: list[str], gated: Path) -> None:
+    ended = call_at_terminal(gated, "shout", answers=answers)
+    assert (ended.code, ended.out) == (0, "HUSH\n")
+    assert r"Shout at\x1b[31m this hour?" in ended.shown
+    assert "  1 = Allow once\r\n  2 = Allow always (same arguments)\r\n  3 = Deny" in ended.shown
+
+
+@pytest.mark.parametrize("answer", ["3\n", "\n", "\x04"], ids=["deny", "nothing", "end of input"])
+def test_a_call_that_the_user_does_not_approve_never_runs(answer: str, gated: Path) -> None:
+    ended = call_at_terminal(gated, "shout", answers=[answer])
+    assert (ended.code, ended.out) == (1, "")
+    assert "Tool 'shout' was not approved." in ended.shown
+    assert '"how": "elicitation"' in (gated / "audit.jsonl").read_text()
+
+
+def test_what_was_typed_before_the_question_is_no_answer(gated: Path) -> None:
+    assert call_at_terminal(gated, "shout", answers=["3\n"], early="1\n").code == 1
+
+
+def test_a_choice_for_always_is_remembered(gated: Path) -> None:
+    assert call_at_terminal(gated, "shout", answers=["2\n"]).out == "HUSH\n"
+    assert call_at_terminal(gated, "shout", answers=[]).out == "HUSH\n"
+
+
+def test_tools_can_ask_for_a_choice_and_a_confirmation_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    ended = call_at_terminal(tmp_path, "order", answers=["2\n", "no\n"])
+    assert (ended.code, ended.out) == (0, "Size.LARGE decline\n"), ended.shown
+    unable = call_at_terminal(tmp_path, "name", answers=[])
+    assert unable.code == 1
+    assert "cannot be asked" in unable.shown
