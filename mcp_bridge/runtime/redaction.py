@@ -14,6 +14,8 @@ T = TypeVar("T")
 MARK = "[secret]"
 MIN_LENGTH = 4
 """Shorter values cannot be distinguished from ordinary text."""
+GUESSABLE = 8
+"""Secrets with fewer characters can be guessed by clients of a tool that returns its input."""
 _MIN_PART_LENGTH = 8
 """The fewest characters of a line of a secret, or of a part of its base64, that is searched for on its own."""
 
