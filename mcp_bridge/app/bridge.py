@@ -21,7 +21,8 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
-from mcp_bridge.runtime.redaction import GUESSABLE, MIN_LENGTH, Redactor
+from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
+from mcp_bridge.runtime.secret_forms import MIN_LENGTH
 from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.wire.values import sanitize_text
