@@ -21,7 +21,8 @@ from mcp_bridge.contracts.tool import ToolEntry
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.registry.selection import Selection
-from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.runtime.redaction import GUESSABLE, Redactor
+from mcp_bridge.runtime.secret_forms import MIN_LENGTH
 from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.schema.validator import check_schema
 from mcp_bridge.wire.values import sanitize_text
@@ -105,6 +106,16 @@ class Bridge:
         if "endpoint" in vars(self):
             self.endpoint.hide(secrets)
 
+    def _warn_about_short_secrets(self) -> None:
+        if short := sum(len(secret) < GUESSABLE for secret in self._secrets):
+            logger.warning(
+                "secrets with fewer than %d characters: %d. Clients can guess them with a tool that returns its input, "
+                "and those with fewer than %d are not redacted. Use longer ones",
+                GUESSABLE,
+                short,
+                MIN_LENGTH,
+            )
+
     @contextlib.asynccontextmanager
     async def run_sources(self, *, serving: bool = True) -> AsyncIterator[None]:
         """Run the sources during the block, and the background tasks if `serving`.
@@ -112,6 +123,8 @@ class Bridge:
         The block begins before the sources have published; requests wait for `started`.
         """
         errors: list[Exception] = []
+        if serving:
+            self._warn_about_short_secrets()
         async with anyio.create_task_group() as tasks:
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)

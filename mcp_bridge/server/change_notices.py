@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.runtime.thread_pool import CallSoon, make_call_soon
+from mcp_bridge.server.client_text import RequestError, echo
 from mcp_bridge.server.params import is_larger
 from mcp_bridge.server.requests import Request, Session
 from mcp_bridge.server.responses import Responses, truncate_text
@@ -121,7 +122,9 @@ class ChangeNotifier:
         uris = self._uris[session]
         is_full = len(uris) >= SUBSCRIPTIONS or sum(map(len, uris)) + len(uri) > SUBSCRIBED
         if uri not in uris and is_full:
-            raise RpcError(INVALID_PARAMS, "This connection has too many subscriptions", {"uri": truncate_text(uri)})
+            raise RequestError(
+                INVALID_PARAMS, "This connection has too many subscriptions", {"uri": truncate_text(uri)}
+            )
         uris.add(uri)
 
     def unsubscribe(self, session: Session, uri: str) -> None:
@@ -143,8 +146,8 @@ class ChangeNotifier:
             limits = f"{SUBSCRIPTIONS} resourceSubscriptions and {SUBSCRIBED} bytes"
             raise RpcError(INVALID_PARAMS, f"A subscriptions/listen request may have at most {limits}")
         stream = ListenStream({_FILTERS[key] for key in wanted}, frozenset(uris), is_closed=self._is_closed)
-        meta = {SUBSCRIPTION_ID: request.id}
-        acknowledged = {**wanted, "resourceSubscriptions": uris} if uris else wanted
+        meta = {SUBSCRIPTION_ID: echo(request.id)}
+        acknowledged = {**wanted, "resourceSubscriptions": echo(uris)} if uris else wanted
         self._streams.add(stream)
         self._counts[client] += 1
         try:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.resource import ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.callables import adapt_completion
+from mcp_bridge.server.client_text import RequestError
 from mcp_bridge.server.context import ServedContext
 from mcp_bridge.server.requests import Request
-from mcp_bridge.server.responses import Responses, check_success, truncate_text
+from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.wire.values import to_plain
 
 KNOWN, KNOWN_LENGTH = 100, 10_000
@@ -49,7 +50,7 @@ class CompletionMethod:
     async def complete(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve completion/complete: values that match the text, best first.
 
-        Raises RpcError for an unknown prompt, template or argument.
+        Raises RequestError for an unknown prompt, template or argument.
         """
         argument, typed = params["argument"]["name"], params["argument"]["value"]
         known = (params.get("context") or {}).get("arguments") or {}
@@ -58,7 +59,7 @@ class CompletionMethod:
         name, entry = self._find_entry(params["ref"])
         if argument not in _list_arguments(entry):
             unknown = truncate_text(argument)
-            raise RpcError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
+            raise RequestError(INVALID_PARAMS, f"{name} has no argument '{unknown}'", {"argument": unknown})
         offered = entry.completions.get(argument, ())
         data = {"argument": argument, "value": typed, "known": dict(known)}
         values = await self._call_function(offered, name, request, data) if callable(offered) else offered
@@ -72,7 +73,7 @@ class CompletionMethod:
         call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
         prepared = self._prepare_completion(name, data["argument"], function)
         result = await self._registry.run_prepared(prepared, call, ServedContext(request, self._registry))
-        output = to_plain(check_success(result, request.version, name=name).output)
+        output = to_plain(self._responses.check_success(result, request.version, name=name).output)
         return output if isinstance(output, list) else [] if output is None else [output]
 
     def _find_entry(self, ref: Mapping[str, Any]) -> tuple[str, PromptEntry | ResourceTemplate]:
@@ -81,11 +82,11 @@ class CompletionMethod:
             if entry is not None:
                 return name, entry
             name = truncate_text(name)
-            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
+            raise RequestError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
         template = self._registry.templates.get(ref["uri"])
         if template is None:
             uri = truncate_text(ref["uri"])
-            raise RpcError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
+            raise RequestError(INVALID_PARAMS, f"Unknown resource template: {uri}", {"uri": uri})
         return ref["uri"], template
 
     def _prepare_completion(self, name: str, argument: str, function: Callable[..., Any]) -> PreparedEntry:
@@ -97,19 +98,19 @@ class CompletionMethod:
 
 
 def _check_size(value: str, known: Mapping[str, str]) -> None:
-    """Raise RpcError for text that no user types, before any work is done with it."""
+    """Raise RequestError for text that no user types, before any work is done with it."""
     if len(value) > LONGEST:
-        raise RpcError(
+        raise RequestError(
             INVALID_PARAMS,
             f"argument.value has {len(value)} characters; at most {LONGEST} can be completed. Send a shorter value.",
         )
     if len(known) > KNOWN:
-        raise RpcError(
+        raise RequestError(
             INVALID_PARAMS, f"context.arguments has {len(known)} arguments; at most {KNOWN} are allowed. Send fewer."
         )
     for name, text in known.items():
         if (longest := max(len(name), len(text))) > KNOWN_LENGTH:
-            raise RpcError(
+            raise RequestError(
                 INVALID_PARAMS,
                 f"context.arguments: '{truncate_text(name)}' has {longest} characters; at most {KNOWN_LENGTH} are "
                 f"allowed. Send a shorter value, or omit it.",

@@ -21,6 +21,7 @@ from mcp_bridge.runtime.tasks import TaskOwner
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
 from mcp_bridge.server.client_connection import ClientConnection
+from mcp_bridge.server.client_text import RequestError
 from mcp_bridge.server.completions import CompletionMethod
 from mcp_bridge.server.lifecycle import Lifecycle, set_log_level
 from mcp_bridge.server.params import check_params
@@ -138,7 +139,8 @@ class Endpoint:
         if (tracer := self._tracing.find_tracer()) is None:
             accept()
         else:
-            trace_message(tracer, accept, method, params, version=session.version or HANDSHAKE, session=session)
+            version = session.version or HANDSHAKE
+            trace_message(tracer, accept, method, params, redactor=self.redactor, version=version, session=session)
 
     def _accept_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
         if session.version:
@@ -155,6 +157,7 @@ class Endpoint:
             serve,
             request.incoming.method,
             request.params,
+            redactor=self.redactor,
             version=request.version,
             session=request.session,
             request_id=request.id,
@@ -170,6 +173,8 @@ class Endpoint:
             return method(request, request.params)
         try:
             outcome = method(request, request.params)
+        except RequestError:
+            raise
         except RpcError as error:
             raise self._redaction.redact_error(error) from error
         return self._redact_later(outcome) if type(outcome) is CoroutineType else self._redaction.redact_result(outcome)
@@ -177,6 +182,8 @@ class Endpoint:
     async def _redact_later(self, outcome: Coroutine[Any, Any, Result]) -> Result:
         try:
             return self._redaction.redact_result(await outcome)
+        except RequestError:
+            raise
         except RpcError as error:
             raise self._redaction.redact_error(error) from error
 

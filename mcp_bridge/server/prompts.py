@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.prompt import PromptEntry
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
+from mcp_bridge.server.client_text import RequestError, find_problems
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.server.requests import Request
-from mcp_bridge.server.responses import Responses, check_success, truncate_text
+from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.messages import render_messages, to_messages
 
@@ -42,12 +43,14 @@ class PromptMethods:
         entry, prepared = self._registry.prompts.get(name), self._prepared.get(name)
         if entry is None or prepared is None:
             name = truncate_text(name)
-            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
+            raise RequestError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
         call = ToolCall(id=str(request.id), name=name, arguments=params.get("arguments") or {}, kind="prompt")
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             return self._responses.stamp(result)
-        rendered = render_messages(check_success(result, version, name=name).content or (), version)
+        if (problems := find_problems(result, prepared, call, self._responses.redactor)) is not None:
+            raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
+        rendered = render_messages(self._responses.check_success(result, version, name=name).content or (), version)
         description = {"description": entry.description} if entry.description else {}
         return self._responses.complete({**description, "messages": rendered}, version)
 

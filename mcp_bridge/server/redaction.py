@@ -37,7 +37,7 @@ class SecretRedaction:
         """Redact these values from now on."""
         secrets = list(secrets)
         vocabulary = f"{_SCHEMA}\n{_PROTOCOL_WORDS.read_text('ascii')}" if secrets else ""
-        self.redactor.add_secrets(secret for secret in secrets if secret not in vocabulary)
+        self.redactor.add_secrets(secrets, vocabulary=vocabulary)
 
     def redact_result(self, result: Any) -> Any:
         """Return a result without secrets. Pages of lists, which are JSON already, have none."""

@@ -12,6 +12,7 @@ from mcp_bridge.contracts.log_levels import Level
 from mcp_bridge.peer.connection import PROGRESS, PeerConnection
 from mcp_bridge.peer.incoming import IncomingRequest, RequestId, make_notification
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.server.client_text import echo
 from mcp_bridge.server.responses import truncate_text
 from mcp_bridge.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.wire.protocol_versions import STATELESS_VERSIONS
@@ -109,7 +110,7 @@ class Request:
         token = self.meta.get("progressToken")
         if token is None:
             return
-        params = {"progressToken": token, "progress": progress}
+        params: dict[str, Any] = {"progressToken": echo(token), "progress": progress}
         if total is not None:
             params["total"] = total
         if message is not None:

@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge.contracts.tool import ToolCall, ToolResult
 from mcp_bridge.pipeline.prepared import PreparedEntry
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.server.calls import CallRunner
 from mcp_bridge.server.change_notices import ChangeNotifier
+from mcp_bridge.server.client_text import RequestError, echo
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.server.requests import Request
-from mcp_bridge.server.responses import Responses, check_success, truncate_text
+from mcp_bridge.server.responses import Responses, truncate_text
 from mcp_bridge.server.truncation import ResultTruncator
 from mcp_bridge.wire import listings
 from mcp_bridge.wire.resource_contents import render_contents, to_contents
@@ -100,7 +101,11 @@ class ResourceMethods:
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             return self._responses.stamp(result)
-        rendered = {"contents": render_contents(check_success(result, version, uri=uri), version)}
+        contents = render_contents(self._responses.check_success(result, version, uri=uri), version)
+        for item in contents:
+            if item["uri"] == uri:
+                item["uri"] = echo(uri)
+        rendered = {"contents": contents}
         # it may depend on the caller
         return self._responses.with_cache_hints(rendered, version, ttl_ms=0, scope="private")
 
@@ -137,7 +142,7 @@ class ResourceMethods:
             if variables is not None and all(_is_safe(value) for value in variables.values()):
                 return prepared, variables
         uri = truncate_text(uri)
-        raise RpcError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+        raise RequestError(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
 
     def _refresh(self) -> None:
         resources, templates = self._registry.resources, self._registry.templates

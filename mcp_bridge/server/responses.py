@@ -14,6 +14,7 @@ from mcp_bridge.contracts.identity import Identity
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 from mcp_bridge.contracts.tool import ToolResult
 from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.server.client_text import RequestError, redact_around
 from mcp_bridge.server.pages import BadCursor, Pages
 from mcp_bridge.wire.meta_keys import SERVER_INFO
 from mcp_bridge.wire.outcomes import REQUIRED
@@ -38,7 +39,7 @@ class Responses:
         self._ttl_ms = identity.ttl_ms
         self._scope = "private" if identity.private else "public"
         self._encoders = {scope: partial(self._encode_page, scope) for scope in ("public", "private")}
-        self._redactor = redactor
+        self.redactor = redactor
         self._ready = ready
         title = {"title": identity.title} if identity.title is not None else {}
         self.server_info = {"name": identity.name, **title, "version": identity.version}
@@ -63,13 +64,13 @@ class Responses:
         return serve(*args)
 
     def render_page(self, pages: Pages, request: Request, cursor: str | None) -> orjson.Fragment:
-        """Return one page of a list as a result in JSON, which is kept. Raises RpcError for an invalid cursor."""
+        """Return one page of a list as a result in JSON, which is kept. Raises RequestError for an invalid cursor."""
         scope = self.choose_scope(request)
         try:
-            return pages.get_encoded(request.version, cursor, self._redactor.version, self._encoders[scope], scope)
+            return pages.get_encoded(request.version, cursor, self.redactor.version, self._encoders[scope], scope)
         except BadCursor as error:
             message = "Invalid cursor. Start again without a cursor."
-            raise RpcError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
+            raise RequestError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
 
     def choose_scope(self, request: Request) -> str:
         """Return who may cache a list: only the client that asked, if it had to say who it is."""
@@ -77,7 +78,7 @@ class Responses:
 
     def _encode_page(self, scope: str, page: Mapping[str, Any], version: str) -> orjson.Fragment:
         result = self.with_cache_hints(page, version, scope=scope)
-        return orjson.Fragment(orjson.dumps(self._redactor.redact_value(result)))
+        return orjson.Fragment(orjson.dumps(self.redactor.redact_value(result)))
 
     def with_cache_hints(
         self, result: Mapping[str, Any], version: str, *, ttl_ms: int | None = None, scope: str = ""
@@ -100,6 +101,20 @@ class Responses:
         result["_meta"] = {SERVER_INFO: self.server_info} if meta is None else {**meta, SERVER_INFO: self.server_info}
         return result
 
+    def check_success(self, result: ToolResult, version: str, **place: str) -> ToolResult:
+        """Return the result of a resource or prompt, or raise RpcError if it failed.
+
+        `place` is the client's name or URI of the entry.
+        """
+        if not result.is_error:
+            return result
+        raise_missing_capability(result, version)
+        code = INVALID_PARAMS if result.code in _CLIENT_ERRORS else INTERNAL_ERROR
+        message = result.error_text or "The call failed without an error message."
+        (sent,) = place.values()
+        reason = self.redactor.redact_value(result.code)
+        raise RequestError(code, redact_around(message, sent, self.redactor), {**place, "code": reason})
+
 
 def truncate_text(text: str) -> str:
     """Truncate a client's text for an error, so that a name or URI of megabytes is not sent back twice."""
@@ -111,13 +126,3 @@ def raise_missing_capability(result: ToolResult, version: str) -> None:
     if result.code == MissingCapability.code and has_feature(version, STATELESS) and REQUIRED in (result.meta or {}):
         required = (result.meta or {})[REQUIRED]
         raise RpcError(MISSING_CAPABILITY, result.error_text, {REQUIRED: required})
-
-
-def check_success(result: ToolResult, version: str, **place: str) -> ToolResult:
-    """Return the result of a resource or prompt, or raise RpcError if it failed; `place` names the entry."""
-    if not result.is_error:
-        return result
-    raise_missing_capability(result, version)
-    code = INVALID_PARAMS if result.code in _CLIENT_ERRORS else INTERNAL_ERROR
-    message = result.error_text or "The call failed without an error message."
-    raise RpcError(code, message, {**place, "code": result.code})

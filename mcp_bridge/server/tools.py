@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_bridge.contracts.errors import InvalidArguments
-from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_bridge.contracts.jsonrpc import INVALID_PARAMS
 from mcp_bridge.contracts.tool import ToolCall
 from mcp_bridge.dialects.dialect import NO_DIALECT, SchemaDialect
 from mcp_bridge.registry.registry import ToolRegistry
 from mcp_bridge.schema.headers import check_headers
 from mcp_bridge.server.calls import CallRunner
+from mcp_bridge.server.client_text import RequestError, describe_problems, echo, find_problems
 from mcp_bridge.server.pages import Pages
 from mcp_bridge.server.requests import Request
 from mcp_bridge.server.responses import Responses, raise_missing_capability, truncate_text
@@ -108,17 +109,19 @@ class ToolMethods:
         prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
         if tool is None or prepared is None:
             name = truncate_text(name)
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
+            raise RequestError(INVALID_PARAMS, f"Unknown tool: {name}", {"name": name})
+        redactor, problems = self._responses.redactor, None
         try:
             arguments = tool.read_arguments(params.get("arguments"))
             call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=arguments)
             result = await self._runner.run_call(prepared, call, request)
         except InvalidArguments as error:
-            result = to_error_result(error)
+            result, problems = to_error_result(error), describe_problems(error.details, prepared, redactor)
         if isinstance(result, dict):
             return self._responses.stamp(result)
         if result.is_error:
             raise_missing_capability(result, version)
+            problems = problems or find_problems(result, prepared, call, redactor)
         size = result.encoded.size if result.encoded is not None else None
         rendered = to_mcp(result, tool, version)
         kept = await self._truncator.truncate(
@@ -128,6 +131,8 @@ class ToolMethods:
             output_size=size,
             principal=request.incoming.principal,
         )
+        if problems is not None and kept["content"][0]["text"] == result.error_text:  # else it is truncated
+            kept["content"][0] = {"type": "text", "text": echo(problems)}
         return self._responses.stamp(kept) if has_feature(version, STATELESS) else kept
 
     def _render_page(self, request: Request, cursor: str | None) -> Any:

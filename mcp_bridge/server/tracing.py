@@ -15,6 +15,7 @@ from anyio import get_cancelled_exc_class
 
 from mcp_bridge._version import __version__
 from mcp_bridge.contracts.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_bridge.runtime.redaction import Redactor
 from mcp_bridge.server.requests import Session
 from mcp_bridge.server.responses import truncate_text
 
@@ -59,6 +60,7 @@ def trace_message(
     method: str,
     params: Mapping[str, Any],
     *,
+    redactor: Redactor,
     version: str,
     session: Session | None,
     request_id: str | int | None = None,
@@ -81,13 +83,13 @@ def trace_message(
             name = f"{method} {target}"
     context, links = _extract_context(params)
     span = tracer.start_span(
-        truncate_text(name),
+        truncate_text(redactor.redact_text(name)),
         context=context,
         kind=SpanKind.SERVER,
-        attributes={key: truncate_text(value) for key, value in attributes.items()},
+        attributes={key: truncate_text(redactor.redact_text(value)) for key, value in attributes.items()},
         links=links,
     )
-    traced = MessageSpan(span, set_span_in_context(span, context))
+    traced = MessageSpan(span, set_span_in_context(span, context), redactor)
     with traced.activate():
         outcome = serve()
     if type(outcome) is CoroutineType:
@@ -99,8 +101,9 @@ def trace_message(
 class MessageSpan:
     """The span of a message, with the context in which the message is served."""
 
-    def __init__(self, span: Span, context: Context) -> None:
+    def __init__(self, span: Span, context: Context, redactor: Redactor) -> None:
         self._span = span
+        self._redactor = redactor
         self._context = context
 
     @contextmanager
@@ -135,7 +138,7 @@ class MessageSpan:
     def _record_error(self, error: BaseException) -> None:
         if isinstance(error, RpcError):
             self._span.set_attribute("rpc.response.status_code", str(error.code))
-            self._set_error(str(error.code), error.message)
+            self._set_error(str(error.code), self._redactor.redact_text(error.message))
         else:
             self._span.set_attribute("rpc.response.status_code", str(INTERNAL_ERROR))
             self._span.record_exception(error)

@@ -6,10 +6,10 @@ Host and Origin stop web pages from reaching a server on their reader's machine 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from mcp_bridge.transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge.transports.http.protected_resource import METADATA_PATH
@@ -24,6 +24,7 @@ SINGLE_HEADERS = frozenset(
     | {b"mcp-session-id", b"last-event-id"}
 )
 """Headers that may occur once (RFC 9112, 3.2): of two, a proxy in front could have checked the other one."""
+_HOST = re.compile(r"(?:\[([^][/?#@\s]+)\]|([^][/?#@\s:]+))(?::[0-9]*)?")
 _ENCODINGS = (b"content-encoding", b"transfer-encoding")
 _PREFLIGHT = b"access-control-request-method"
 _METHODS = ("GET", "POST", "DELETE")
@@ -38,6 +39,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def read_host_name(address: bytes) -> str:
+    """Return the name in `name:port`, in lower case; empty for anything else, such as a user (RFC 9110, 7.2)."""
+    match = _HOST.fullmatch(address.decode("latin-1").strip(" \t"))
+    return (match[1] or match[2]).lower() if match is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +98,7 @@ class AccessGuard:
             if name in headers and (name, headers[name].strip(b" \t").lower()) != (b"transfer-encoding", b"chunked"):
                 hint = "Encoded bodies are not supported. Send no Content-Encoding."
                 raise make_rejection(415, hint, [(b"accept-encoding", b"identity")])
-        if not self._is_known_host(b"//" + headers.get(b"host", b"")):
+        if not self._is_known_host(headers.get(b"host", b"")):
             raise make_rejection(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
         origin = headers.get(b"origin")
         if origin and not self._is_trusted_origin(origin.strip(b" \t")):
@@ -136,13 +143,9 @@ class AccessGuard:
         )
 
     def _find_host(self, address: bytes) -> bool:
-        try:
-            name = urlsplit(address.decode("latin-1").strip()).hostname
-        except ValueError:
-            return False
-        return name is not None and name in self._access.hosts
+        return read_host_name(address) in self._access.hosts
 
     def _is_trusted_origin(self, origin: bytes) -> bool:
         return origin.decode("latin-1") in self._access.origins or (
-            origin.startswith((b"http://", b"https://")) and self._is_known_host(origin)
+            origin.startswith((b"http://", b"https://")) and self._is_known_host(origin.partition(b"//")[2])
         )

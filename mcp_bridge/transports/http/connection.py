@@ -24,6 +24,7 @@ import httptools
 import orjson
 
 from mcp_bridge.contracts.jsonrpc import INVALID_REQUEST
+from mcp_bridge.transports.http.access import read_host_name
 from mcp_bridge.transports.http.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ class HttpConnection(asyncio.Protocol):
         if version not in ("1.1", "1.0"):
             self._rejection = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
             raise ValueError("only HTTP/1 is supported")
-        path, raw_path, query = _split_target(self._url)
+        path, raw_path, query = _split_target(self._url, dict(headers).get(b"host", b""))
         scope = {
             **self._common_scope,
             "method": method.decode(),
@@ -382,9 +383,11 @@ class HttpConnection(asyncio.Protocol):
 
 
 @lru_cache(maxsize=64)
-def _split_target(target: bytes) -> tuple[str, bytes, bytes]:
-    """Return the path, the path as it was sent, and the query. Raises ValueError."""
+def _split_target(target: bytes, host: bytes) -> tuple[str, bytes, bytes]:
+    """Return the path, the path as it was sent, and the query. Raises ValueError, also for a target on another host."""
     url = httptools.parse_url(target)
+    if url.userinfo or (url.host is not None and url.host.lower() != read_host_name(host).encode()):
+        raise ValueError("the target of the request is not on the host that it names")
     path = url.path.decode("ascii")
     return unquote(path) if "%" in path else path, url.path, url.query or b""
 

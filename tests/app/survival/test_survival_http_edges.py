@@ -200,6 +200,8 @@ FIRST: dict[str, tuple[str, int]] = {
     "another protocol": ("POST /mcp HTPP/1.1", 400),
     "the absolute form": ("POST http://127.0.0.1/mcp HTTP/1.1", 200),
     "the absolute form without a path": ("POST http://127.0.0.1 HTTP/1.1", 400),
+    "the absolute form of another host": ("POST http://evil.example/mcp HTTP/1.1", 400),
+    "the absolute form with a user": ("POST http://evil@127.0.0.1/mcp HTTP/1.1", 400),
     "two slashes": ("POST //mcp HTTP/1.1", 404),
     "a slash at the end": ("POST /mcp/ HTTP/1.1", 200),
     "dots before it": ("POST /x/../mcp HTTP/1.1", 404),

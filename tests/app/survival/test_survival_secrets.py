@@ -184,7 +184,6 @@ def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
             "completion/complete",
             {"ref": {"type": "ref/resource", "uri": "leaky-x://{x}"}, "argument": {"name": "x", "value": ""}},
         ),
-        ("tools/call", {"name": 'nothing of sk-live/7d1f+"9a\\3z é=q0', "arguments": {}}),
     ],
 )
 def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any, method: str, params: Any) -> None:

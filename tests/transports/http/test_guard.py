@@ -74,7 +74,21 @@ def test_every_path_is_guarded_alike(base: str, method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "localhost@evil.example", "[::2]", "[", ":80"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "localhost.evil.example",
+        "localhost@evil.example",
+        "evil@127.0.0.1",
+        "evil:pass@localhost:80",
+        "//localhost",
+        "localhost/",
+        "localhost:x",
+        "[::2]",
+        "[",
+        ":80",
+    ],
 )
 def test_a_foreign_host_is_refused_with_421_and_told_which_setting_lets_it_in(base: str, host: str) -> None:
     answer = status(base, "POST", "/mcp", Host=host)
@@ -95,7 +109,7 @@ def test_a_known_host_is_let_in_whatever_its_port_and_case(base: str, host: str)
 @pytest.mark.parametrize(
     "origin",
     ["https://evil.example", "null", "http://localhost.evil.example", "http://[", "file://localhost", "localhost",
-     "https://app.example.evil", "http://app.example", "https://app.example:444"],
+     "https://app.example.evil", "http://app.example", "https://app.example:444", "http://evil@localhost"],
 )  # fmt: skip
 def test_a_foreign_origin_is_refused_with_403(base: str, origin: str) -> None:
     answer = status(base, "POST", "/mcp", Origin=origin)

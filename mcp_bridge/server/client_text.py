@@ -1,0 +1,50 @@
+"""Responses that repeat what the client sent. That text is not redacted: a redacted guess would be a confirmed one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from mcp_bridge.contracts.errors import InvalidArguments
+from mcp_bridge.contracts.jsonrpc import RpcError
+from mcp_bridge.contracts.tool import Kind, ToolCall, ToolResult
+from mcp_bridge.pipeline.prepared import PreparedEntry
+from mcp_bridge.runtime.redaction import Redactor
+from mcp_bridge.schema.validator import Validator
+
+
+class RequestError(RpcError):
+    """An error that consists of constant text, of what the client sent, and of what is redacted already."""
+
+
+def echo(value: Any) -> orjson.Fragment:
+    """Encode a value that the client sent, so that nothing in it is redacted."""
+    return orjson.Fragment(orjson.dumps(value))
+
+
+def redact_around(text: str, sent: str, redactor: Redactor) -> str:
+    """Redact a text except where it repeats what the client sent."""
+    return sent.join(map(redactor.redact_text, text.split(sent))) if sent else redactor.redact_text(text)
+
+
+def find_problems(result: ToolResult, entry: PreparedEntry, call: ToolCall, redactor: Redactor) -> str | None:
+    """Return the text of an error about the arguments that the client sent, in which only the schema is redacted.
+
+    None for every other error. One about arguments that a policy has changed has the same code, and may have secrets.
+    """
+    if result.code != InvalidArguments.code or redactor.is_empty:
+        return None
+    problems = entry.input.check(call.arguments).errors
+    if not problems or result.error_text != InvalidArguments(problems, tool=call.name, kind=call.kind).text:
+        return None
+    schema: Any = redactor.redact_value(entry.input.schema)
+    if schema is not entry.input.schema:
+        problems = Validator(schema).list_problems(call.arguments)
+    return describe_problems(problems, entry, redactor, kind=call.kind)
+
+
+def describe_problems(problems: Sequence[str], entry: PreparedEntry, redactor: Redactor, *, kind: Kind = "tool") -> str:
+    """Return the text of an error about arguments. The name is redacted, the problems are not."""
+    return InvalidArguments(problems, tool=redactor.redact_text(entry.name), kind=kind).text
