@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcp_bridge.contracts.errors import SourceError
-from mcp_bridge.isolation import sandbox, worker_system
+from mcp_bridge.isolation import sandbox, worker_output, worker_system
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
 from mcp_bridge.runtime.line_splitter import LineSplitter
@@ -61,6 +61,7 @@ class WorkerProcess:
         self._sending = anyio.Lock()
         self._answered = anyio.Event()
         self._unwanted = anyio.Event()
+        self._relayed = anyio.Event()
         self.offer: Json | None = None
         self.offered = anyio.Event()
         self.ended = anyio.Event()
@@ -83,7 +84,10 @@ class WorkerProcess:
         try:
             with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
                 self._process = process = await anyio.open_process(
-                    worker_system.wrap_command(command), stderr=None, env=environment, start_new_session=True
+                    worker_system.wrap_command(command),
+                    stderr=worker_output.STDERR,
+                    env=environment,
+                    start_new_session=True,
                 )
         except OSError as error:
             raise SourceError(f"a worker cannot be started: {error}") from error
@@ -163,19 +167,27 @@ class WorkerProcess:
 
     async def _run_until_ended(self, process: Process) -> None:
         """Read its output until it has ended, and release it."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_stop_reading_after_end, process, tasks.cancel_scope)
-                tasks.start_soon(self._kill_when_unwanted, process)
-                await self._read_messages(process)
-                tasks.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _end_process(process, 0 if self._unwanted.is_set() else CLOSE_TIMEOUT)
-            self.ended.set()
-            self.offered.set()
-            self.problem = self.problem or f"the worker {self.describe_exit()} before its first offer"
-            self._close_call_stream()
+        async with anyio.create_task_group() as relaying:
+            relaying.start_soon(self._relay_output, process)
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_stop_reading_after_end, process, tasks.cancel_scope)
+                    tasks.start_soon(self._kill_when_unwanted, process)
+                    await self._read_messages(process)
+                    tasks.cancel_scope.cancel()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end_process(process, 0 if self._unwanted.is_set() else CLOSE_TIMEOUT, self._relayed)
+                self.ended.set()
+                self.offered.set()
+                self.problem = self.problem or f"the worker {self.describe_exit()} before its first offer"
+                self._close_call_stream()
+
+    async def _relay_output(self, process: Process) -> None:
+        with anyio.CancelScope(shield=True):  # it ends with the process, and what that prints last explains why
+            if process.stderr is not None:
+                await worker_output.relay_output(process.stderr)
+            self._relayed.set()
 
     async def _kill_when_unwanted(self, process: Process) -> None:
         """Kill the supervisor too: it ends nothing if the worker has stopped it by a signal."""
@@ -242,7 +254,7 @@ async def _stop_reading_after_end(process: Process, reading: anyio.CancelScope) 
     reading.cancel()
 
 
-async def _end_process(process: Process, patience: float) -> None:
+async def _end_process(process: Process, patience: float, relayed: anyio.Event) -> None:
     """Wait for a process to end by itself for `patience` seconds; then end it, with all that it has started."""
     with anyio.move_on_after(patience):
         if process.stdin is not None:
@@ -253,6 +265,8 @@ async def _end_process(process: Process, patience: float) -> None:
         await process.wait()
     worker_system.kill_group(process.pid)
     await process.wait()
+    with anyio.move_on_after(OUTPUT_TIMEOUT):
+        await relayed.wait()
     await process.aclose()
 
 
