@@ -213,6 +213,7 @@ def _isolate(
         workers=options.workers,
         limits=WorkerLimits(memory=options.memory, cpu=options.cpu, files=options.files, file_size=options.file_size),
         env=options.env,
+        invokes=("*",) if options.invokes is None and options.sandbox is None else options.invokes or (),
         sandbox=restricted if options.sandbox is not None else None,
     )
     order = WorkerOrder(

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import InvalidOutput
+from mcp_bridge.contracts.errors import Denied, InvalidOutput
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import (
@@ -23,8 +23,9 @@ from mcp_bridge.isolation.codec import (
     encode_error,
     encode_result,
 )
-from mcp_bridge.isolation.order import CONTEXT_FIELDS, make_size_error
+from mcp_bridge.isolation.order import CONTEXT_FIELDS, IsolationOptions, make_size_error
 from mcp_bridge.isolation.process import WorkerProcess
+from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.values import to_plain, to_plain_mapping
 
 logger = logging.getLogger("mcp_bridge.isolation")
@@ -54,7 +55,7 @@ class WorkerCrash(Exception):
 
 
 async def run_worker_call(
-    worker: WorkerProcess, request: WorkerCall, ctx: CallContext, cpu: float | None
+    worker: WorkerProcess, request: WorkerCall, ctx: CallContext, isolation: IsolationOptions
 ) -> ToolResult | NeedsInput | Exception:
     """Run a call in a worker and return its result, or the exception that the handler raised.
 
@@ -63,7 +64,7 @@ async def run_worker_call(
         ResultTooLarge: the result is longer than a line may be.
     """
     order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
-    messages = await worker.start_call({**order, "cpu": cpu, "context": _encode_context(ctx)})
+    messages = await worker.start_call({**order, "cpu": isolation.limits.cpu, "context": _encode_context(ctx)})
     result: Json | None = None
     async with messages, anyio.create_task_group() as tasks:
         async for message in messages:
@@ -72,7 +73,7 @@ async def run_worker_call(
                 result = message
                 break
             if event == "ask":
-                tasks.start_soon(_handle_request, worker, message, ctx)
+                tasks.start_soon(_handle_request, worker, message, ctx, isolation)
             else:
                 await _forward_notification(event, message, ctx)
         tasks.cancel_scope.cancel()
@@ -128,22 +129,29 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
         logger.warning("a notification of a worker is dropped: %s: %s", type(error).__name__, error)
 
 
-async def _handle_request(worker: WorkerProcess, message: Json, ctx: CallContext) -> None:
+async def _handle_request(worker: WorkerProcess, message: Json, ctx: CallContext, isolation: IsolationOptions) -> None:
     try:
-        reply = {"answer": await _run_request(message.get("what"), message, ctx)}
+        reply = {"answer": await _run_request(message.get("what"), message, ctx, isolation)}
     except Exception as error:
         reply = {"error": encode_error(error)}
     await worker.reply(message.get("ask"), {**reply, "left": _get_time_left(ctx)})
 
 
-async def _run_request(what: Any, message: Json, ctx: CallContext) -> Any:
+async def _run_request(what: Any, message: Json, ctx: CallContext, isolation: IsolationOptions) -> Any:
     if what == "put":
         questions = {key: decode_question(one) for key, one in message["questions"].items()}
         answers: Mapping[str, Any] = await ctx.put(questions)
         return {key: encode_answer(answer) for key, answer in answers.items()}
     if what == "invoke":
-        return encode_result(await ctx.invoke(message["name"], message["arguments"]))
+        name = str(message["name"])
+        if not isolation.can_invoke(name):
+            text = (
+                f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
+            )
+            return encode_result(to_error_result(Denied(text)))
+        return encode_result(await ctx.invoke(name, message["arguments"]))
     if what == "tools":
         names = [item.name for item in fields(ToolEntry) if item.name != "handler"]
-        return [{name: to_plain(getattr(entry, name)) for name in names} for entry in ctx.tools()]
+        allowed = [entry for entry in ctx.tools() if isolation.can_invoke(entry.name)]
+        return [{name: to_plain(getattr(entry, name)) for name in names} for entry in allowed]
     raise ValueError(f"a call cannot ask for '{what}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from mcp_bridge.contracts.errors import ResultTooLarge
@@ -45,14 +46,19 @@ class IsolationOptions:
     """How tools are isolated: in at most `workers` processes, each with one call at a time.
 
     `tools` are patterns of the tools that run there (none: all of the source). `env` names the environment variables
-    that workers get besides the usual ones. Without a `sandbox` a worker is a plain process.
+    that workers get besides the usual ones. `invokes` are patterns of the published tools that calls in workers may
+    call. Without a `sandbox` a worker is a plain process.
     """
 
     tools: tuple[str, ...] = ()
     workers: int = 4
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     env: tuple[str, ...] = ()
+    invokes: tuple[str, ...] = ("*",)
     sandbox: SandboxOptions | None = None
+
+    def can_invoke(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.invokes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

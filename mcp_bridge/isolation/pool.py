@@ -104,7 +104,7 @@ class WorkerPool:
             raise
         within = self._within.set(True)
         try:
-            result = await run_worker_call(worker, request, ctx, self._isolation.limits.cpu)
+            result = await run_worker_call(worker, request, ctx, self._isolation)
         except WorkerCrash as crash:
             worker.kill()
             self._start_task(self._release_slot_at_end, worker, slot)

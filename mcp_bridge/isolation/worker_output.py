@@ -34,6 +34,6 @@ async def relay_output(output: ByteReceiveStream, target: int = 2) -> None:
             return  # RuntimeError is uvloop's for a closed stream
         budget.charge(len(data))
         with anyio.move_on_after(READER_TIMEOUT):
-            while data := data[write_nowait(target, data) :]:
+            while data := data[write_nowait(target, data) :]:  # noqa: ASYNC110 - a descriptor of any kind
                 await anyio.sleep(_PAUSE)
         await budget.wait_while_empty()
