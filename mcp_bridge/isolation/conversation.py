@@ -145,9 +145,7 @@ async def _run_request(what: Any, message: Json, ctx: CallContext, isolation: Is
     if what == "invoke":
         name = str(message["name"])
         if not isolation.can_invoke(name):
-            text = (
-                f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
-            )
+            text = f"'{name}' cannot be called from this isolated tool. The setting isolation.invokes allows it."
             return encode_result(to_error_result(Denied(text)))
         return encode_result(await ctx.invoke(name, message["arguments"]))
     if what == "tools":

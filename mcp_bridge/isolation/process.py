@@ -79,7 +79,7 @@ class WorkerProcess:
         """Start the process and wait for its offer. Raises SourceError if it makes none."""
         command, boxed = self._command, self._isolation.sandbox
         if boxed is not None:
-            command = sandbox.build_command(command, boxed, self._order.directory)
+            command = sandbox.build_command(command, boxed, self._order.directory, self._isolation.limits.memory)
         environment = _build_environment(os.environ, self._isolation.env)
         try:
             with anyio.CancelScope(shield=True):  # a process whose start is cancelled would have no owner
