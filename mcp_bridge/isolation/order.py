@@ -34,12 +34,14 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOptions:
-    """What a sandboxed worker can access besides the system and its own folder: paths, and the network.
+    """What a sandboxed worker can access besides the system: paths, and the network.
 
-    `namespaces`: whether it can create user namespaces, because bubblewrap cannot forbid that here.
+    `files` are those of its source. `namespaces`: whether it can create user namespaces, because bubblewrap cannot
+    forbid that here.
     """
 
     network: bool = False
+    files: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     namespaces: bool = False

@@ -107,7 +107,7 @@ class IsolationSettings(SettingsModel):
         "all tools; with a sandbox, none.",
     )
     sandbox: Literal["bubblewrap"] | None = Field(
-        default=None, description="`bubblewrap`: workers can only read the system and the folder of the settings file."
+        default=None, description="`bubblewrap`: workers can only read the system and the files of their source."
     )
     network: bool = Field(default=False, description="Allow sandboxed workers to use the network.")
     read: tuple[str, ...] = Field(default=(), description="More paths that sandboxed workers may read.")
