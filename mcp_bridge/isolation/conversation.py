@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 
 from mcp_bridge.contracts.context import CallContext
-from mcp_bridge.contracts.errors import Denied, InvalidOutput
+from mcp_bridge.contracts.errors import Denied, InvalidOutput, Overloaded
 from mcp_bridge.contracts.handlers import NeedsInput
 from mcp_bridge.contracts.tool import ToolEntry, ToolResult
 from mcp_bridge.isolation.codec import (
@@ -29,6 +30,9 @@ from mcp_bridge.wire.outcomes import to_error_result
 from mcp_bridge.wire.values import to_plain, to_plain_mapping
 
 logger = logging.getLogger("mcp_bridge.isolation")
+
+MAX_REQUESTS = 100
+"""Questions, and calls of other tools, that a call in a worker can have at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,7 @@ async def run_worker_call(
     order = {"kind": request.kind, "name": request.name, "part": request.part, "arguments": request.arguments}
     messages = await worker.start_call({**order, "cpu": isolation.limits.cpu, "context": _encode_context(ctx)})
     result: Json | None = None
+    requests = _WorkerRequests(worker, ctx, isolation)
     async with messages, anyio.create_task_group() as tasks:
         async for message in messages:
             event = message["say"]
@@ -73,7 +78,7 @@ async def run_worker_call(
                 result = message
                 break
             if event == "ask":
-                tasks.start_soon(_handle_request, worker, message, ctx, isolation)
+                await requests.start(message, tasks)
             else:
                 await _forward_notification(event, message, ctx)
         tasks.cancel_scope.cancel()
@@ -129,12 +134,36 @@ async def _forward_notification(event: Any, message: Json, ctx: CallContext) -> 
         logger.warning("a notification of a worker is dropped: %s: %s", type(error).__name__, error)
 
 
-async def _handle_request(worker: WorkerProcess, message: Json, ctx: CallContext, isolation: IsolationOptions) -> None:
-    try:
-        reply = {"answer": await _run_request(message.get("what"), message, ctx, isolation)}
-    except Exception as error:
-        reply = {"error": encode_error(error)}
-    await worker.reply(message.get("ask"), {**reply, "left": _get_time_left(ctx)})
+class _WorkerRequests:
+    """The questions of a call, and its calls of other tools. There is a limit to how many it can have at once."""
+
+    def __init__(self, worker: WorkerProcess, ctx: CallContext, isolation: IsolationOptions) -> None:
+        self._worker = worker
+        self._ctx = ctx
+        self._isolation = isolation
+        self._open = 0
+
+    async def start(self, message: Json, tasks: TaskGroup) -> None:
+        """Start to handle a request, or reject it."""
+        questions = message.get("questions")
+        count = len(questions) if isinstance(questions, dict) else 1
+        if self._open + count > MAX_REQUESTS:
+            text = f"A call can have at most {MAX_REQUESTS} questions and calls of other tools at once."
+            await self._reply(message, {"error": encode_error(Overloaded(text))})
+        else:
+            self._open += count
+            tasks.start_soon(self._handle, message, count)
+
+    async def _handle(self, message: Json, count: int) -> None:
+        try:
+            reply = {"answer": await _run_request(message.get("what"), message, self._ctx, self._isolation)}
+        except Exception as error:
+            reply = {"error": encode_error(error)}
+        self._open -= count
+        await self._reply(message, reply)
+
+    async def _reply(self, message: Json, reply: Json) -> None:
+        await self._worker.reply(message.get("ask"), {**reply, "left": _get_time_left(self._ctx)})
 
 
 async def _run_request(what: Any, message: Json, ctx: CallContext, isolation: IsolationOptions) -> Any:

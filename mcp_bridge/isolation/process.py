@@ -21,11 +21,17 @@ from mcp_bridge.isolation import sandbox, worker_output, worker_system
 from mcp_bridge.isolation.codec import Json
 from mcp_bridge.isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
 from mcp_bridge.runtime.line_splitter import LineSplitter
+from mcp_bridge.runtime.token_bucket import TokenBucket
 
 logger = logging.getLogger("mcp_bridge.isolation")
 
 MESSAGE_BUFFER = 64
 """Messages of a call that are buffered before the worker has to wait."""
+MESSAGE_RATE, MESSAGE_BURST = 2_000, 10_000
+"""Messages of a worker, or kilobytes of them, that are handled per second in the long run and at once. The results of
+calls do not count. What is sent to reply to it does."""
+OFFER_COST = 100
+"""How many messages an offer counts as, because each is published to the clients."""
 START_TIMEOUT = 60.0
 """Seconds that a worker may take until its first offer."""
 CLOSE_TIMEOUT = 2.0
@@ -59,6 +65,7 @@ class WorkerProcess:
         self._calls = 0
         self._talk: MemoryObjectSendStream[Json] | None = None
         self._sending = anyio.Lock()
+        self._budget = TokenBucket(rate=MESSAGE_RATE, burst=MESSAGE_BURST)
         self._answered = anyio.Event()
         self._unwanted = anyio.Event()
         self._relayed = anyio.Event()
@@ -118,7 +125,7 @@ class WorkerProcess:
         return messages
 
     async def reply(self, number: Any, response: Json) -> None:
-        await self._send_message({"do": "reply", "id": number, **response})
+        self._budget.charge(await self._send_message({"do": "reply", "id": number, **response}) / 1024)
 
     async def cancel_call(self, patience: float) -> bool:
         """Cancel the worker's call; return whether it has ended within `patience` seconds."""
@@ -151,7 +158,8 @@ class WorkerProcess:
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in ("", "mcp_bridge")}
         return {"order": asdict(self._order), "limits": limits, "levels": levels}
 
-    async def _send_message(self, message: Json) -> None:
+    async def _send_message(self, message: Json) -> int:
+        """Send a message and return its length."""
         assert self._process is not None
         assert self._process.stdin is not None
         line = orjson.dumps(message) + b"\n"
@@ -164,6 +172,7 @@ class WorkerProcess:
             except BaseException:  # after half a line the worker cannot read the next one
                 self.kill()
                 raise
+        return len(line)
 
     async def _run_until_ended(self, process: Process) -> None:
         """Read its output until it has ended, and release it."""
@@ -210,6 +219,7 @@ class WorkerProcess:
         try:
             message = orjson.loads(line) if line is not None else {"say": "too long"}
             event = message["say"]
+            await self._slow_down(event, message, len(line or b""))
             if event in ("offer", "failed", "log", "updated"):
                 self._handle_notification(event, message)
             elif line is None or message.get("id") == self._calls:
@@ -218,6 +228,12 @@ class WorkerProcess:
             problem = f"{type(error).__name__}: {error}"
             logger.warning("a worker of source %r sent an invalid message: %s", self._order.name, problem)
             self.kill()
+
+    async def _slow_down(self, event: Any, message: Json, length: int) -> None:
+        """Let a worker that floods the bridge wait, but not the result of a call."""
+        if event != "result" or message.get("id") != self._calls or self._talk is None:
+            self._budget.charge((OFFER_COST if event == "offer" else 1) + length / 1024)
+            await self._budget.wait_while_empty()
 
     def _handle_notification(self, event: str, message: Json) -> None:
         if event == "failed":
