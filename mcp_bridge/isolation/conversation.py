@@ -78,7 +78,7 @@ async def run_worker_call(
                 result = message
                 break
             if event == "ask":
-                await requests.start(message, tasks)
+                await requests.start_request(message, tasks)
             else:
                 await _forward_notification(event, message, ctx)
         tasks.cancel_scope.cancel()
@@ -143,26 +143,26 @@ class _WorkerRequests:
         self._isolation = isolation
         self._open = 0
 
-    async def start(self, message: Json, tasks: TaskGroup) -> None:
+    async def start_request(self, message: Json, tasks: TaskGroup) -> None:
         """Start to handle a request, or reject it."""
         questions = message.get("questions")
         count = len(questions) if isinstance(questions, dict) else 1
         if self._open + count > MAX_REQUESTS:
             text = f"A call can have at most {MAX_REQUESTS} questions and calls of other tools at once."
-            await self._reply(message, {"error": encode_error(Overloaded(text))})
+            await self._send_reply(message, {"error": encode_error(Overloaded(text))})
         else:
             self._open += count
-            tasks.start_soon(self._handle, message, count)
+            tasks.start_soon(self._run_to_reply, message, count)
 
-    async def _handle(self, message: Json, count: int) -> None:
+    async def _run_to_reply(self, message: Json, count: int) -> None:
         try:
             reply = {"answer": await _run_request(message.get("what"), message, self._ctx, self._isolation)}
         except Exception as error:
             reply = {"error": encode_error(error)}
         self._open -= count
-        await self._reply(message, reply)
+        await self._send_reply(message, reply)
 
-    async def _reply(self, message: Json, reply: Json) -> None:
+    async def _send_reply(self, message: Json, reply: Json) -> None:
         await self._worker.reply(message.get("ask"), {**reply, "left": _get_time_left(self._ctx)})
 
 
